@@ -1,0 +1,5 @@
+"""`python -m rankql`."""
+
+from rankql.cli import main
+
+main(prog_name="python -m rankql")

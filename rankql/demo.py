@@ -1,0 +1,106 @@
+"""The demo: a simulated shop log as Parquet, and the metrics run on it, or on TREC files, in SQL."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+SHOP = """\
+SELECT coalesce(segment, 'all')            AS segment,
+       count(*)                            AS queries,
+       count(*) - count("nDCG@10")         AS undefined,
+       round(avg("nDCG@10"), 4)            AS "nDCG@10",
+       round(avg("AP"), 4)                 AS "AP",
+       round(avg("RR@10"), 4)              AS "RR@10",
+       round(avg("P@5"), 4)                AS "P@5",
+       round(avg("R@10"), 4)               AS "R@10"
+FROM (
+    SELECT segment, query,
+           ndcg(rel, pos, 10)              AS "nDCG@10",
+           ap(rel, pos)                    AS "AP",
+           rr(rel, pos, 10)                AS "RR@10",
+           precision_at(rel, pos, 5)       AS "P@5",
+           recall_at(rel, pos, 10)         AS "R@10"
+    FROM {shop}
+    GROUP BY segment, query
+)
+GROUP BY GROUPING SETS ((segment), ())
+ORDER BY count(*)
+"""
+
+TREC = """\
+WITH qrels AS (
+    FROM read_csv({qrels}, delim = ' ', header = false, columns = {{
+        'query': 'VARCHAR', 'iteration': 'VARCHAR', 'item': 'VARCHAR', 'rel': 'INTEGER'}})
+), run AS (
+    FROM read_csv({run}, delim = ' ', header = false, columns = {{
+        'query': 'VARCHAR', 'q0': 'VARCHAR', 'item': 'VARCHAR', 'rank': 'INTEGER', 'score': 'DOUBLE', 'tag': 'VARCHAR'}})
+), scored AS (
+    SELECT query, item, rel, score
+    FROM run FULL JOIN qrels USING (query, item)
+    WHERE query IN (SELECT query FROM qrels)
+)
+SELECT count(*)                                 AS queries,
+       round(avg("nDCG@10"), 4)                 AS "nDCG@10",
+       round(avg("AP"), 4)                      AS "AP",
+       round(avg("RR@10"), 4)                   AS "RR@10"
+FROM (
+    SELECT query,
+           ndcg(rel, pos, 10)                   AS "nDCG@10",
+           ap(rel, pos, denominator := 'R')     AS "AP",
+           rr(rel, pos, 10)                     AS "RR@10"
+    FROM ranked('scored', query := 'query')
+    GROUP BY query
+)
+"""
+
+# Per segment: the share of queries, and how well the ranker knows what the user wants.
+SEGMENTS = {"new": (0.5, 0.6), "regular": (0.4, 1.2), "vip": (0.1, 2.0)}
+SHOWN = 20
+
+
+def shop(queries: int = 20_000, seed: int = 7) -> pl.DataFrame:
+    """A simulated shop log, the same for the same seed: a ranked table with users and segments.
+
+    Of 30 candidates per query the ranker shows 20. `rel` is what the user did with the item: 3
+    bought, 2 put into the cart, 1 clicked, 0 passed over; NULL for what the user did not scroll to.
+    An item bought without having been shown (found elsewhere) is a row without `pos`.
+
+    >>> shop(queries=100).columns
+    ['user', 'segment', 'query', 'item', 'score', 'pos', 'rel']
+    """
+    columns = ["user", "segment", "query", "item", "score", "pos", "rel"]
+    return pl.DataFrame(_rows(queries, random.Random(seed)), schema=columns, orient="row")
+
+
+def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:
+    for query in range(queries):
+        draw, segment = rng.random(), "vip"
+        for name, (share, _) in SEGMENTS.items():
+            draw -= share
+            if draw < 0:
+                segment = name
+                break
+        user = f"{segment}{int(rng.random() * queries / 4)}"
+        wanted = {f"item{int(rng.random() * 5000)}": rng.gauss(0, 1) for _ in range(30)}
+        knows = SEGMENTS[segment][1]
+        scores = {item: knows * liking + rng.gauss(0, 1) for item, liking in wanted.items()}
+        scrolled = 5 + int(rng.random() * SHOWN)
+        for pos, item in enumerate(sorted(scores, key=lambda i: (-scores[i], i)), 1):
+            rel = sum(wanted[item] + rng.gauss(0, 0.5) > step for step in (1.3, 1.9, 2.5))
+            if pos <= SHOWN:
+                seen = rel if pos <= scrolled else None
+                yield user, segment, f"q{query}", item, round(scores[item], 4), pos, seen
+            elif rel == 3:
+                yield user, segment, f"q{query}", item, None, None, rel
+
+
+def write_shop(folder: Path, queries: int = 20_000) -> Path:
+    """Write the simulated log to `folder/shop.parquet`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "shop.parquet"
+    shop(queries).write_parquet(path)
+    return path

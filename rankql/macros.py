@@ -1,0 +1,98 @@
+"""The SQL macros: where their text lies, and how a DuckDB connection gets them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+
+from rankql.errors import RankqlError
+
+# common.sql first: every other family stands on it.
+FAMILIES = ("common", "gain", "precision", "cascade", "order", "rating")
+
+_CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
+
+
+def sql() -> str:
+    """All macros as one SQL text, the content of sql/rankql.sql."""
+    # A wheel carries the folder inside the package; in a checkout it lies beside it.
+    package = Path(__file__).parent
+    folder = next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
+    return "\n\n".join((folder / f"{family}.sql").read_text("utf-8") for family in FAMILIES)
+
+
+def register(
+    con: duckdb.DuckDBPyConnection | None = None, persist: bool = False, schema: str = "rankql"
+) -> None:
+    """Make the metrics known to a DuckDB connection, by default to that of `duckdb.sql`.
+
+    They are TEMP macros: the database stays untouched, may be read-only, and they end with the
+    connection. A `con.cursor()` is a connection of its own: register it too. With `persist` they
+    are written into `schema` of the current database, to be called as `rankql.ndcg(...)` by all
+    who open it, cursors and read-only readers included. Doing it again changes nothing. A function
+    of yours that has the name of one of ours is left as it is, and a RankqlError names it.
+
+    >>> con = duckdb.connect()
+    >>> register(con)
+    >>> con.sql("SELECT ndcg(rel, pos) FROM (VALUES (1, 2), (0, 1)) AS t (rel, pos)").fetchall()
+    [(0.6309297535714575,)]
+    """
+    con = duckdb.connect(":default:") if con is None else con
+    text = sql()
+    _refuse_foreign(con, dict(_COMMENT.findall(text)), schema if persist else None)
+    if persist:
+        text = f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)};\n{_in_schema(text, schema)}"
+    else:
+        text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
+    try:
+        con.execute(text).fetchall()
+    except duckdb.InvalidInputException as error:
+        if "read-only" not in str(error):
+            raise
+        raise RankqlError(
+            "the database is read-only, so nothing can be persisted in it; "
+            "use register(con), whose TEMP macros work there"
+        ) from error
+
+
+def _refuse_foreign(
+    con: duckdb.DuckDBPyConnection, comments: dict[str, str], schema: str | None
+) -> None:
+    """Refuse to replace or to hide a function that is not ours, which its comment tells."""
+    functions = con.execute(
+        """
+        SELECT DISTINCT function_name, comment, concat_ws('.', database_name, schema_name, function_name)
+        FROM duckdb_functions()
+        WHERE list_contains($names, function_name) AND CASE
+            WHEN $schema IS NOT NULL THEN database_name = current_database() AND schema_name = $schema
+            WHEN database_name = 'system' THEN description IS NULL  -- a Python function of the user
+            ELSE database_name = 'temp'
+                 OR (database_name = current_database() AND list_contains(current_schemas(false), schema_name))
+        END
+        ORDER BY ALL
+        """,
+        {"names": list(comments), "schema": schema},
+    ).fetchall()
+    for name, comment, path in functions:
+        if comment is None or comment.replace("'", "''") != comments[name]:
+            action = "replaced" if schema else "hidden"
+            raise RankqlError(
+                f"your function {path} would be {action} by rankql's {name}; rename or drop it, "
+                "or use register(con, persist=True, schema=...) with a schema of its own"
+            )
+
+
+def _in_schema(text: str, schema: str) -> str:
+    """Put our macros, and their calls of each other, into a schema. (Texts hold no such call.)"""
+    names = "|".join(sorted(_CREATE.findall(text), key=len, reverse=True))
+    call = re.compile(rf"(?<![\w.])({names})(?=\()")
+    comment = re.compile(r"^(COMMENT ON MACRO (?:TABLE )?)(\w+)", re.MULTILINE)
+    text = call.sub(lambda name: f"{_quoted(schema)}.{name[0]}", text)
+    return comment.sub(lambda head: f"{head[1]}{_quoted(schema)}.{head[2]}", text)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,95 @@
+-- Cascade: a user who walks down the list and stops. Load common.sql first.
+
+-- The gain on a scale that ends at max_rel.
+CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
+    CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
+         WHEN NOT (CAST(max_rel AS DOUBLE) > 0 AND isfinite(CAST(max_rel AS DOUBLE)))
+         THEN error('max_rel must be a finite number above 0, not ' || CAST(max_rel AS VARCHAR))
+         WHEN rankql_grade(rel) > max_rel
+         THEN error('rel must not exceed max_rel: ' || CAST(rel AS VARCHAR) || ' is above ' || CAST(max_rel AS VARCHAR))
+         ELSE rankql_gain(rel)
+    END;
+
+-- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
+CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
+    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, max_rel);
+
+-- What finding it at a position is worth, to a user who goes on with chance p at every step.
+CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
+    CASE WHEN CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
+
+-- The chance to look at a position.
+CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
+
+-- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
+CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
+    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / max_rel END;
+
+
+CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0.0::DOUBLE) END;
+
+CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0.0::DOUBLE) END;
+
+CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
+    CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
+        rankql_walk(list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
+            FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0)) END;
+
+CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
+    (1 - rankql_patience(p)) * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0.0::DOUBLE);
+
+CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
+    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0.0::DOUBLE);
+
+
+CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
+        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0.0::DOUBLE) END;
+
+CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+        rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
+
+CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL
+          AND list_max(list_transform(rankql_grades(coalesce(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+        rankql_walk(list_transform(rankql_top(rankql_grades(rels), k), lambda grade, i:
+            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p)))) END;
+
+CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
+    (1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
+        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)));
+
+CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
+    1 - (1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
+        lambda grade, i: rankql_look(i + 0 * grade, p)));
+
+
+CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
+        THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
+                                        lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
+        ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
+
+CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        rankql_sum(list_transform(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k),
+                                  lambda hit, i: hit / i)) END;
+
+CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ties ''item''')
+         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
+
+CREATE OR REPLACE MACRO rbp_by_score(rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item') AS
+    (1 - rankql_patience(p)) * rankql_sum(list_transform(
+        rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
+        lambda worth, i: worth * rankql_look(i, p)));
+
+CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := NULL, ties := 'item') AS
+    1 - (1 - rankql_patience(p)) * rankql_sum(list_transform(
+        rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k),
+        lambda judged, i: judged * rankql_look(i, p)));

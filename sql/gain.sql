@@ -1,0 +1,108 @@
+-- Gain: what the items shown are worth, discounted by where they stand. Load common.sql first.
+
+-- 1, or an error where the discounts cannot be divided by.
+CREATE OR REPLACE MACRO rankql_valid(discounts) AS
+    CASE WHEN list_bool_and(list_transform(CAST(discounts AS DOUBLE[]), lambda d: coalesce(d > 0 AND isfinite(d), false))) THEN 1
+         ELSE error('discounts must be finite numbers above 0, not ' || CAST(discounts AS VARCHAR)) END;
+
+-- The discount of a position by the list, which must reach that far.
+CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
+    coalesce(CAST(discounts AS DOUBLE[])[CAST(pos AS BIGINT)], CASE WHEN pos > len(discounts)
+        THEN error('discounts has ' || len(discounts) || ' entries, but position ' || CAST(pos AS BIGINT)
+                   || ' is counted: give more, or a lower k') END);
+
+-- The factor that turns log2 into the logarithm of a base, once divided by.
+CREATE OR REPLACE MACRO rankql_base(base) AS
+    CASE WHEN CAST(base AS DOUBLE) > 1 AND isfinite(CAST(base AS DOUBLE)) THEN log2(base)
+         ELSE error('base must be a finite number above 1, not ' || coalesce(CAST(base AS VARCHAR), 'NULL'))
+    END;
+
+-- The discounted sum of checked gains, by row.
+CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
+    coalesce(CASE WHEN discounts IS NULL
+                  THEN sum(gain / log2(rankql_pos(pos, k) + 1)) * rankql_base(base)
+                  ELSE sum(gain / rankql_listed(rankql_pos(pos, k) + 0 * gain, discounts)) / rankql_valid(discounts)
+             END, 0.0::DOUBLE);
+
+-- The same of a list that is cut at k; NULL where it is empty.
+CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
+    list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
+        THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
+        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(i + 0 * gain, discounts) / rankql_valid(discounts)) END))[1];
+
+-- The best arrangement of gains that are sorted descending: the best item where the discount is least.
+CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
+    CASE WHEN discounts IS NULL THEN rankql_list_dcg(gains, NULL, base)
+         ELSE list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
+                             lambda least: rankql_list_dcg(gains, least, base))[1]
+    END;
+
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
+    CASE negative WHEN 'zero' THEN rankql_gain(rel)
+                  WHEN 'keep' THEN rankql_grade(rel)
+                  ELSE error('negative must be ''zero'' or ''keep'', not ' || coalesce(CAST(negative AS VARCHAR), 'NULL'))
+    END;
+
+-- The grades that the ideal ranking is made from.
+CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
+    CASE ideal WHEN 'judged' THEN rankql_grade(rel)
+               WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
+               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || coalesce(CAST(ideal AS VARCHAR), 'NULL'))
+    END;
+
+-- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
+CREATE OR REPLACE MACRO rankql_best(grade, k) AS
+    CASE WHEN k < 1000000 THEN max(grade, CAST(rankql_cutoff(least(k, 999999)) AS BIGINT)) FILTER (WHERE grade > 0)
+         ELSE rankql_top(list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST'), k)
+    END;
+
+CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
+    rankql_top(list_sort(list_filter(rankql_grades(rels), lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+
+
+CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
+
+CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
+    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0.0::DOUBLE);
+
+CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
+    rankql_dcg(rankql_grade(rel), pos, k, discounts, base);
+
+CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
+    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
+    + 0 * count(rankql_pos(pos, k));
+
+CREATE OR REPLACE MACRO ndcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero') AS
+    rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
+    / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base);
+
+
+CREATE OR REPLACE MACRO list_cg(rels, k := NULL) AS
+    rankql_sum(rankql_top(rankql_grades(rels), k));
+
+CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
+    CASE WHEN rels IS NOT NULL THEN
+        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0.0::DOUBLE) END;
+
+CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN
+        coalesce(rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
+
+CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
+    list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
+    / rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base);
+
+
+CREATE OR REPLACE MACRO cg_by_score(rel, score, item, k := NULL, ties := 'item') AS
+    list_cg(rankql_by_score(rankql_grade(rel), score, item, ties), k);
+
+CREATE OR REPLACE MACRO dcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ties := 'item') AS
+    list_dcg(rankql_by_score(rankql_grade(rel), score, item, ties), k, discounts, base);
+
+CREATE OR REPLACE MACRO idcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item') AS
+    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
+    + 0 * count(rankql_score(score)) * CAST(rankql_expected(ties) AS DOUBLE);
+
+CREATE OR REPLACE MACRO ndcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item') AS
+    list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
+    / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base);

@@ -1,0 +1,215 @@
+-- Precision: which share of the items shown is relevant, and which share of the relevant is shown. Load common.sql first.
+
+-- hits over what they are a share of; 0 where that is 0.
+CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
+    coalesce(hits / nullif(CASE denominator
+        WHEN 'k' THEN rankql_size(k, retrieved)
+        WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
+        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
+        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || coalesce(CAST(denominator AS VARCHAR), 'NULL'))
+    END, 0), 0.0::DOUBLE);
+
+-- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
+CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
+    CASE WHEN relevant > 0 THEN coalesce(precisions / nullif(CASE denominator
+        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
+        WHEN 'R' THEN relevant
+        WHEN 'found' THEN CAST(hits AS DOUBLE)
+        WHEN 'k' THEN rankql_size(k, retrieved)
+        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || coalesce(CAST(denominator AS VARCHAR), 'NULL'))
+    END, 0), 0.0::DOUBLE) END;
+
+-- The sum of the precisions at the hits: the i-th hit stands at positions[i].
+CREATE OR REPLACE MACRO rankql_precisions(positions) AS
+    list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
+
+-- The positions of the hits in a list within the cutoff.
+CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
+    list_filter(list_transform(rankql_top(rankql_hits(rels, threshold), k),
+                               lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
+
+-- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
+CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
+    1 - least(n, relevant) / greatest(least(relevant, nonrelevant), 1);
+
+-- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
+CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
+    CASE WHEN relevant > 0 THEN coalesce(list_sum(list_transform(
+        list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL),
+        lambda i, j: rankql_preferred(i - j, relevant, nonrelevant))), 0) / relevant END;
+
+-- R and the number of judged items that are not relevant, of a list.
+CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
+    rankql_sum(rankql_hits(rels, threshold));
+
+CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
+    list_count(rels) - rankql_list_relevant(rels, threshold);
+
+CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
+
+-- The number of positions over all the rankings of a table: k for each.
+CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
+    CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
+         WHEN typeof(query) = '"NULL"'
+         THEN error('query must be given when k is: the column that tells one ranking from the next')
+         ELSE rankql_cutoff(k) * count(DISTINCT query)
+    END;
+
+-- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
+CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, ties) AS
+    rankql_sum(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k));
+
+CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
+    least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
+
+-- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
+-- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
+CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
+    list_reduce(
+        list_concat([{'hits': 0.0::DOUBLE, 'one': 0.0::DOUBLE, 'more': 0.0::DOUBLE, 'total': 0.0::DOUBLE}], list_transform(
+            list_filter(rankql_tied_hits(hit, score), lambda tied: tied.r > 0),
+            lambda tied: {
+                'hits': tied.r,
+                'one': tied.r / tied.m * rankql_sum(list_transform(
+                    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1), lambda i: 1 / CAST(i AS DOUBLE))),
+                'more': tied.r / tied.m * (tied.r - 1) / greatest(tied.m - 1, 1) * rankql_sum(list_transform(
+                    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
+                'total': 0.0::DOUBLE})),
+        lambda a, b: {'hits': a.hits + b.hits, 'one': 0.0::DOUBLE, 'more': 0.0::DOUBLE,
+                      'total': a.total + (a.hits + 1) * b.one + b.more}).total;
+
+-- bpref likewise: the number of non-relevant items of its own tied group above a relevant one is 0 to n with equal chance.
+CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
+    CASE WHEN relevant > 0 THEN list_reduce(
+        list_concat([{'n': 0.0::DOUBLE, 'r': 0.0::DOUBLE, 'total': 0.0::DOUBLE}], list_transform(
+            rankql_tied_hits(hit, score), lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0.0::DOUBLE})),
+        lambda a, b: {'n': a.n + b.n, 'r': 0.0::DOUBLE, 'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
+            range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END}
+        ).total / relevant END;
+
+
+CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
+    rankql_precision(count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
+                     count(rankql_pos(pos, k)), k, denominator);
+
+CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
+    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+
+CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        2 * count(rankql_hit_pos(rel, pos, k, threshold))
+        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END;
+
+CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END;
+
+CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(len(list_filter(list(rankql_hit_pos(rel, pos, NULL, threshold))
+                                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) IS NOT NULL), lambda p: p <= rankql_relevant(rel, threshold))), 0)
+        / rankql_relevant(rel, threshold) END;
+
+CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
+    rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
+                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) IS NOT NULL)),
+              count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
+              count(rankql_pos(pos, k)), k, denominator);
+
+CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
+    rankql_bpref(
+        list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
+                           FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
+                       'ASC', 'NULLS LAST'), lambda x: x.hit),
+        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold));
+
+CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
+    rankql_precision(count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k');
+
+CREATE OR REPLACE MACRO micro_precision_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0.0::DOUBLE);
+
+CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS recall_at(rel, pos, k, threshold);
+
+CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        2 * count(rankql_hit_pos(rel, pos, k, threshold))
+        / (rankql_slots(pos, k, query) + rankql_relevant(rel, threshold)) END;
+
+
+CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_precision(
+        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(coalesce(ideal, rels), threshold),
+        len(rankql_top(rels, k)), k, denominator) END;
+
+CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0);
+
+CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+        2 * len(rankql_hit_positions(rels, k, threshold))
+        / (rankql_size(k, len(rels)) + rankql_list_relevant(coalesce(ideal, rels), threshold)) END;
+
+CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+        CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
+
+CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
+    list_recall_at(rels, nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0), threshold, ideal);
+
+CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_ap(
+        rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
+        rankql_list_relevant(coalesce(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+
+CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_bpref(
+        list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
+        rankql_list_relevant(coalesce(ideal, rels), threshold),
+        rankql_list_nonrelevant(coalesce(ideal, rels), threshold)) END;
+
+CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
+    CASE WHEN rels IS NOT NULL THEN rankql_precision(
+        list_count(rankql_top(rankql_grades(rels), k)), NULL, len(rels), k, 'k') END;
+
+
+CREATE OR REPLACE MACRO precision_at_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item') AS
+    rankql_precision(rankql_hits_by_score(rel, score, item, k, threshold, ties), rankql_relevant(rel, threshold),
+                     rankql_retrieved_by_score(score, k), k, denominator);
+
+CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    rankql_hits_by_score(rel, score, item, k, threshold, ties) / nullif(rankql_relevant(rel, threshold), 0);
+
+CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
+        / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
+
+CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
+        THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
+                                        lambda stop, i: rankql_step(i, stop, 1)))
+        ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
+
+CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
+
+CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item') AS
+    CASE WHEN rankql_expected(ties) AND denominator = 'found'
+         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use another denominator, or ties ''item''')
+         WHEN rankql_expected(ties)
+         THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL, rankql_relevant(rel, threshold),
+                        rankql_retrieved_by_score(score, k), k, denominator)
+         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
+    END;
+
+CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
+    CASE WHEN rankql_expected(ties)
+         THEN rankql_expected_bpref(rankql_hit(rel, threshold), score, rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
+         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_bpref(x.rels, threshold, x.ideal))[1]
+    END;
+
+CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
+    rankql_precision(rankql_sum(rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)),
+                     NULL, count(score), k, 'k');
