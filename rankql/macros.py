@@ -70,7 +70,7 @@ def _refuse_foreign(
             WHEN $schema IS NOT NULL THEN database_name = current_database() AND schema_name = $schema
             WHEN database_name = 'system' THEN description IS NULL  -- a Python function of the user
             ELSE database_name = 'temp'
-                 OR (database_name = current_database() AND list_contains(current_schemas(false), schema_name))
+                 OR (database_name = current_database() AND list_contains(current_schemas(true), schema_name))
         END
         ORDER BY ALL
         """,

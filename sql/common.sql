@@ -68,6 +68,15 @@ CREATE OR REPLACE MACRO rankql_sum(list) AS
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
 
+-- The positions of the hits in a list within the cutoff.
+CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
+    list_filter(list_transform(rankql_top(rankql_hits(rels, threshold), k),
+                               lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
+
+-- R of a list of grades.
+CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
+    rankql_sum(rankql_hits(rels, threshold));
+
 -- The number of items that a share is taken of: k, or what was retrieved where k is left out.
 CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
     CASE WHEN k IS NULL THEN CAST(retrieved AS DOUBLE) ELSE rankql_cutoff(k) END;
@@ -152,3 +161,4 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
         PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(s, query) END
         ORDER BY struct_extract(s, score) DESC NULLS LAST, rankql_bytes(struct_extract(s, item)) DESC NULLS LAST) END))
     FROM query_table(scores) AS s;
+COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';

@@ -61,48 +61,61 @@ CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
 
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
+COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0.0::DOUBLE);
+COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
     rankql_dcg(rankql_grade(rel), pos, k, discounts, base);
+COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
     coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
     + 0 * count(rankql_pos(pos, k));
+COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
 
 CREATE OR REPLACE MACRO ndcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero') AS
     rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
     / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base);
+COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
 
 
 CREATE OR REPLACE MACRO list_cg(rels, k := NULL) AS
     rankql_sum(rankql_top(rankql_grades(rels), k));
+COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
     CASE WHEN rels IS NOT NULL THEN
         coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0.0::DOUBLE) END;
+COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
         coalesce(rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
+COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
     / rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base);
+COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
 CREATE OR REPLACE MACRO cg_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_cg(rankql_by_score(rankql_grade(rel), score, item, ties), k);
+COMMENT ON MACRO cg_by_score IS 'cg where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO dcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ties := 'item') AS
     list_dcg(rankql_by_score(rankql_grade(rel), score, item, ties), k, discounts, base);
+COMMENT ON MACRO dcg_by_score IS 'dcg where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO idcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item') AS
     coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
     + 0 * count(rankql_score(score)) * CAST(rankql_expected(ties) AS DOUBLE);
+COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item') AS
     list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
     / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base);
+COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';

@@ -48,22 +48,28 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties) AS
 
 CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
+COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
 
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
+COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, -1 for its reverse.';
 
 
 CREATE OR REPLACE MACRO list_kendall_tau_distance(rels, k := NULL, normalized := false) AS
     CASE WHEN rels IS NOT NULL THEN
         list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_distance(x, normalized))) END;
+COMMENT ON MACRO list_kendall_tau_distance IS 'kendall_tau_distance over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
         list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_tau_b(x))) END;
+COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 
 CREATE OR REPLACE MACRO kendall_tau_distance_by_score(rel, score, item, k := NULL, normalized := false, ties := 'item') AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties), lambda x: rankql_distance(x, normalized)));
+COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties), lambda x: rankql_tau_b(x)));
+COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';

@@ -23,11 +23,6 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
--- The positions of the hits in a list within the cutoff.
-CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
-    list_filter(list_transform(rankql_top(rankql_hits(rels, threshold), k),
-                               lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
-
 -- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(n, relevant) / greatest(least(relevant, nonrelevant), 1);
@@ -38,10 +33,7 @@ CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
         list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL),
         lambda i, j: rankql_preferred(i - j, relevant, nonrelevant))), 0) / relevant END;
 
--- R and the number of judged items that are not relevant, of a list.
-CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
-    rankql_sum(rankql_hits(rels, threshold));
-
+-- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
     list_count(rels) - rankql_list_relevant(rels, threshold);
 
@@ -92,30 +84,36 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_precision(count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                      count(rankql_pos(pos, k)), k, denominator);
+COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that stand in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
         / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END;
+COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END;
+COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(list(rankql_hit_pos(rel, pos, NULL, threshold))
                                  FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) IS NOT NULL), lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END;
+COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
                   FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) IS NOT NULL)),
               count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
               count(rankql_pos(pos, k)), k, denominator);
+COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_bpref(
@@ -123,77 +121,95 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
                        'ASC', 'NULLS LAST'), lambda x: x.hit),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold));
+COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_precision(count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k');
+COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO micro_precision_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
     coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0.0::DOUBLE);
+COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS recall_at(rel, pos, k, threshold);
+COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
 CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
         / (rankql_slots(pos, k, query) + rankql_relevant(rel, threshold)) END;
+COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision and micro recall.';
 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
         len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(coalesce(ideal, rels), threshold),
         len(rankql_top(rels, k)), k, denominator) END;
+COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
     len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0);
+COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
     CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
         2 * len(rankql_hit_positions(rels, k, threshold))
         / (rankql_size(k, len(rels)) + rankql_list_relevant(coalesce(ideal, rels), threshold)) END;
+COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
     CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
+COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
     list_recall_at(rels, nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0), threshold, ideal);
+COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
         rankql_list_relevant(coalesce(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
         rankql_list_relevant(coalesce(ideal, rels), threshold),
         rankql_list_nonrelevant(coalesce(ideal, rels), threshold)) END;
+COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
         list_count(rankql_top(rankql_grades(rels), k)), NULL, len(rels), k, 'k') END;
+COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
 
 CREATE OR REPLACE MACRO precision_at_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item') AS
     rankql_precision(rankql_hits_by_score(rel, score, item, k, threshold, ties), rankql_relevant(rel, threshold),
                      rankql_retrieved_by_score(score, k), k, denominator);
+COMMENT ON MACRO precision_at_by_score IS 'precision_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     rankql_hits_by_score(rel, score, item, k, threshold, ties) / nullif(rankql_relevant(rel, threshold), 0);
+COMMENT ON MACRO recall_at_by_score IS 'recall_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
         / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
+COMMENT ON MACRO f1_at_by_score IS 'f1_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
+COMMENT ON MACRO hit_at_by_score IS 'hit_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
+COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item') AS
     CASE WHEN rankql_expected(ties) AND denominator = 'found'
@@ -203,13 +219,16 @@ CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1,
                         rankql_retrieved_by_score(score, k), k, denominator)
          ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
     END;
+COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score, rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
          ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_bpref(x.rels, threshold, x.ideal))[1]
     END;
+COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
     rankql_precision(rankql_sum(rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)),
                      NULL, count(score), k, 'k');
+COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stand for the position.';

@@ -1,0 +1,35 @@
+"""Rating: how far predicted scores are from the grades.
+
+A row where the grade or the score is NULL is left out.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from rankql.forms import metric
+from rankql.ranking import Column, grades, scores
+
+
+@metric()
+def rmse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
+    """Root mean squared error of scores against grades, NULL where no row has both.
+
+    >>> pl.DataFrame({"rel": [3, 5, 1], "score": [3, 4, None]}).select(rmse()).item()
+    0.7071067811865476
+    """
+    return _error(rel, score).pow(2).mean().sqrt()
+
+
+@metric()
+def mae(rel: Column = "rel", score: Column = "score") -> pl.Expr:
+    """Mean absolute error of scores against grades, NULL where no row has both.
+
+    >>> pl.DataFrame({"rel": [3, 5, 1], "score": [3, 4, None]}).select(mae()).item()
+    0.5
+    """
+    return _error(rel, score).abs().mean()
+
+
+def _error(rel: Column, score: Column) -> pl.Expr:
+    return grades(rel) - scores(score).cast(pl.Float64)

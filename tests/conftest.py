@@ -1,0 +1,14 @@
+"""Settings of the whole suite. HYPOTHESIS_PROFILE=long draws new and many more examples."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("ci", max_examples=20, derandomize=True, **QUIET)
+settings.register_profile("long", max_examples=500, database=None, **QUIET)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: more than ten seconds")

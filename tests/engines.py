@@ -1,0 +1,489 @@
+"""One way to evaluate a metric over many groups, on every engine and in every form.
+
+    engine.run("ndcg", groups, {"k": 3})  ->  one value per group, None where NULL
+
+What a group is depends on the metric:
+  ndcg           rows (rel, pos); (rel, pos, query) for micro_*, (rel, score) for rmse and mae
+  ndcg_by_score  rows (rel, score, item)
+  list_ndcg      a pair (rels, ideal): grades in rank order; ideal None, or the grades of all judged items
+
+List and score engines take rows (rel, pos) too and translate them: a gap becomes an unjudged entry or item, a judged item
+that was not retrieved goes into `ideal` or has no score. `cannot` says for which rows there is no such translation.
+
+The pseudo-option gain='exp2' composes exp2_gain into the call, as a user writes it.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+from functools import cache
+
+import api
+import duckdb
+import polars as pl
+
+import rankql
+
+# SQL type -> polars type
+TYPES = {
+    "TINYINT": pl.Int8,
+    "SMALLINT": pl.Int16,
+    "INTEGER": pl.Int32,
+    "BIGINT": pl.Int64,
+    "HUGEINT": pl.Int128,
+    "UTINYINT": pl.UInt8,
+    "USMALLINT": pl.UInt16,
+    "UINTEGER": pl.UInt32,
+    "UBIGINT": pl.UInt64,
+    "FLOAT": pl.Float32,
+    "DOUBLE": pl.Float64,
+    "DECIMAL(9,2)": pl.Decimal(9, 2),
+    "BOOLEAN": pl.Boolean,
+    "VARCHAR": pl.String,
+}
+NUMBERS = {"rel": "DOUBLE", "pos": "BIGINT", "score": "DOUBLE", "rels": "DOUBLE", "ideal": "DOUBLE"}
+LISTS = {"rels", "ideal"}
+
+
+class Column(str):
+    """An option that names a column."""
+
+
+def names(metric):
+    """The columns of the groups of a metric."""
+    if metric.startswith("list_"):
+        return ["rels", "ideal"]
+    if metric.endswith("_by_score"):
+        return ["rel", "score", "item"]
+    if metric in api.RATING:
+        return ["rel", "score"]
+    return ["rel", "pos", "query"] if metric in api.MICRO else ["rel", "pos"]
+
+
+def flat(metric, groups):
+    """All rows as columns, with the number of the group in `g`, in an order that says nothing."""
+    if metric.startswith("list_"):
+        rows = [(g, *group) for g, group in enumerate(groups)]
+    else:
+        rows = [(g, *row) for g, group in enumerate(groups) for row in group]
+    random.Random(5).shuffle(rows)
+    header = ["g", *names(metric)]
+    values = zip(*rows, strict=True) if rows else [()] * len(header)
+    return dict(zip(header, map(list, values), strict=True))
+
+
+def frame(data, types):
+    """The columns as a polars frame; the types of rel, pos, score and of list entries can be chosen."""
+    series = []
+    for name, values in data.items():
+        if name not in NUMBERS:
+            series.append(pl.Series(name, values, dtype=pl.Int64 if name == "g" else None))
+            continue
+        wanted = TYPES[{**NUMBERS, **types}[name]]
+        made_as = pl.String if wanted == pl.String else pl.Float64
+        if name in LISTS:
+            wanted, made_as = pl.List(wanted), pl.List(made_as)
+        elif made_as == pl.Float64:
+            values = [None if value is None else float(value) for value in values]
+        series.append(pl.Series(name, values, dtype=made_as).cast(wanted))
+    return pl.DataFrame(series)
+
+
+def in_order(pairs, groups):
+    """The values by group, each of which must be there once."""
+    pairs = list(pairs)
+    found = dict(pairs)
+    assert len(found) == len(pairs) == len(groups), f"{len(pairs)} results of {len(groups)} groups"
+    return [found[g] for g in range(len(groups))]
+
+
+# rows as lists, rows as scores
+
+
+def gaps(group):
+    taken = {pos for _, pos in group if pos is not None}
+    return [pos for pos in range(1, max(taken, default=0)) if pos not in taken]
+
+
+def as_list(metric, group):
+    grades = {pos: rel for rel, pos in group if pos is not None}
+    rels = [grades.get(pos) for pos in range(1, max(grades, default=0) + 1)]
+    return rels, [rel for rel, _ in group if rel is not None]
+
+
+def as_scores(group):
+    filled = [*group, *((None, pos) for pos in gaps(group))]
+    return [(rel, pos if pos is None else -pos, f"item {i}") for i, (rel, pos) in enumerate(filled)]
+
+
+def counts_retrieved(metric, options):
+    """Does the result depend on how many items were retrieved? Then a gap is not an unjudged item."""
+    of = options.get("denominator", "k" if metric == "precision_at" else None)
+    whole = options.get("k") is None
+    return of == "retrieved" or (whole and (of == "k" or metric in ("f1_at", "judged_at")))
+
+
+def no_translation(metric, options, group):
+    """Why these rows cannot be said as a list or as scores, or None."""
+    if metric not in api.RANKING:
+        return f"{metric} has only a row form"
+    if counts_retrieved(metric, options) and gaps(group):
+        return "a gap counts as nothing here, an unjudged item as one that was retrieved"
+    return None
+
+
+def no_expectation(metric, options):
+    """Why ties='expected' is refused, or None."""
+    if metric == "err" or options.get("denominator") == "found":
+        return "ties='expected' is refused"
+    if metric.startswith("kendall") and options.get("k") is not None:
+        return "ties='expected' with k is refused for pairs"
+    return None
+
+
+# SQL
+
+
+def literal(value):
+    if isinstance(value, Column):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"'{value}'::DOUBLE"
+    return "NULL" if value is None else str(value)
+
+
+def call(metric, arguments, options):
+    """The text of a call: k by position as in ndcg(rel, pos, 10), the other options by name."""
+    arguments, options = list(arguments), dict(options)
+    if options.pop("gain", None):
+        arguments[0] = arguments[0].replace("rel", "exp2_gain(rel)", 1)
+        if metric.startswith("list_"):
+            arguments[0] = "[exp2_gain(rel) for rel in rels]"
+            if "ideal" in options:
+                options["ideal"] = Column("[exp2_gain(rel) for rel in ideal]")
+    if "k" in options:
+        arguments.append(literal(options.pop("k")))
+    arguments += [f"{name} := {literal(value)}" for name, value in options.items()]
+    return f"{metric}({', '.join(arguments)})"
+
+
+def connect(**settings):
+    """A connection with the macros, under the given settings."""
+    con = duckdb.connect()
+    rankql.register(con)
+    for name, value in settings.items():
+        con.execute(f"SET {name} = '{value}'")
+    return con
+
+
+connection = cache(connect)
+
+
+class Sql:
+    con = None
+
+    def hand_over(self, metric, groups, types):
+        """Make the groups a relation `handed` and give the text of a query over it."""
+        data = flat(metric, groups)
+        kinds = {name: kind for name, kind in {**NUMBERS, **types}.items() if name in data}
+        handed = {name: kind if kind == "VARCHAR" else "DOUBLE" for name, kind in kinds.items()}
+        con = self.con or connection()
+        con.register("handed", frame(data, handed).to_arrow())
+        casts = [
+            f"CAST({name} AS {kind}{'[]' if name in LISTS else ''}) AS {name}"
+            for name, kind in kinds.items()
+        ]
+        others = [name for name in data if name not in kinds]
+        return con, f"(SELECT {', '.join(others + casts)} FROM handed)"
+
+
+@dataclass
+class SqlRows(Sql):
+    """SELECT ndcg(rel, pos, 10) FROM ... GROUP BY g"""
+
+    con: duckdb.DuckDBPyConnection | None = None
+
+    def run(self, metric, groups, options, **types):
+        con, source = self.hand_over(metric, groups, types)
+        arguments = [name for name in names(metric) if name != "query"]
+        query = f"SELECT g, {call(metric, arguments, options)} FROM {source} GROUP BY g"
+        return in_order(con.execute(query).fetchall(), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+class SqlWhole(Sql):
+    """SELECT ndcg(rel, pos, 10) FROM ..., a query for each group: an empty table has a result too"""
+
+    def run(self, metric, groups, options, **types):
+        con, source = self.hand_over(metric, groups, types)
+        text = call(metric, [name for name in names(metric) if name != "query"], options)
+        return [
+            con.execute(f"SELECT {text} FROM {source} WHERE g = {g}").fetchall()[0][0]
+            for g in range(len(groups))
+        ]
+
+    def cannot(self, metric, options, group):
+        return None
+
+
+@dataclass
+class SqlLists(Sql):
+    """SELECT list_ndcg(rels, 10, ideal := ideal) FROM ..."""
+
+    con: duckdb.DuckDBPyConnection | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = list_call(metric, groups, options, types)
+        con, source = self.hand_over(metric, groups, types)
+        query = f"SELECT g, {call(metric, ['rels'], options)} FROM {source}"
+        return in_order(con.execute(query).fetchall(), groups)
+
+    def cannot(self, metric, options, group):
+        return None if metric.startswith("list_") else no_translation(metric, options, group)
+
+
+@dataclass
+class SqlScores(Sql):
+    """SELECT ndcg_by_score(rel, score, item, 10) FROM ... GROUP BY g"""
+
+    con: duckdb.DuckDBPyConnection | None = None
+    ties: str | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
+        con, source = self.hand_over(metric, groups, types)
+        text = call(metric, ["rel", "score", "item"], options)
+        return in_order(
+            con.execute(f"SELECT g, {text} FROM {source} GROUP BY g").fetchall(), groups
+        )
+
+    def cannot(self, metric, options, group):
+        return score_cannot(self, metric, options, group)
+
+
+def list_call(metric, groups, options, types):
+    """A call of a list form, with `ideal` where some group needs it."""
+    if not metric.startswith("list_"):
+        retrieved_only = options.get("ideal") == "retrieved"
+        options = {name: value for name, value in options.items() if name != "ideal"}
+        unseen = any(pos is None for group in groups for _, pos in group)
+        groups = [as_list(metric, group) for group in groups]
+        if not unseen or retrieved_only or metric not in api.TAKES_IDEAL:
+            groups = [(rels, None) for rels, _ in groups]
+        types = {"rels": types["rel"], "ideal": types["rel"]} if "rel" in types else {}
+        metric = f"list_{metric}"
+    if any(ideal is not None for _, ideal in groups):
+        options = {**options, "ideal": Column("ideal")}
+    return metric, groups, options, types
+
+
+def score_call(metric, groups, options, types, ties):
+    if not metric.endswith("_by_score"):
+        groups = [as_scores(group) for group in groups]
+        types = {"rel": types["rel"]} if "rel" in types else {}
+        metric = f"{metric}_by_score"
+    return metric, groups, {**options, **({"ties": ties} if ties else {})}, types
+
+
+def score_cannot(engine, metric, options, group):
+    if not group:
+        return "no rows, no group"
+    plain = metric.removesuffix("_by_score")
+    if engine.ties == "expected" and no_expectation(plain, options):
+        return no_expectation(plain, options)
+    return None if plain != metric else no_translation(metric, options, group)
+
+
+# polars
+
+
+def expression(metric, options, arguments=None):
+    arguments, options = arguments or names(metric), dict(options)
+    if options.pop("gain", None):
+        if metric.startswith("list_"):
+            gain = rankql.exp2_gain(pl.element())
+            arguments = [pl.col("rels").list.eval(gain)]
+            if "ideal" in options:
+                options["ideal"] = pl.col("ideal").list.eval(gain)
+        else:
+            arguments = [rankql.exp2_gain(arguments[0]), *arguments[1:]]
+    return getattr(rankql, metric)(*arguments, **options).alias("value")
+
+
+def collect(made, mode):
+    if mode == "eager":
+        return made
+    assert isinstance(made, pl.LazyFrame), f"{mode}: not lazy but {type(made)}"
+    return made.collect(engine="streaming" if mode == "streaming" else "auto")
+
+
+def start(made, mode):
+    return made if mode == "eager" else made.lazy()
+
+
+def of_frame(made):
+    assert made.schema["value"] == pl.Float64, f"a value of type {made.schema['value']}"
+    return made.select("g", "value").rows()
+
+
+@dataclass
+class PolarsRows:
+    """df.group_by("g").agg(rankql.ndcg("rel", "pos", k=10)), eager, lazy and streaming"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = start(frame(flat(metric, groups), types), self.mode)
+        arguments = [name for name in names(metric) if name != "query"]
+        made = made.group_by("g").agg(expression(metric, options, arguments))
+        return in_order(of_frame(collect(made, self.mode)), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+@dataclass
+class PolarsOver:
+    """df.with_columns(rankql.ndcg("rel", "pos", k=10).over("g"))"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = start(frame(flat(metric, groups), types), self.mode)
+        arguments = [name for name in names(metric) if name != "query"]
+        made = made.with_columns(expression(metric, options, arguments).over("g"))
+        made = collect(made, self.mode)
+        assert made.height == sum(map(len, groups))
+        return in_order(set(of_frame(made)), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+class PolarsSelect:
+    """df.select(rankql.ndcg("rel", "pos", k=10)), for each group: an empty frame has a result too"""
+
+    def run(self, metric, groups, options, **types):
+        made = frame(flat(metric, groups), types)
+        arguments = [name for name in names(metric) if name != "query"]
+        value = expression(metric, options, arguments)
+        return [made.filter(pl.col("g") == g).select(value).item() for g in range(len(groups))]
+
+    def cannot(self, metric, options, group):
+        return None
+
+
+@dataclass
+class PolarsPipe:
+    """df.pipe(rankql.ndcg, by="g", k=10)"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made = collect(made.pipe(getattr(rankql, metric), by="g", **options), self.mode)
+        assert made.columns == ["g", metric]
+        return in_order(of_frame(made.rename({metric: "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        if "gain" in options:
+            return "a gain is composed in an expression"
+        return None if group else "no rows, no group"
+
+
+@dataclass
+class PolarsLists:
+    """df.select(rankql.list_ndcg("rels", k=10, ideal="ideal"))"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = list_call(metric, groups, options, types)
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made = made.select("g", expression(metric, options, ["rels"]))
+        return in_order(of_frame(collect(made, self.mode)), groups)
+
+    def cannot(self, metric, options, group):
+        return None if metric.startswith("list_") else no_translation(metric, options, group)
+
+
+@dataclass
+class PolarsScores:
+    """df.group_by("g").agg(rankql.ndcg_by_score("rel", "score", "item", k=10))"""
+
+    mode: str = "eager"
+    ties: str | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made = made.group_by("g").agg(expression(metric, options))
+        return in_order(of_frame(collect(made, self.mode)), groups)
+
+    def cannot(self, metric, options, group):
+        return score_cannot(self, metric, options, group)
+
+
+ROWS = {
+    "sql": SqlRows(),
+    "sql whole table": SqlWhole(),
+    "polars": PolarsRows("eager"),
+    "polars lazy": PolarsRows("lazy"),
+    "polars streaming": PolarsRows("streaming"),
+    "polars over": PolarsOver("eager"),
+    "polars over streaming": PolarsOver("streaming"),
+    "polars select": PolarsSelect(),
+    "pipe": PolarsPipe("eager"),
+    "pipe lazy": PolarsPipe("lazy"),
+    "pipe streaming": PolarsPipe("streaming"),
+}
+LIST = {
+    "sql list": SqlLists(),
+    "polars list": PolarsLists("eager"),
+    "polars list streaming": PolarsLists("streaming"),
+}
+SCORE = {
+    "sql score": SqlScores(),
+    "polars score": PolarsScores("eager"),
+    "polars score streaming": PolarsScores("streaming"),
+}
+EXPECTED = {
+    "sql score expected": SqlScores(ties="expected"),
+    "polars score expected": PolarsScores("eager", ties="expected"),
+}
+ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED}
+
+
+def engines_for(metric):
+    """The engines that can be asked for this metric at all."""
+    if metric.startswith("list_"):
+        return LIST
+    if metric.endswith("_by_score"):
+        return SCORE
+    return ENGINES if metric in api.RANKING else ROWS
+
+
+def same(value, expected):
+    """Equal to 1e-12, NULL where NULL, and a float."""
+    if value is None or expected is None:
+        return value is expected
+    return type(value) is float and abs(value - expected) <= 1e-12 * (1 + abs(expected))
+
+
+def differences(engine, metric, groups, options, expected, **types):
+    """What the engine gets wrong, as lines to read; groups that it cannot represent are left out."""
+    able = [g for g, group in enumerate(groups) if not engine.cannot(metric, options, group)]
+    if not able:
+        return []
+    values = engine.run(metric, [groups[g] for g in able], options, **types)
+    return [
+        f"{call(metric, names(metric), options)} of {groups[g]}: {value}, expected {expected[g]}"
+        for g, value in zip(able, values, strict=True)
+        if not same(value, expected[g])
+    ]

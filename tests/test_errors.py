@@ -1,0 +1,361 @@
+"""What is not a number, not a position, not an option: one clear line, the same on every engine and in every form."""
+
+import math
+import re
+
+import polars as pl
+import pytest
+
+import api
+import duckdb
+import engines
+import rankql
+from engines import Column
+
+NAN, INF = math.nan, math.inf
+# polars appends the expression in which a function of ours raised; the message stands before it.
+POLARS_ADDS = "\n\nThis error occurred in the following expression"
+PLAIN = {"err": {"max_rel": 4}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
+
+
+def shown(value):
+    """How an engine may print a value: 3, 3.0, 3.00; nan or NaN; inf; NULL or None."""
+    if value is None:
+        return "(NULL|None)"
+    if isinstance(value, str):
+        return f"'?{value}'?"
+    if math.isfinite(value):
+        return re.escape(f"{value:g}") + r"(\.0+)?"
+    return f"(?i:{value})"
+
+
+def message(text, *values):
+    """The message as a pattern, with {} where the values stand."""
+    parts = [re.escape(part) for part in text.split("{}")]
+    return "".join(a + b for a, b in zip(parts, [*map(shown, values), ""], strict=True))
+
+
+def complaint(name, metric, groups, options, **types):
+    """What the engine says when it refuses; an error of another kind than ours, or none, stands there by name."""
+    try:
+        values = engines.ENGINES[name].run(metric, groups, options, **types)
+    except duckdb.InvalidInputException as error:
+        return str(error).removeprefix("Invalid Input Error: ")
+    except rankql.RankqlError as error:
+        return str(error).partition(POLARS_ADDS)[0]
+    except (duckdb.Error, pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return f"no error but {values}"
+
+
+def refuses(name, metric, groups, options, pattern, **types):
+    """Why the engine does not refuse this as it should, or None."""
+    said = complaint(name, metric, groups, options, **types)
+    if re.fullmatch(pattern, said):
+        return None
+    return f"{name}: {engines.call(metric, engines.names(metric), options)} of {groups}: {said!r}"
+
+
+def assert_refused(metric, groups, options, pattern, names=None, **types):
+    names = engines.engines_for(metric) if names is None else names
+    wrong = []
+    for name in names:
+        reasons = [engines.ENGINES[name].cannot(metric, options, group) for group in groups]
+        if not any(reasons):
+            wrong.append(refuses(name, metric, groups, options, pattern, **types))
+    assert any(reason is None for reason in wrong) or wrong, "no form can say it"
+    wrong = [reason[:400] for reason in wrong if reason]
+    if wrong:
+        pytest.fail(f"wanted {pattern}\n" + "\n".join(wrong))
+
+
+# bad values in the rows
+
+BAD_REL = [NAN, INF, -INF]
+# Where a bad grade may hide: at the top, beyond k, judged but not retrieved.
+PLACES = {
+    "top": lambda rel: [(rel, 1), (1, 2), (0, None)],
+    "beyond k": lambda rel: [(1, 1), (0, 2), (rel, 3)],
+    "not retrieved": lambda rel: [(1, 1), (0, 2), (rel, None)],
+}
+WITH_K = [metric for metric in api.RANKING if "k" in api.ROWS[metric]]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("metric", api.RANKING)
+def test_rel(metric, place):
+    """A grade that is no number is refused wherever it stands; the other group is in order."""
+    options = {**PLAIN.get(metric, {}), **({"k": 2} if metric in WITH_K else {})}
+    names = [
+        name
+        for name in engines.engines_for(metric)
+        # A list form without `ideal` does not see what was not retrieved.
+        if place != "not retrieved" or name not in engines.LIST or metric in api.TAKES_IDEAL
+    ]
+    for bad in BAD_REL:
+        groups = [[(1, 1), (0, 2)], PLACES[place](bad)]
+        pattern = message("rel must be a finite number, not {}", bad)
+        assert_refused(metric, groups, options, pattern, names)
+
+
+@pytest.mark.parametrize("place", ["top", "beyond k", "not retrieved"])
+@pytest.mark.parametrize("metric", api.RANKING)
+def test_rel_float32(metric, place):
+    options = {**PLAIN.get(metric, {}), **({"k": 2} if metric in WITH_K else {})}
+    pattern = message("rel must be a finite number, not {}", NAN)
+    assert_refused(metric, [PLACES[place](NAN)], options, pattern, ["sql", "polars"], rel="FLOAT")
+
+
+@pytest.mark.parametrize("metric", api.RANKING)
+def test_rel_text(metric):
+    """Text is refused even where it reads as a number."""
+    groups = [[("1", 1), ("0", 2)]]
+    pattern = message("rel must be a number, not text; cast it first")
+    assert_refused(metric, groups, PLAIN.get(metric, {}), pattern, rel="VARCHAR")
+
+
+# A bad position is refused also where the item is unjudged, not relevant or beyond k.
+POSITIONS = [0, -1, 1.5, NAN, INF]
+
+
+@pytest.mark.parametrize("bad", POSITIONS)
+@pytest.mark.parametrize("metric", [*api.RANKING, *api.MICRO])
+def test_pos(metric, bad):
+    options = {**PLAIN.get(metric, {}), **({"k": 2} if metric in WITH_K else {})}
+    pattern = message("pos must be a whole number from 1, not {}", bad)
+    for rel in (1, 0, -1, None):
+        group = [(1, 1), (rel, bad)]
+        if metric in api.MICRO:
+            group = [(*row, 1) for row in group]
+        assert_refused(metric, [group], options, pattern, engines.ROWS, pos="DOUBLE")
+    if bad in (0, -1):
+        assert_refused(metric, [group], options, pattern, engines.ROWS, pos="INTEGER")
+
+
+@pytest.mark.parametrize("metric", [*api.RANKING, *api.MICRO])
+def test_pos_text(metric):
+    pattern = message("pos must be a number, not text; cast it first")
+    group = [(1, "1"), (0, "2")]
+    if metric in api.MICRO:
+        group = [(*row, 1) for row in group]
+    options = PLAIN.get(metric, {})
+    assert_refused(metric, [group], options, pattern, engines.ROWS, pos="VARCHAR")
+
+
+@pytest.mark.parametrize("metric", api.RANKING)
+def test_score(metric):
+    """A score may be infinite but not NaN, also where the item is unjudged or beyond k."""
+    options = {**PLAIN.get(metric, {}), **({"k": 2} if metric in WITH_K else {})}
+    for rel in (1, 0, None):
+        groups = [[(1, 2.0, "a"), (1, 3.0, "b"), (0, INF, "c"), (rel, NAN, "d")]]
+        pattern = message("score must be a number, not {}", NAN)
+        assert_refused(f"{metric}_by_score", groups, options, pattern)
+    groups = [[(1, "2", "a"), (0, "3", "b")]]
+    pattern = message("score must be a number, not text; cast it first")
+    assert_refused(f"{metric}_by_score", groups, PLAIN.get(metric, {}), pattern, score="VARCHAR")
+
+
+@pytest.mark.parametrize("metric", api.RATING)
+def test_rating(metric):
+    for bad in BAD_REL:
+        pattern = message("rel must be a finite number, not {}", bad)
+        assert_refused(metric, [[(1, 2), (bad, 1)]], {}, pattern)
+        assert_refused(metric, [[(1, 2), (bad, None)]], {}, pattern)
+    pattern = message("score must be a number, not {}", NAN)
+    assert_refused(metric, [[(1, 2), (1, NAN)]], {}, pattern)
+    assert_refused(metric, [[(1, 2), (None, NAN)]], {}, pattern)
+    for column in ("rel", "score"):
+        pattern = message(f"{column} must be a number, not text; cast it first")
+        groups = [[("1", 2)]] if column == "rel" else [[(1, "2")]]
+        assert_refused(metric, groups, {}, pattern, **{column: "VARCHAR"})
+
+
+@pytest.mark.parametrize("metric", api.MICRO)
+def test_micro_rel(metric):
+    for bad in BAD_REL:
+        for pos in (1, 3, None):
+            groups = [[(1, 1, 1), (0, 2, 1), (bad, pos, 2)]]
+            options = (
+                {"k": 2} if metric == "micro_recall_at" else {"k": 2, "query": Column("query")}
+            )
+            pattern = message("rel must be a finite number, not {}", bad)
+            assert_refused(metric, groups, options, pattern)
+    pattern = message("rel must be a number, not text; cast it first")
+    assert_refused(metric, [[("1", 1, 1)]], {}, pattern, rel="VARCHAR")
+
+
+@pytest.mark.parametrize("metric", ["err", "rbp"])
+@pytest.mark.parametrize("place", PLACES)
+def test_rel_above_max_rel(metric, place):
+    names = [
+        name
+        for name in engines.engines_for(metric)
+        if place != "not retrieved" or name not in engines.LIST or metric in api.TAKES_IDEAL
+    ]
+    options = {"k": 2, "max_rel": 4} | ({"p": 0.5} if metric == "rbp" else {})
+    pattern = message("rel must not exceed max_rel: {} is above {}", 5, 4)
+    assert_refused(metric, [PLACES[place](5)], options, pattern, names)
+
+
+@pytest.mark.parametrize("metric", ["dcg", "ndcg"])
+def test_short_discounts(metric):
+    """A judged item shown at a position without a discount; what is not counted may stand there."""
+    pattern = message(
+        "discounts has {} entries, but position {} is counted: give more, or a lower k", 2, 3
+    )
+    short = {"discounts": [1, 2]}
+    assert_refused(metric, [[(1, 1), (0, 2), (0, 3)]], short, pattern)
+    assert_refused(metric, [[(1, 1), (0, 2), (1, 3)]], {**short, "k": 3}, pattern)
+    for group in ([(1, 1), (1, 2), (0, None)], [(1, 1), (0, 2), (None, 3)]):
+        assert complaint("sql", metric, [group], short).startswith("no error")
+        assert complaint("polars", metric, [group], short).startswith("no error")
+    beyond = [(1, 1), (1, 2), (1, 3)]
+    assert complaint("sql", metric, [beyond], {**short, "k": 2}).startswith("no error")
+    assert complaint("polars", metric, [beyond], {**short, "k": 2}).startswith("no error")
+
+
+@pytest.mark.parametrize("metric", ["idcg", "ndcg"])
+def test_short_discounts_of_the_ideal(metric):
+    """More positive grades to place than discounts: the ideal ranking is longer than the one shown."""
+    pattern = message(
+        "discounts has {} entries, but position {} is counted: give more, or a lower k", 2, 3
+    )
+    group = [(1, 1), (1, 2), (1, None), (0, None)]
+    assert_refused(metric, [group], {"discounts": [1, 2]}, pattern)
+    assert_refused(metric, [group], {"discounts": [1, 2], "k": 3}, pattern)
+    for k in (1, 2):
+        options = {"discounts": [1, 2], "k": k}
+        for name in ("sql", "sql list", "sql score", "polars", "polars list", "polars score"):
+            assert complaint(name, metric, [group], options).startswith("no error"), name
+
+
+# bad arguments: option -> (value, message) of every metric that has the option
+
+P = "p must lie between 0 and 1, not {}"
+P_NEEDED = "p must be given: the chance to look at the next item, between 0 and 1"
+MAX_REL = "max_rel must be a finite number above 0, not {}"
+MAX_REL_NEEDED = "max_rel must be given: the highest grade of the scale"
+AP = "denominator must be 'min', 'R', 'found' or 'k', not {}"
+PRECISION = "denominator must be 'k', 'retrieved' or 'min', not {}"
+K = "k must be a whole number from 1, or left out for the whole ranking; not {}"
+ARGUMENTS = {
+    "k": [(K, bad) for bad in (0, -1, 2.5, NAN, INF, "ten")],
+    "threshold": [("threshold must be a finite number, not {}", bad) for bad in (NAN, INF, -INF)],
+    "base": [("base must be a finite number above 1, not {}", bad) for bad in (1, 0, -2, NAN, INF)],
+    "discounts": [
+        ("discounts must be finite numbers above 0, not {}", [1, bad, 2])
+        for bad in (0, -1, NAN, INF, None)
+    ],
+    "ideal": [("ideal must be 'judged' or 'retrieved', not {}", "shown")],
+    "negative": [("negative must be 'zero' or 'keep', not {}", "drop")],
+    "max_rel": [(MAX_REL, bad) for bad in (0, -1, NAN, INF)],
+    "p": [(P, bad) for bad in (0, -0.1, 1.5, NAN, INF)],
+}
+
+
+def arguments() -> list[tuple]:
+    """Every bad value of every option of every metric."""
+    table = []
+    for metric in [*api.RANKING, *api.MICRO]:
+        for name in api.ROWS[metric]:
+            rules = ARGUMENTS.get(name, [])
+            if name == "denominator":
+                rules = [(AP if metric == "ap" else PRECISION, "n")]
+            if name == "p" and metric != "err":
+                rules = [*rules, (P, 1), (P_NEEDED, None)]
+            if name == "max_rel" and metric == "err":
+                rules = [*rules, (MAX_REL_NEEDED, None)]
+            for text, bad in rules:
+                table.append((metric, name, bad, text))
+    return table
+
+
+@pytest.mark.parametrize(("metric", "name", "bad", "text"), arguments(), ids=str)
+def test_argument(metric, name, bad, text):
+    """Refused on every engine, in every form; in polars as soon as the function is called."""
+    options = {**PLAIN.get(metric, {}), name: bad}
+    if metric in api.MICRO:
+        groups = [[(1, 1, 1), (0, 2, 1), (1, 3, 2)]]
+        options |= {"query": Column("query")} if "query" in api.ROWS[metric] else {}
+    else:
+        groups = [[(1, 1), (0, 2), (1, 3)]]
+    value = bad[1] if isinstance(bad, list) else bad
+    pattern = message(text, value) if "{}" in text else message(text)
+    # A list form has no option `ideal` of that kind: there it is the column of judged items.
+    names = [n for n in engines.engines_for(metric) if name != "ideal" or n not in engines.LIST]
+    assert_refused(metric, groups, options, pattern, names)
+    calls = {metric: [n for n in engines.names(metric) if n != "query"]}
+    if metric in api.RANKING:
+        calls[f"{metric}_by_score"] = ["rel", "score", "item"]
+        if name != "ideal":
+            calls[f"list_{metric}"] = ["rels"]
+    for function, columns in calls.items():
+        with pytest.raises(rankql.RankqlError) as raised:
+            getattr(rankql, function)(*columns, **options)
+        assert re.fullmatch(pattern, str(raised.value)), function
+
+
+@pytest.mark.parametrize("metric", api.RANKING)
+def test_ties(metric):
+    groups = [[(1, 2.0, "a"), (0, 2.0, "b")]]
+    plain = PLAIN.get(metric, {})
+    pattern = message("ties must be 'item' or 'expected', not {}", "best")
+    assert_refused(f"{metric}_by_score", groups, {**plain, "ties": "best"}, pattern)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [
+        ("err", {"max_rel": 1}),
+        ("ap", {"denominator": "found"}),
+        ("kendall_tau_distance", {"k": 1}),
+        ("kendall_tau_distance", {"k": 1, "normalized": True}),
+        ("kendall_tau_b", {"k": 1}),
+    ],
+    ids=str,
+)
+def test_no_expectation(metric, options):
+    """Where the mean over all orders has no closed form, the tie rule is refused by name."""
+    groups = [[(1, 2.0, "a"), (0, 2.0, "b")]]
+    pattern = rf"ties 'expected' is not available for {metric}.*; (use 'item'|leave k out).*"
+    assert_refused(f"{metric}_by_score", groups, {**options, "ties": "expected"}, pattern)
+
+
+@pytest.mark.parametrize("metric", ["micro_precision_at", "micro_f1_at"])
+def test_query_needed(metric):
+    pattern = message(
+        "query must be given when k is: the column that tells one ranking from the next"
+    )
+    assert_refused(metric, [[(1, 1, 1), (0, 2, 2)]], {"k": 2}, pattern)
+
+
+@pytest.mark.parametrize("bad", [*BAD_REL, "1"])
+def test_exp2_gain(bad):
+    text = "rel must be a number, not text; cast it first"
+    text = text if isinstance(bad, str) else "rel must be a finite number, not {}"
+    pattern = message(text) if isinstance(bad, str) else message(text, bad)
+    with pytest.raises(duckdb.InvalidInputException, match=pattern):
+        engines.connection().execute(f"SELECT exp2_gain({engines.literal(bad)})").fetchall()
+    for mode in ("eager", "lazy", "streaming"):
+        with pytest.raises(rankql.RankqlError, match=pattern):
+            made = engines.start(pl.DataFrame({"rel": [bad]}), mode)
+            engines.collect(made.select(rankql.exp2_gain("rel")), mode)
+
+
+@pytest.mark.parametrize("metric", api.TAKES_IDEAL)
+def test_ideal_list(metric):
+    """The list of all judged items is checked as the list shown is."""
+    for bad in BAD_REL:
+        pattern = message("rel must be a finite number, not {}", bad)
+        assert_refused(f"list_{metric}", [([1, 0], [1, 0, bad])], PLAIN.get(metric, {}), pattern)
+    pattern = message("rel must be a number, not text; cast it first")
+    kinds = {"ideal": "VARCHAR"}
+    assert_refused(
+        f"list_{metric}", [([1, 0], ["1", "0"])], PLAIN.get(metric, {}), pattern, **kinds
+    )
+
+
+def test_error_class():
+    """One class to catch, which is a ValueError."""
+    assert issubclass(rankql.RankqlError, ValueError)
+    assert rankql.RankqlError is __import__("rankql.errors").errors.RankqlError

@@ -1,0 +1,160 @@
+"""One name, one list of parameters, one line of text for a metric, whether macro or function."""
+
+import ast
+import doctest
+import graphlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import api
+import engines
+import pytest
+
+import rankql
+from rankql import macros
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path(rankql.__file__).parent
+# What rankql has besides metrics.
+OTHERS = {"RankqlError", "register"}
+FAMILIES = ["gain", "precision", "cascade", "order", "rating"]
+
+
+def functions():
+    return {name: getattr(rankql, name) for name in rankql.__all__ if name not in OTHERS}
+
+
+def described():
+    """name -> (parameters, comment) of our macros, without their helpers."""
+    rows = engines.connection().execute("""
+        SELECT function_name, parameters, comment FROM duckdb_functions()
+        WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
+          AND NOT starts_with(function_name, 'rankql_')
+    """)
+    return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
+
+
+def test_names():
+    assert set(described()) == set(functions()) == set(api.EVERYTHING)
+
+
+@pytest.mark.parametrize("name", api.EVERYTHING)
+def test_parameters(name):
+    """The same in the same order; the table of ranked() comes first under the engine's own word."""
+    python = list(inspect.signature(functions()[name]).parameters)
+    sql, _ = described()[name]
+    wanted = list(api.EVERYTHING[name])
+    if name == "ranked":
+        python, sql, wanted = python[1:], sql[1:], wanted[1:]
+    assert python == wanted
+    assert sql == wanted
+
+
+def sql_defaults(name):
+    """The parameters of a macro as its text has them: name -> default."""
+    head = re.search(rf"MACRO {name}\((.*?)\) AS", macros.sql(), re.DOTALL)[1]
+    found = {}
+    for parameter in head.split(","):
+        name, given, default = (part.strip() for part in parameter.partition(":="))
+        python = {"NULL": "None", "false": "False", "true": "True"}.get(default, default)
+        found[name] = ast.literal_eval(python) if given else api.NEEDED
+    return found
+
+
+@pytest.mark.parametrize("name", api.EVERYTHING)
+def test_defaults(name):
+    """The same defaults. A column without one may default to its own name in polars."""
+    sql = sql_defaults(name)
+    python = inspect.signature(functions()[name]).parameters
+    for parameter, default in list(api.EVERYTHING[name].items())[name == "ranked" :]:
+        assert sql[parameter] == default
+        if default == api.NEEDED:
+            assert python[parameter].default in (inspect.Parameter.empty, parameter)
+        else:
+            assert python[parameter].default == default
+            assert type(python[parameter].default) is type(default)
+
+
+@pytest.mark.parametrize("name", api.EVERYTHING)
+def test_description(name):
+    """COMMENT ON MACRO is the docstring's first line, which says something of its own."""
+    line = inspect.getdoc(functions()[name]).split("\n")[0]
+    assert described()[name][1] == line
+    assert len(line) > 20 and line.endswith(".")
+
+
+@pytest.mark.parametrize("name", api.EVERYTHING)
+def test_doctest(name):
+    """Every public function shows an example, and it is true."""
+    function = functions()[name]
+    scope = dict(vars(sys.modules[function.__module__]))
+    tests = doctest.DocTestFinder(recurse=False).find(function, name, globs=scope)
+    runner = doctest.DocTestRunner(verbose=False)
+    for test in tests:
+        runner.run(test)
+    assert runner.summarize(verbose=False).attempted > 0, "no example"
+    assert runner.failures == 0
+
+
+def imports(path):
+    """The modules that a module imports: those of rankql by their short name."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: a relative import"
+            yield from (
+                [f"rankql.{alias.name}" for alias in node.names]
+                if node.module == "rankql"
+                else [node.module]
+            )
+
+
+def test_imports_point_one_way():
+    """No circles; the polars functions know polars only, the macros DuckDB only."""
+    graph = {path.stem: set(imports(path)) for path in PACKAGE.glob("*.py")}
+    ours = {
+        name: {found.split(".")[1] for found in modules if found.startswith("rankql.")} & set(graph)
+        for name, modules in graph.items()
+    }
+    order = list(graphlib.TopologicalSorter(ours).static_order())
+    assert order[0] == "errors"
+
+    def reach(name):
+        return {name}.union(*(reach(below) for below in ours[name]))
+
+    for family in FAMILIES:
+        outside = {m.split(".")[0] for name in reach(family) for m in graph[name]}
+        assert outside - set(sys.stdlib_module_names) <= {"polars", "rankql"}, family
+    outside = {m.split(".")[0] for name in reach("macros") for m in graph[name]}
+    assert outside - set(sys.stdlib_module_names) <= {"duckdb", "rankql"}
+
+
+def test_one_sql_file():
+    """sql/rankql.sql is all the families in one, in UTF-8, and needs no Python."""
+    text = (ROOT / "sql" / "rankql.sql").read_text("utf-8")
+    assert text.strip() == macros.sql().strip()
+    con = engines.duckdb.connect()
+    con.execute(text).fetchall()
+    query = "SELECT ndcg(rel, pos, 3) FROM (VALUES (0, 1), (2, 3)) t(rel, pos)"
+    assert con.execute(query).fetchall() == [(0.5,)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_stand_alone(family):
+    """A family's file needs common.sql and nothing else: each of its macros can be called."""
+    con = engines.duckdb.connect()
+    con.execute((ROOT / "sql" / "common.sql").read_text("utf-8")).fetchall()
+    text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
+    con.execute(text).fetchall()
+    values = {"p": 0.5, "max_rel": 3, "query": engines.Column("1"), "k": 2}
+    source = "(SELECT 1 AS rel, 1 AS pos, 1 AS score, 'a' AS item, [1, 0] AS rels)"
+    for name in re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE):
+        if name in api.EVERYTHING and name != "ranked":
+            parameters = api.EVERYTHING[name]
+            needed = [p for p, default in parameters.items() if default == api.NEEDED]
+            options = {p: value for p, value in values.items() if p in parameters}
+            call = engines.call(name, needed, options)
+            assert len(con.execute(f"SELECT {call} FROM {source}").fetchall()) == 1

@@ -1,0 +1,71 @@
+"""Every block of the README runs, and prints what stands below it. `python tests/test_readme.py` writes that anew."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql import demo
+
+README = Path(__file__).parents[1] / "README.md"
+SQL = re.compile(r"(```sql\n(.*?)```\n```text\n)(.*?)(?=```)", re.DOTALL)
+PYTHON = re.compile(r"(?<=```python\n)(.*?)(?=```)", re.DOTALL)
+
+
+def run(text):
+    """The README with the output of its blocks as it is now; in a folder with the demo's data."""
+    con = duckdb.connect()
+    rankql.register(con)
+    namespace = {}
+
+    def sql(block):
+        *before, last = block[2].strip().rstrip(";").split(";\n")
+        for statement in before:
+            con.execute(statement)
+        return block[1] + str(con.sql(last)).rstrip() + "\n"
+
+    def python(block):
+        output = []
+        for line in re.findall(r"^>>> (.*)$", block[0], re.MULTILINE):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(line, "README.md", "single"), namespace)
+            output.append(f">>> {line}\n{printed.getvalue()}")
+        return "".join(output)
+
+    return PYTHON.sub(python, SQL.sub(sql, text))
+
+
+def cells(text):
+    """The table cells and the words of a text: how frames are drawn changes between versions."""
+    return [cell.split() for line in text.splitlines() if "─" not in line for cell in re.split("[│┆|]", line)]
+
+
+@pytest.fixture
+def in_demo_folder(tmp_path, monkeypatch):
+    demo.write_shop(tmp_path / "rankql-demo")
+    monkeypatch.chdir(tmp_path)
+    with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
+        yield
+
+
+def test_blocks(in_demo_folder):
+    text = README.read_text()
+    assert len(SQL.findall(text)) >= 5 and len(PYTHON.findall(text)) >= 1
+    assert cells(run(text)) == cells(text)
+
+
+def test_every_metric_is_listed():
+    text = README.read_text()
+    for name in rankql.__all__:
+        if name.islower() and not name.startswith("list_") and not name.endswith("_by_score"):
+            assert re.search(rf"\b{name}\b", text), name
+
+
+if __name__ == "__main__":
+    demo.write_shop(Path("rankql-demo"))
+    README.write_text(run(README.read_text()))

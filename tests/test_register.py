@@ -1,0 +1,203 @@
+"""register(): TEMP or persisted, idempotent, on any connection, and never over the user's objects."""
+
+import threading
+
+import duckdb
+import pytest
+
+import rankql
+from rankql import macros
+
+TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
+NDCG = 7.7618595071429155 / 7.892789260714372
+
+
+def value(con, call="ndcg(rel, pos, 3)"):
+    return con.sql(f"SELECT {call} FROM {TABLE}").fetchall()[0][0]
+
+
+@pytest.fixture
+def con():
+    with duckdb.connect() as con:
+        yield con
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE mine AS SELECT 1 AS x")
+    return str(path)
+
+
+def test_temp_macros_leave_the_database_as_it_is(file):
+    with duckdb.connect(file) as con:
+        rankql.register(con)
+        assert value(con) == pytest.approx(NDCG, abs=1e-12)
+    with duckdb.connect(file) as con:
+        assert con.sql("SELECT count(*) FROM duckdb_functions() WHERE NOT internal").fetchall() == [
+            (0,)
+        ]
+        assert con.sql("FROM duckdb_schemas() WHERE schema_name = 'rankql'").fetchall() == []
+
+
+def test_the_default_connection():
+    rankql.register()
+    assert duckdb.sql(f"SELECT ndcg(rel, pos, 3) FROM {TABLE}").fetchall()[0][0] == pytest.approx(
+        NDCG
+    )
+
+
+def test_twice_is_once(con):
+    def functions():
+        return con.sql(
+            "SELECT COLUMNS(* EXCLUDE function_oid) FROM duckdb_functions() WHERE NOT internal ORDER BY ALL"
+        ).fetchall()
+
+    rankql.register(con)
+    first = functions()
+    rankql.register(con)
+    assert functions() == first
+    rankql.register(con, persist=True)
+    both = functions()
+    rankql.register(con, persist=True)
+    assert functions() == both and len(both) == 2 * len(first)
+
+
+def test_a_read_only_database(file):
+    with duckdb.connect(file, read_only=True) as con:
+        rankql.register(con)
+        assert value(con) == pytest.approx(NDCG)
+        with pytest.raises(rankql.RankqlError, match="read-only.*register\\(con\\)"):
+            rankql.register(con, persist=True)
+
+
+def test_persisted_for_other_readers_and_cursors(file):
+    with duckdb.connect(file) as con:
+        rankql.register(con, persist=True)
+        con.execute(f"CREATE VIEW quality AS SELECT rankql.ndcg(rel, pos, 3) AS q FROM {TABLE}")
+        assert value(con.cursor(), "rankql.ndcg(rel, pos, 3)") == pytest.approx(NDCG)
+    with duckdb.connect(file, read_only=True) as con:
+        assert con.sql("FROM quality").fetchall()[0][0] == pytest.approx(NDCG)
+        assert value(con, "rankql.ap(rel, pos, 2)") == 1
+
+
+def test_a_cursor_needs_its_own_temp_macros(con):
+    rankql.register(con)
+    cursor = con.cursor()
+    with pytest.raises(duckdb.CatalogException):
+        value(cursor)
+    rankql.register(cursor)
+    assert value(cursor) == pytest.approx(NDCG)
+
+
+def test_threads_with_a_cursor_each(con):
+    results = []
+
+    def work():
+        cursor = con.cursor()
+        rankql.register(cursor)
+        results.append(value(cursor))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == pytest.approx([NDCG] * 4)
+
+
+@pytest.mark.parametrize("persist", [False, True])
+def test_every_macro_in_any_schema(con, persist):
+    """What calls another macro finds it: each is called once, in a schema that needs quotes."""
+    rankql.register(con, persist=persist, schema='My "Metrics"')
+    prefix = '"My ""Metrics""".' if persist else ""
+    functions = con.sql("""
+        SELECT function_name, parameters FROM duckdb_functions()
+        WHERE NOT internal AND function_type = 'macro' AND NOT starts_with(function_name, 'rankql_')
+        ORDER BY ALL""").fetchall()
+    assert len(functions) > 60
+    given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1"}
+    table = "(VALUES (1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')) AS t (rel, pos, score, item)"
+    for name, parameters in functions:
+        arguments = [p for p in parameters if p in ("rel", "pos", "score", "item", "rels")]
+        options = [f"{p} := {given[p]}" for p in parameters if p in given and p != "rels"]
+        call = ", ".join([given.get(p, p) for p in arguments] + options)
+        con.sql(f"SELECT {prefix}{name}({call}) FROM {table}").fetchall()
+    con.execute("CREATE TABLE scored AS SELECT 1 AS user, 'a' AS item, 0.5 AS score")
+    assert con.sql(f"SELECT pos FROM {prefix}ranked('scored')").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "name"),
+    [
+        ("CREATE MACRO ndcg(a) AS a", "memory.main.ndcg"),
+        ("CREATE TEMP MACRO ap(a, b) AS a + b", "temp.main.ap"),
+        ("CREATE MACRO ranked(t) AS TABLE SELECT 1 AS one", "memory.main.ranked"),
+        ("CREATE SCHEMA lib; SET search_path = 'lib'; CREATE MACRO rr(a) AS a", "memory.lib.rr"),
+    ],
+)
+def test_a_macro_of_the_user_is_left_alone(con, theirs, name):
+    con.execute(theirs)
+    with pytest.raises(
+        rankql.RankqlError, match=f"your function {name} would be hidden.*persist=True"
+    ):
+        rankql.register(con)
+    assert con.sql("SELECT count(*) FROM duckdb_functions() WHERE NOT internal").fetchall() == [
+        (1,)
+    ]
+
+
+def test_a_python_function_of_the_user_is_left_alone(con):
+    pytest.importorskip("numpy", reason="DuckDB makes Python functions with numpy")
+    con.create_function("rr", lambda x: x, ["BIGINT"], "BIGINT")
+    with pytest.raises(rankql.RankqlError, match="rr would be hidden"):
+        rankql.register(con)
+    rankql.register(con, persist=True)
+    assert value(con, "rankql.rr(rel, pos)") == 1
+
+
+def test_a_macro_of_the_user_in_the_schema_is_left_alone(con):
+    con.execute("CREATE SCHEMA rankql; CREATE MACRO rankql.ndcg(a) AS a")
+    with pytest.raises(rankql.RankqlError, match="memory.rankql.ndcg would be replaced"):
+        rankql.register(con, persist=True)
+    rankql.register(con)
+    rankql.register(con, persist=True, schema="metrics")
+    assert value(con, "metrics.ndcg(rel, pos)") == value(con)
+
+
+def test_no_function_of_duckdb_has_a_name_of_ours():
+    with duckdb.connect() as con:
+        names = con.execute(
+            "SELECT function_name FROM duckdb_functions() WHERE list_contains($1, function_name)",
+            [macros._CREATE.findall(macros.sql())],
+        ).fetchall()
+    assert names == []
+
+
+@pytest.mark.parametrize("order", ["ASC", "DESC"])
+@pytest.mark.parametrize("nulls", ["NULLS_FIRST", "NULLS_LAST"])
+def test_the_settings_of_the_user_change_no_number(con, order, nulls):
+    con.execute(
+        f"SET default_order = '{order}'; SET default_null_order = '{nulls}'; SET integer_division = true"
+    )
+    con.execute("SET default_collation = 'NOCASE'")
+    rankql.register(con)
+    rows = "(VALUES (1, 0.5, 'b'), (0, 0.5, 'C'), (2, NULL, 'd'), (NULL, 0.1, 'e'), (3, 0.1, 'a')) AS t (rel, score, item)"
+    got = con.sql(f"""SELECT ndcg_by_score(rel, score, item), ap_by_score(rel, score, item), kendall_tau_b_by_score(rel, score, item),
+                      r_precision_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3) FROM {rows}""").fetchall()[
+        0
+    ]
+    con.execute(
+        "RESET default_order; RESET default_null_order; RESET integer_division; RESET default_collation"
+    )
+    assert (
+        got
+        == con.sql(f"""SELECT ndcg_by_score(rel, score, item), ap_by_score(rel, score, item), kendall_tau_b_by_score(rel, score, item),
+                      r_precision_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3) FROM {rows}""").fetchall()[
+            0
+        ]
+    )
+    assert got[1] == pytest.approx(
+        (1 + 2 / 4) / 3
+    )  # b, C, e, a: bytes order C before b, so descending b first
