@@ -117,14 +117,14 @@ CREATE OR REPLACE MACRO rankql_expected(ties) AS
     END;
 
 -- A ranking cut into groups of equal score: where each begins, and its values.
--- (`list_transform([x], lambda name: ...)[1]` gives x a name.)
+-- (`list_transform([x], lambda name: ...)[1]` gives x a name. A slice would copy the whole list for each group.)
 CREATE OR REPLACE MACRO rankql_tied(ranking) AS
     list_transform([ranking], lambda items:
         list_transform([list_filter(range(1, len(items) + 1),
                                     lambda i: i = len(items) OR items[i].score <> items[i + 1].score)], lambda ends:
-            list_transform(ends, lambda last, g: {
+            list_transform(ends, lambda hi, g: {
                 'lo': coalesce(ends[g - 1], 0) + 1,
-                'values': rankql_values(items[coalesce(ends[g - 1], 0) + 1:last])}))[1])[1];
+                'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)}))[1])[1];
 
 -- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
