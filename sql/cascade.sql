@@ -52,18 +52,18 @@ COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if a
 
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0.0::DOUBLE) END;
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL
-          AND list_max(list_transform(rankql_grades(coalesce(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+          AND list_max(list_transform(rankql_grades(rankql_judged(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
         rankql_walk(list_transform(rankql_top(rankql_grades(rels), k), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p)))) END;
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
@@ -93,7 +93,7 @@ CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ties ''item''')
+    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 

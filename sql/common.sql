@@ -30,7 +30,7 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN typeof(pos) = 'VARCHAR' THEN error('pos must be a number, not text; cast it first')
-         WHEN pos < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
+         WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
               CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
          THEN error('pos must be a whole number from 1, not ' || CAST(pos AS VARCHAR))
          WHEN CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
@@ -56,6 +56,9 @@ CREATE OR REPLACE MACRO rankql_grades(rels) AS
     CASE WHEN typeof(rels) = 'VARCHAR[]' THEN error('rel must be a number, not text; cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
+
+-- The grades of all judged items: those of `ideal`, or of the list itself.
+CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS coalesce(rankql_grades(ideal), rankql_grades(rels));
 
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
@@ -144,8 +147,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
-                lambda tied: list_resize(CAST([] AS DOUBLE[]), len(tied.values),
-                                         coalesce(list_sum(tied.values), 0) / len(tied.values))))
+                lambda tied: list_resize(CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 

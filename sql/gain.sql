@@ -2,8 +2,10 @@
 
 -- 1, or an error where the discounts cannot be divided by.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN list_bool_and(list_transform(CAST(discounts AS DOUBLE[]), lambda d: coalesce(d > 0 AND isfinite(d), false))) THEN 1
-         ELSE error('discounts must be finite numbers above 0, not ' || CAST(discounts AS VARCHAR)) END;
+    CASE WHEN len(discounts) = 0 THEN 1
+         ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE error('discounts must be finite numbers above 0, not ' || coalesce(CAST(d AS VARCHAR), 'NULL')) END))
+    END;
 
 -- The discount of a position by the list, which must reach that far.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
@@ -52,12 +54,13 @@ CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
 
 -- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
 CREATE OR REPLACE MACRO rankql_best(grade, k) AS
-    CASE WHEN k < 1000000 THEN max(grade, CAST(rankql_cutoff(least(k, 999999)) AS BIGINT)) FILTER (WHERE grade > 0)
+    CASE WHEN rankql_cutoff(k) < 1000000
+         THEN max(grade, CAST(least(rankql_cutoff(k), 999999) AS BIGINT)) FILTER (WHERE grade > 0)
          ELSE rankql_top(list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST'), k)
     END;
 
 CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
-    rankql_top(list_sort(list_filter(rankql_grades(rels), lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
 
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
@@ -93,12 +96,12 @@ COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
+        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-    / rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base);
+    / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base);
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 

@@ -36,11 +36,11 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
 
 -- By score: the grades in rank order, and as the best and the worst order of tied items have them,
 -- whose mean is that of all orders.
-CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties) AS
+CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
          WHEN k IS NOT NULL
-         THEN error('ties ''expected'' is not available with k for kendall_tau_distance and kendall_tau_b; leave k out, or use ties ''item''')
+         THEN error('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
@@ -67,9 +67,9 @@ COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in r
 
 
 CREATE OR REPLACE MACRO kendall_tau_distance_by_score(rel, score, item, k := NULL, normalized := false, ties := 'item') AS
-    list_avg(list_transform(rankql_orders(rel, score, item, k, ties), lambda x: rankql_distance(x, normalized)));
+    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'), lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
-    list_avg(list_transform(rankql_orders(rel, score, item, k, ties), lambda x: rankql_tau_b(x)));
+    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';

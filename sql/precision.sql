@@ -43,9 +43,9 @@ CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
 -- The number of positions over all the rankings of a table: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
-         WHEN typeof(query) = '"NULL"'
+         WHEN typeof(any_value(query)) = '"NULL"'
          THEN error('query must be given when k is: the column that tells one ranking from the next')
-         ELSE rankql_cutoff(k) * count(DISTINCT query)
+         ELSE rankql_cutoff(k) * (count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT))
     END;
 
 -- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
@@ -143,40 +143,40 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(coalesce(ideal, rels), threshold),
+        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(rankql_judged(ideal, rels), threshold),
         len(rankql_top(rels, k)), k, denominator) END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0);
+    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
         2 * len(rankql_hit_positions(rels, k, threshold))
-        / (rankql_size(k, len(rels)) + rankql_list_relevant(coalesce(ideal, rels), threshold)) END;
+        / (rankql_size(k, len(rels)) + rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
-    list_recall_at(rels, nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0), threshold, ideal);
+    list_recall_at(rels, nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0), threshold, ideal);
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        rankql_list_relevant(coalesce(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(coalesce(ideal, rels), threshold),
-        rankql_list_nonrelevant(coalesce(ideal, rels), threshold)) END;
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold),
+        rankql_list_nonrelevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
@@ -213,7 +213,7 @@ COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item 
 
 CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item') AS
     CASE WHEN rankql_expected(ties) AND denominator = 'found'
-         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use another denominator, or ties ''item''')
+         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL, rankql_relevant(rel, threshold),
                         rankql_retrieved_by_score(score, k), k, denominator)

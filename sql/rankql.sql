@@ -30,7 +30,7 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN typeof(pos) = 'VARCHAR' THEN error('pos must be a number, not text; cast it first')
-         WHEN pos < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
+         WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
               CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
          THEN error('pos must be a whole number from 1, not ' || CAST(pos AS VARCHAR))
          WHEN CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
@@ -56,6 +56,9 @@ CREATE OR REPLACE MACRO rankql_grades(rels) AS
     CASE WHEN typeof(rels) = 'VARCHAR[]' THEN error('rel must be a number, not text; cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
+
+-- The grades of all judged items: those of `ideal`, or of the list itself.
+CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS coalesce(rankql_grades(ideal), rankql_grades(rels));
 
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
@@ -144,8 +147,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
-                lambda tied: list_resize(CAST([] AS DOUBLE[]), len(tied.values),
-                                         coalesce(list_sum(tied.values), 0) / len(tied.values))))
+                lambda tied: list_resize(CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
@@ -168,8 +170,10 @@ COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each ite
 
 -- 1, or an error where the discounts cannot be divided by.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN list_bool_and(list_transform(CAST(discounts AS DOUBLE[]), lambda d: coalesce(d > 0 AND isfinite(d), false))) THEN 1
-         ELSE error('discounts must be finite numbers above 0, not ' || CAST(discounts AS VARCHAR)) END;
+    CASE WHEN len(discounts) = 0 THEN 1
+         ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE error('discounts must be finite numbers above 0, not ' || coalesce(CAST(d AS VARCHAR), 'NULL')) END))
+    END;
 
 -- The discount of a position by the list, which must reach that far.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
@@ -218,12 +222,13 @@ CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
 
 -- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
 CREATE OR REPLACE MACRO rankql_best(grade, k) AS
-    CASE WHEN k < 1000000 THEN max(grade, CAST(rankql_cutoff(least(k, 999999)) AS BIGINT)) FILTER (WHERE grade > 0)
+    CASE WHEN rankql_cutoff(k) < 1000000
+         THEN max(grade, CAST(least(rankql_cutoff(k), 999999) AS BIGINT)) FILTER (WHERE grade > 0)
          ELSE rankql_top(list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST'), k)
     END;
 
 CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
-    rankql_top(list_sort(list_filter(rankql_grades(rels), lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
+    rankql_top(list_sort(list_filter(rels, lambda grade: grade > 0), 'DESC', 'NULLS LAST'), k);
 
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
@@ -259,12 +264,12 @@ COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
+        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
     list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-    / rankql_ideal_dcg(rankql_list_best(coalesce(ideal, rels), k), k, discounts, base);
+    / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base);
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -332,9 +337,9 @@ CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
 -- The number of positions over all the rankings of a table: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
-         WHEN typeof(query) = '"NULL"'
+         WHEN typeof(any_value(query)) = '"NULL"'
          THEN error('query must be given when k is: the column that tells one ranking from the next')
-         ELSE rankql_cutoff(k) * count(DISTINCT query)
+         ELSE rankql_cutoff(k) * (count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT))
     END;
 
 -- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
@@ -432,40 +437,40 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(coalesce(ideal, rels), threshold),
+        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(rankql_judged(ideal, rels), threshold),
         len(rankql_top(rels, k)), k, denominator) END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0);
+    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
         2 * len(rankql_hit_positions(rels, k, threshold))
-        / (rankql_size(k, len(rels)) + rankql_list_relevant(coalesce(ideal, rels), threshold)) END;
+        / (rankql_size(k, len(rels)) + rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
-    list_recall_at(rels, nullif(rankql_list_relevant(coalesce(ideal, rels), threshold), 0), threshold, ideal);
+    list_recall_at(rels, nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0), threshold, ideal);
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        rankql_list_relevant(coalesce(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(coalesce(ideal, rels), threshold),
-        rankql_list_nonrelevant(coalesce(ideal, rels), threshold)) END;
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold),
+        rankql_list_nonrelevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
@@ -502,7 +507,7 @@ COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item 
 
 CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item') AS
     CASE WHEN rankql_expected(ties) AND denominator = 'found'
-         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use another denominator, or ties ''item''')
+         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL, rankql_relevant(rel, threshold),
                         rankql_retrieved_by_score(score, k), k, denominator)
@@ -577,18 +582,18 @@ COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if a
 
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0.0::DOUBLE) END;
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(coalesce(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL
-          AND list_max(list_transform(rankql_grades(coalesce(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+          AND list_max(list_transform(rankql_grades(rankql_judged(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
         rankql_walk(list_transform(rankql_top(rankql_grades(rels), k), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p)))) END;
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
@@ -618,7 +623,7 @@ CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ties ''item''')
+    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
@@ -673,11 +678,11 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
 
 -- By score: the grades in rank order, and as the best and the worst order of tied items have them,
 -- whose mean is that of all orders.
-CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties) AS
+CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
          WHEN k IS NOT NULL
-         THEN error('ties ''expected'' is not available with k for kendall_tau_distance and kendall_tau_b; leave k out, or use ties ''item''')
+         THEN error('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
@@ -704,11 +709,11 @@ COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in r
 
 
 CREATE OR REPLACE MACRO kendall_tau_distance_by_score(rel, score, item, k := NULL, normalized := false, ties := 'item') AS
-    list_avg(list_transform(rankql_orders(rel, score, item, k, ties), lambda x: rankql_distance(x, normalized)));
+    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'), lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
-    list_avg(list_transform(rankql_orders(rel, score, item, k, ties), lambda x: rankql_tau_b(x)));
+    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';
 
 
