@@ -4,9 +4,9 @@
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
          WHEN NOT (CAST(max_rel AS DOUBLE) > 0 AND isfinite(CAST(max_rel AS DOUBLE)))
-         THEN error('max_rel must be a finite number above 0, not ' || CAST(max_rel AS VARCHAR))
+         THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
          WHEN rankql_grade(rel) > max_rel
-         THEN error('rel must not exceed max_rel: ' || CAST(rel AS VARCHAR) || ' is above ' || CAST(max_rel AS VARCHAR))
+         THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel)
     END;
 
@@ -28,32 +28,34 @@ CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0.0::DOUBLE) END;
+        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END;
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
 CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0.0::DOUBLE) END;
+        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END;
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
     CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
-        rankql_walk(list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
+        rankql_walk(
+            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
             FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0)) END;
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p)) * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0.0::DOUBLE);
+    (1 - rankql_patience(p))
+    * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0);
 COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance that a user gets to see them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
-    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0.0::DOUBLE);
+    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0);
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
     CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
-        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0.0::DOUBLE) END;
+        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -63,14 +65,14 @@ COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL
-          AND list_max(list_transform(rankql_grades(rankql_judged(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
-        rankql_walk(list_transform(rankql_top(rankql_grades(rels), k), lambda grade, i:
-            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p)))) END;
+          AND list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+        rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
+            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)));
+    (1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
+        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k));
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
@@ -83,7 +85,8 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
-        ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
+        ELSE list_transform([rankql_lists(rel, score, item)],
+                            lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -94,10 +97,13 @@ COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the 
 
 CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO rbp_by_score(rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item') AS
+CREATE OR REPLACE MACRO rbp_by_score(
+    rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
+) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
         lambda worth, i: worth * rankql_look(i, p)));

@@ -1,11 +1,14 @@
 -- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
 -- These helpers are not part of the interface; their names start with rankql_.
 
+-- A value as an error shows it.
+CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
+
 -- The grade as DOUBLE, NULL where unjudged. (typeof() of a column is a constant: the branches cost nothing.)
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN typeof(rel) = 'VARCHAR' THEN error('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || CAST(rel AS VARCHAR))
+         WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
 -- The grade with its negative part cut off, NULL where unjudged (greatest() leaves NULLs out).
@@ -14,7 +17,7 @@ CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rankql_grade(rel), 0 * rank
 -- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     CASE WHEN threshold IS NULL OR NOT isfinite(CAST(threshold AS DOUBLE))
-         THEN error('threshold must be a finite number, not ' || coalesce(CAST(threshold AS VARCHAR), 'NULL'))
+         THEN error('threshold must be a finite number, not ' || rankql_text(threshold))
          WHEN rankql_grade(rel) >= CAST(threshold AS DOUBLE) THEN 1.0::DOUBLE
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
@@ -24,7 +27,7 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
-         ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || CAST(k AS VARCHAR))
+         ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
     END;
 
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved.
@@ -32,7 +35,7 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN typeof(pos) = 'VARCHAR' THEN error('pos must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
               CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
-         THEN error('pos must be a whole number from 1, not ' || CAST(pos AS VARCHAR))
+         THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
          WHEN CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
 
@@ -48,7 +51,7 @@ CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
          WHEN CAST(p AS DOUBLE) > 0 AND CAST(p AS DOUBLE) < 1 THEN CAST(p AS DOUBLE)
-         ELSE error('p must lie between 0 and 1, not ' || CAST(p AS VARCHAR))
+         ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
     END;
 
 -- The grades of a list, each checked.
@@ -65,7 +68,7 @@ CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BI
 
 -- The sum of a list: 0 where it is empty, NULL where there is no list.
 CREATE OR REPLACE MACRO rankql_sum(list) AS
-    CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0.0::DOUBLE) END;
+    CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0) END;
 
 -- 1 or 0 for each grade of a list, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
@@ -104,8 +107,8 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
     coalesce(list_sort(
-        list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)}) FILTER (WHERE score IS NOT NULL),
-        'DESC', 'NULLS LAST'), []);
+        list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)})
+            FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST'), []);
 
 -- The text bytes of an item, by which equal scores are ordered.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS encode(CAST(item AS VARCHAR));
@@ -116,7 +119,7 @@ CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
     CASE ties WHEN 'item' THEN false
               WHEN 'expected' THEN true
-              ELSE error('ties must be ''item'' or ''expected'', not ' || coalesce(CAST(ties AS VARCHAR), 'NULL'))
+              ELSE error('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
     END;
 
 -- A ranking cut into groups of equal score: where each begins, and its values.
@@ -127,7 +130,8 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
                                     lambda i: i = len(items) OR items[i].score <> items[i + 1].score)], lambda ends:
             list_transform(ends, lambda hi, g: {
                 'lo': coalesce(ends[g - 1], 0) + 1,
-                'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)}))[1])[1];
+                'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)
+            }))[1])[1];
 
 -- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
@@ -139,19 +143,22 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
 
 -- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
-    {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), 'ideal': coalesce(list(rankql_grade(rel)), [])};
+    {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))),
+     'ideal': coalesce(list(rankql_grade(rel)), [])};
 
--- The values in rank order; with ties 'expected' each tied item has the mean of its peers, unjudged counting 0:
--- what is linear in the values is then its own exact mean over all orders.
+-- The values in rank order; with ties 'expected' each tied item has the mean of its peers, unjudged counting 0, NULL
+-- where all are unjudged: what is linear in the values is then its own exact mean over all orders.
 CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
-                lambda tied: list_resize(CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
+                lambda tied: list_resize(
+                    CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
--- The chance, by position, of the first hit to stand there if none came before: r / (m - t + 1) for the t-th of a tied group.
+-- The chance, by position, of the first hit to stand there if none came before:
+-- r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
     flatten(list_transform(rankql_tied_hits(hit, score), lambda tied:
         list_transform(range(1, tied.m + 1), lambda t: least(1, tied.r / (tied.m - t + 1)))));
@@ -159,8 +166,10 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
-    SELECT unnest(struct_insert(s, pos := CASE WHEN rankql_score(struct_extract(s, score)) IS NOT NULL THEN row_number() OVER (
-        PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(s, query) END
-        ORDER BY struct_extract(s, score) DESC NULLS LAST, rankql_bytes(struct_extract(s, item)) DESC NULLS LAST) END))
-    FROM query_table(scores) AS s;
+    SELECT unnest(struct_insert(rankql_row, pos :=
+        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
+            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
+            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
+                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END))
+    FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';

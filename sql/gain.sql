@@ -4,7 +4,7 @@
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
     CASE WHEN len(discounts) = 0 THEN 1
          ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE error('discounts must be finite numbers above 0, not ' || coalesce(CAST(d AS VARCHAR), 'NULL')) END))
+             ELSE error('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
 
 -- The discount of a position by the list, which must reach that far.
@@ -16,7 +16,7 @@ CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN CAST(base AS DOUBLE) > 1 AND isfinite(CAST(base AS DOUBLE)) THEN log2(base)
-         ELSE error('base must be a finite number above 1, not ' || coalesce(CAST(base AS VARCHAR), 'NULL'))
+         ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
 -- The discounted sum of checked gains, by row.
@@ -24,32 +24,32 @@ CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
     coalesce(CASE WHEN discounts IS NULL
                   THEN sum(gain / log2(rankql_pos(pos, k) + 1)) * rankql_base(base)
                   ELSE sum(gain / rankql_listed(rankql_pos(pos, k) + 0 * gain, discounts)) / rankql_valid(discounts)
-             END, 0.0::DOUBLE);
+             END, 0);
 
 -- The same of a list that is cut at k; NULL where it is empty.
 CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
     list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
         THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
-        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(i + 0 * gain, discounts) / rankql_valid(discounts)) END))[1];
+        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(i + 0 * gain, discounts)) END))[1];
 
 -- The best arrangement of gains that are sorted descending: the best item where the discount is least.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NULL THEN rankql_list_dcg(gains, NULL, base)
          ELSE list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
-                             lambda least: rankql_list_dcg(gains, least, base))[1]
+                             lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
     END;
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
     CASE negative WHEN 'zero' THEN rankql_gain(rel)
                   WHEN 'keep' THEN rankql_grade(rel)
-                  ELSE error('negative must be ''zero'' or ''keep'', not ' || coalesce(CAST(negative AS VARCHAR), 'NULL'))
+                  ELSE error('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 
 -- The grades that the ideal ranking is made from.
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
     CASE ideal WHEN 'judged' THEN rankql_grade(rel)
                WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
-               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || coalesce(CAST(ideal AS VARCHAR), 'NULL'))
+               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
 -- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
@@ -67,7 +67,7 @@ CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
-    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0.0::DOUBLE);
+    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
@@ -75,11 +75,13 @@ CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) A
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
+    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0)
     + 0 * count(rankql_pos(pos, k));
 COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
 
-CREATE OR REPLACE MACRO ndcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero') AS
+CREATE OR REPLACE MACRO ndcg(
+    rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
+) AS
     rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
     / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base);
 COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
@@ -91,12 +93,13 @@ COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0.0::DOUBLE) END;
+        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0)
+        / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END END;
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
+        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0) END;
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
@@ -113,12 +116,16 @@ CREATE OR REPLACE MACRO dcg_by_score(rel, score, item, k := NULL, discounts := N
     list_dcg(rankql_by_score(rankql_grade(rel), score, item, ties), k, discounts, base);
 COMMENT ON MACRO dcg_by_score IS 'dcg where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO idcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item') AS
-    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
+CREATE OR REPLACE MACRO idcg_by_score(
+    rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
+) AS
+    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0)
     + 0 * count(rankql_score(score)) * CAST(rankql_expected(ties) AS DOUBLE);
 COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO ndcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item') AS
+CREATE OR REPLACE MACRO ndcg_by_score(
+    rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item'
+) AS
     list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
     / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base);
 COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';

@@ -7,7 +7,8 @@ CREATE OR REPLACE MACRO rankql_inversions(grades) AS
     coalesce(list_sum(list_transform(range(0, CAST(ceil(log2(greatest(len(grades), 1))) AS BIGINT)), lambda b:
         list_sum(list_transform(
             list_sort(list_transform(grades, lambda grade, i: {
-                'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i}), 'ASC', 'NULLS LAST'),
+                'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i
+            }), 'ASC', 'NULLS LAST'),
             lambda x, j: CASE WHEN NOT x.left THEN j - x.i + (1::BIGINT << b) END)))), 0);
 
 -- The number of pairs of different grades.
@@ -18,7 +19,8 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
     coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
-        FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'), lambda x: x.grade), []);
+        FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
+        lambda x: x.grade), []);
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
     list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
@@ -66,8 +68,11 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 
-CREATE OR REPLACE MACRO kendall_tau_distance_by_score(rel, score, item, k := NULL, normalized := false, ties := 'item') AS
-    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'), lambda x: rankql_distance(x, normalized)));
+CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
+    rel, score, item, k := NULL, normalized := false, ties := 'item'
+) AS
+    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'),
+                            lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS

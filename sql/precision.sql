@@ -1,4 +1,5 @@
--- Precision: which share of the items shown is relevant, and which share of the relevant is shown. Load common.sql first.
+-- Precision: which share of the items shown is relevant, and which share of the relevant is shown.
+-- Load common.sql first.
 
 -- hits over what they are a share of; 0 where that is 0.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
@@ -6,8 +7,8 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
         WHEN 'k' THEN rankql_size(k, retrieved)
         WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || coalesce(CAST(denominator AS VARCHAR), 'NULL'))
-    END, 0), 0.0::DOUBLE);
+        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
+    END, 0), 0);
 
 -- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
@@ -16,8 +17,8 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
         WHEN 'k' THEN rankql_size(k, retrieved)
-        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || coalesce(CAST(denominator AS VARCHAR), 'NULL'))
-    END, 0), 0.0::DOUBLE) END;
+        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+    END, 0), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit stands at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
@@ -43,7 +44,7 @@ CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
 -- The number of positions over all the rankings of a table: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
-         WHEN typeof(any_value(query)) = '"NULL"'
+         WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
          THEN error('query must be given when k is: the column that tells one ranking from the next')
          ELSE rankql_cutoff(k) * (count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT))
     END;
@@ -55,30 +56,39 @@ CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, tie
 CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
     least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
 
+-- The positions of a tied group within the cutoff.
+CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
+    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1);
+
 -- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
 -- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
-        list_concat([{'hits': 0.0::DOUBLE, 'one': 0.0::DOUBLE, 'more': 0.0::DOUBLE, 'total': 0.0::DOUBLE}], list_transform(
+        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
             list_filter(rankql_tied_hits(hit, score), lambda tied: tied.r > 0),
             lambda tied: {
                 'hits': tied.r,
                 'one': tied.r / tied.m * rankql_sum(list_transform(
-                    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1), lambda i: 1 / CAST(i AS DOUBLE))),
+                    rankql_positions(tied, k), lambda i: 1 / CAST(i AS DOUBLE))),
                 'more': tied.r / tied.m * (tied.r - 1) / greatest(tied.m - 1, 1) * rankql_sum(list_transform(
-                    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
-                'total': 0.0::DOUBLE})),
-        lambda a, b: {'hits': a.hits + b.hits, 'one': 0.0::DOUBLE, 'more': 0.0::DOUBLE,
+                    rankql_positions(tied, k), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
+                'total': 0::DOUBLE})),
+        lambda a, b: {'hits': a.hits + b.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
                       'total': a.total + (a.hits + 1) * b.one + b.more}).total;
 
--- bpref likewise: the number of non-relevant items of its own tied group above a relevant one is 0 to n with equal chance.
+-- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
+-- equal chance.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
     CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'n': 0.0::DOUBLE, 'r': 0.0::DOUBLE, 'total': 0.0::DOUBLE}], list_transform(
-            rankql_tied_hits(hit, score), lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0.0::DOUBLE})),
-        lambda a, b: {'n': a.n + b.n, 'r': 0.0::DOUBLE, 'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
-            range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END}
-        ).total / relevant END;
+        list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+            rankql_tied_hits(hit, score),
+            lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0::DOUBLE})),
+        lambda a, b: {
+            'n': a.n + b.n,
+            'r': 0::DOUBLE,
+            'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
+                range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
+        }).total / relevant END;
 
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
@@ -103,14 +113,15 @@ COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(len(list_filter(list(rankql_hit_pos(rel, pos, NULL, threshold))
-                                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) IS NOT NULL), lambda p: p <= rankql_relevant(rel, threshold))), 0)
+        coalesce(len(list_filter(
+            list(rankql_hit_pos(rel, pos, NULL, threshold)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
+            lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END;
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
-                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) IS NOT NULL)),
+                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
               count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
               count(rankql_pos(pos, k)), k, denominator);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
@@ -128,7 +139,7 @@ CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO micro_precision_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0.0::DOUBLE);
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS recall_at(rel, pos, k, threshold);
@@ -143,12 +154,13 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(rankql_judged(ideal, rels), threshold),
-        len(rankql_top(rels, k)), k, denominator) END;
+        len(rankql_hit_positions(rels, k, threshold)) + 0 * rankql_list_relevant(rankql_judged(ideal, rels), threshold),
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
+    len(rankql_hit_positions(rels, k, threshold))
+    / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -185,7 +197,9 @@ CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
 
-CREATE OR REPLACE MACRO precision_at_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item') AS
+CREATE OR REPLACE MACRO precision_at_by_score(
+    rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item'
+) AS
     rankql_precision(rankql_hits_by_score(rel, score, item, k, threshold, ties), rankql_relevant(rel, threshold),
                      rankql_retrieved_by_score(score, k), k, denominator);
 COMMENT ON MACRO precision_at_by_score IS 'precision_at where a score and an item stand for the position.';
@@ -211,24 +225,28 @@ CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, t
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
 COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item') AS
+CREATE OR REPLACE MACRO ap_by_score(
+    rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
+) AS
     CASE WHEN rankql_expected(ties) AND denominator = 'found'
          THEN error('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
          WHEN rankql_expected(ties)
-         THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL, rankql_relevant(rel, threshold),
-                        rankql_retrieved_by_score(score, k), k, denominator)
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
+         THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
+                        rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
-         THEN rankql_expected_bpref(rankql_hit(rel, threshold), score, rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
+         THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
+                                    rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
          ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_bpref(x.rels, threshold, x.ideal))[1]
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
-    rankql_precision(rankql_sum(rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)),
-                     NULL, count(score), k, 'k');
+    rankql_precision(rankql_sum(rankql_top(rankql_by_score(
+        CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)), NULL, count(score), k, 'k');
 COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stand for the position.';

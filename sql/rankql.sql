@@ -1,11 +1,14 @@
 -- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
 -- These helpers are not part of the interface; their names start with rankql_.
 
+-- A value as an error shows it.
+CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
+
 -- The grade as DOUBLE, NULL where unjudged. (typeof() of a column is a constant: the branches cost nothing.)
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN typeof(rel) = 'VARCHAR' THEN error('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || CAST(rel AS VARCHAR))
+         WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
 -- The grade with its negative part cut off, NULL where unjudged (greatest() leaves NULLs out).
@@ -14,7 +17,7 @@ CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rankql_grade(rel), 0 * rank
 -- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     CASE WHEN threshold IS NULL OR NOT isfinite(CAST(threshold AS DOUBLE))
-         THEN error('threshold must be a finite number, not ' || coalesce(CAST(threshold AS VARCHAR), 'NULL'))
+         THEN error('threshold must be a finite number, not ' || rankql_text(threshold))
          WHEN rankql_grade(rel) >= CAST(threshold AS DOUBLE) THEN 1.0::DOUBLE
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
@@ -24,7 +27,7 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
-         ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || CAST(k AS VARCHAR))
+         ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
     END;
 
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved.
@@ -32,7 +35,7 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN typeof(pos) = 'VARCHAR' THEN error('pos must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
               CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
-         THEN error('pos must be a whole number from 1, not ' || CAST(pos AS VARCHAR))
+         THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
          WHEN CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
 
@@ -48,7 +51,7 @@ CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
          WHEN CAST(p AS DOUBLE) > 0 AND CAST(p AS DOUBLE) < 1 THEN CAST(p AS DOUBLE)
-         ELSE error('p must lie between 0 and 1, not ' || CAST(p AS VARCHAR))
+         ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
     END;
 
 -- The grades of a list, each checked.
@@ -65,7 +68,7 @@ CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BI
 
 -- The sum of a list: 0 where it is empty, NULL where there is no list.
 CREATE OR REPLACE MACRO rankql_sum(list) AS
-    CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0.0::DOUBLE) END;
+    CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0) END;
 
 -- 1 or 0 for each grade of a list, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
@@ -104,8 +107,8 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
     coalesce(list_sort(
-        list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)}) FILTER (WHERE score IS NOT NULL),
-        'DESC', 'NULLS LAST'), []);
+        list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)})
+            FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST'), []);
 
 -- The text bytes of an item, by which equal scores are ordered.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS encode(CAST(item AS VARCHAR));
@@ -116,7 +119,7 @@ CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
     CASE ties WHEN 'item' THEN false
               WHEN 'expected' THEN true
-              ELSE error('ties must be ''item'' or ''expected'', not ' || coalesce(CAST(ties AS VARCHAR), 'NULL'))
+              ELSE error('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
     END;
 
 -- A ranking cut into groups of equal score: where each begins, and its values.
@@ -127,7 +130,8 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
                                     lambda i: i = len(items) OR items[i].score <> items[i + 1].score)], lambda ends:
             list_transform(ends, lambda hi, g: {
                 'lo': coalesce(ends[g - 1], 0) + 1,
-                'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)}))[1])[1];
+                'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)
+            }))[1])[1];
 
 -- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
@@ -139,19 +143,22 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
 
 -- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
-    {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), 'ideal': coalesce(list(rankql_grade(rel)), [])};
+    {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))),
+     'ideal': coalesce(list(rankql_grade(rel)), [])};
 
--- The values in rank order; with ties 'expected' each tied item has the mean of its peers, unjudged counting 0:
--- what is linear in the values is then its own exact mean over all orders.
+-- The values in rank order; with ties 'expected' each tied item has the mean of its peers, unjudged counting 0, NULL
+-- where all are unjudged: what is linear in the values is then its own exact mean over all orders.
 CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
-                lambda tied: list_resize(CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
+                lambda tied: list_resize(
+                    CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
--- The chance, by position, of the first hit to stand there if none came before: r / (m - t + 1) for the t-th of a tied group.
+-- The chance, by position, of the first hit to stand there if none came before:
+-- r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
     flatten(list_transform(rankql_tied_hits(hit, score), lambda tied:
         list_transform(range(1, tied.m + 1), lambda t: least(1, tied.r / (tied.m - t + 1)))));
@@ -159,10 +166,12 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
-    SELECT unnest(struct_insert(s, pos := CASE WHEN rankql_score(struct_extract(s, score)) IS NOT NULL THEN row_number() OVER (
-        PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(s, query) END
-        ORDER BY struct_extract(s, score) DESC NULLS LAST, rankql_bytes(struct_extract(s, item)) DESC NULLS LAST) END))
-    FROM query_table(scores) AS s;
+    SELECT unnest(struct_insert(rankql_row, pos :=
+        CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
+            PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
+            ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
+                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END))
+    FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
 
@@ -172,7 +181,7 @@ COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each ite
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
     CASE WHEN len(discounts) = 0 THEN 1
          ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE error('discounts must be finite numbers above 0, not ' || coalesce(CAST(d AS VARCHAR), 'NULL')) END))
+             ELSE error('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
 
 -- The discount of a position by the list, which must reach that far.
@@ -184,7 +193,7 @@ CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN CAST(base AS DOUBLE) > 1 AND isfinite(CAST(base AS DOUBLE)) THEN log2(base)
-         ELSE error('base must be a finite number above 1, not ' || coalesce(CAST(base AS VARCHAR), 'NULL'))
+         ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
 -- The discounted sum of checked gains, by row.
@@ -192,32 +201,32 @@ CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
     coalesce(CASE WHEN discounts IS NULL
                   THEN sum(gain / log2(rankql_pos(pos, k) + 1)) * rankql_base(base)
                   ELSE sum(gain / rankql_listed(rankql_pos(pos, k) + 0 * gain, discounts)) / rankql_valid(discounts)
-             END, 0.0::DOUBLE);
+             END, 0);
 
 -- The same of a list that is cut at k; NULL where it is empty.
 CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
     list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
         THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
-        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(i + 0 * gain, discounts) / rankql_valid(discounts)) END))[1];
+        ELSE list_transform(list, lambda gain, i: gain / rankql_listed(i + 0 * gain, discounts)) END))[1];
 
 -- The best arrangement of gains that are sorted descending: the best item where the discount is least.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NULL THEN rankql_list_dcg(gains, NULL, base)
          ELSE list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
-                             lambda least: rankql_list_dcg(gains, least, base))[1]
+                             lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
     END;
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
     CASE negative WHEN 'zero' THEN rankql_gain(rel)
                   WHEN 'keep' THEN rankql_grade(rel)
-                  ELSE error('negative must be ''zero'' or ''keep'', not ' || coalesce(CAST(negative AS VARCHAR), 'NULL'))
+                  ELSE error('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 
 -- The grades that the ideal ranking is made from.
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
     CASE ideal WHEN 'judged' THEN rankql_grade(rel)
                WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
-               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || coalesce(CAST(ideal AS VARCHAR), 'NULL'))
+               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
 -- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
@@ -235,7 +244,7 @@ CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
-    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0.0::DOUBLE);
+    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
@@ -243,11 +252,13 @@ CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) A
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
+    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0)
     + 0 * count(rankql_pos(pos, k));
 COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
 
-CREATE OR REPLACE MACRO ndcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero') AS
+CREATE OR REPLACE MACRO ndcg(
+    rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
+) AS
     rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
     / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base);
 COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
@@ -259,12 +270,13 @@ COMMENT ON MACRO list_cg IS 'cg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_dcg(rels, k := NULL, discounts := NULL, base := 2) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0.0::DOUBLE) END;
+        coalesce(rankql_list_dcg(rankql_top(rankql_grades(rels), k), discounts, base), 0)
+        / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END END;
 COMMENT ON MACRO list_dcg IS 'dcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN
-        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0.0::DOUBLE) END;
+        coalesce(rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base), 0) END;
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
@@ -281,18 +293,23 @@ CREATE OR REPLACE MACRO dcg_by_score(rel, score, item, k := NULL, discounts := N
     list_dcg(rankql_by_score(rankql_grade(rel), score, item, ties), k, discounts, base);
 COMMENT ON MACRO dcg_by_score IS 'dcg where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO idcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item') AS
-    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0.0::DOUBLE)
+CREATE OR REPLACE MACRO idcg_by_score(
+    rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
+) AS
+    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0)
     + 0 * count(rankql_score(score)) * CAST(rankql_expected(ties) AS DOUBLE);
 COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO ndcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item') AS
+CREATE OR REPLACE MACRO ndcg_by_score(
+    rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item'
+) AS
     list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
     / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base);
 COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';
 
 
--- Precision: which share of the items shown is relevant, and which share of the relevant is shown. Load common.sql first.
+-- Precision: which share of the items shown is relevant, and which share of the relevant is shown.
+-- Load common.sql first.
 
 -- hits over what they are a share of; 0 where that is 0.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
@@ -300,8 +317,8 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
         WHEN 'k' THEN rankql_size(k, retrieved)
         WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || coalesce(CAST(denominator AS VARCHAR), 'NULL'))
-    END, 0), 0.0::DOUBLE);
+        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
+    END, 0), 0);
 
 -- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
@@ -310,8 +327,8 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
         WHEN 'k' THEN rankql_size(k, retrieved)
-        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || coalesce(CAST(denominator AS VARCHAR), 'NULL'))
-    END, 0), 0.0::DOUBLE) END;
+        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+    END, 0), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit stands at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
@@ -337,7 +354,7 @@ CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
 -- The number of positions over all the rankings of a table: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
-         WHEN typeof(any_value(query)) = '"NULL"'
+         WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
          THEN error('query must be given when k is: the column that tells one ranking from the next')
          ELSE rankql_cutoff(k) * (count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT))
     END;
@@ -349,30 +366,39 @@ CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, tie
 CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
     least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
 
+-- The positions of a tied group within the cutoff.
+CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
+    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1);
+
 -- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
 -- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
-        list_concat([{'hits': 0.0::DOUBLE, 'one': 0.0::DOUBLE, 'more': 0.0::DOUBLE, 'total': 0.0::DOUBLE}], list_transform(
+        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
             list_filter(rankql_tied_hits(hit, score), lambda tied: tied.r > 0),
             lambda tied: {
                 'hits': tied.r,
                 'one': tied.r / tied.m * rankql_sum(list_transform(
-                    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1), lambda i: 1 / CAST(i AS DOUBLE))),
+                    rankql_positions(tied, k), lambda i: 1 / CAST(i AS DOUBLE))),
                 'more': tied.r / tied.m * (tied.r - 1) / greatest(tied.m - 1, 1) * rankql_sum(list_transform(
-                    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
-                'total': 0.0::DOUBLE})),
-        lambda a, b: {'hits': a.hits + b.hits, 'one': 0.0::DOUBLE, 'more': 0.0::DOUBLE,
+                    rankql_positions(tied, k), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
+                'total': 0::DOUBLE})),
+        lambda a, b: {'hits': a.hits + b.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
                       'total': a.total + (a.hits + 1) * b.one + b.more}).total;
 
--- bpref likewise: the number of non-relevant items of its own tied group above a relevant one is 0 to n with equal chance.
+-- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
+-- equal chance.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
     CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'n': 0.0::DOUBLE, 'r': 0.0::DOUBLE, 'total': 0.0::DOUBLE}], list_transform(
-            rankql_tied_hits(hit, score), lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0.0::DOUBLE})),
-        lambda a, b: {'n': a.n + b.n, 'r': 0.0::DOUBLE, 'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
-            range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END}
-        ).total / relevant END;
+        list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+            rankql_tied_hits(hit, score),
+            lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0::DOUBLE})),
+        lambda a, b: {
+            'n': a.n + b.n,
+            'r': 0::DOUBLE,
+            'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
+                range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
+        }).total / relevant END;
 
 
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
@@ -397,14 +423,15 @@ COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(len(list_filter(list(rankql_hit_pos(rel, pos, NULL, threshold))
-                                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) IS NOT NULL), lambda p: p <= rankql_relevant(rel, threshold))), 0)
+        coalesce(len(list_filter(
+            list(rankql_hit_pos(rel, pos, NULL, threshold)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
+            lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END;
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
-                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) IS NOT NULL)),
+                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
               count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
               count(rankql_pos(pos, k)), k, denominator);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
@@ -422,7 +449,7 @@ CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO micro_precision_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0.0::DOUBLE);
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
 CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS recall_at(rel, pos, k, threshold);
@@ -437,12 +464,13 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        len(rankql_hit_positions(rels, k, threshold)), rankql_list_relevant(rankql_judged(ideal, rels), threshold),
-        len(rankql_top(rels, k)), k, denominator) END;
+        len(rankql_hit_positions(rels, k, threshold)) + 0 * rankql_list_relevant(rankql_judged(ideal, rels), threshold),
+        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    len(rankql_hit_positions(rels, k, threshold)) / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
+    len(rankql_hit_positions(rels, k, threshold))
+    / nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0);
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -479,7 +507,9 @@ CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
 
-CREATE OR REPLACE MACRO precision_at_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item') AS
+CREATE OR REPLACE MACRO precision_at_by_score(
+    rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item'
+) AS
     rankql_precision(rankql_hits_by_score(rel, score, item, k, threshold, ties), rankql_relevant(rel, threshold),
                      rankql_retrieved_by_score(score, k), k, denominator);
 COMMENT ON MACRO precision_at_by_score IS 'precision_at where a score and an item stand for the position.';
@@ -505,26 +535,30 @@ CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, t
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
 COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO ap_by_score(rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item') AS
+CREATE OR REPLACE MACRO ap_by_score(
+    rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
+) AS
     CASE WHEN rankql_expected(ties) AND denominator = 'found'
          THEN error('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
          WHEN rankql_expected(ties)
-         THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL, rankql_relevant(rel, threshold),
-                        rankql_retrieved_by_score(score, k), k, denominator)
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
+         THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
+                        rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
-         THEN rankql_expected_bpref(rankql_hit(rel, threshold), score, rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
+         THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
+                                    rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
          ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_bpref(x.rels, threshold, x.ideal))[1]
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
-    rankql_precision(rankql_sum(rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)),
-                     NULL, count(score), k, 'k');
+    rankql_precision(rankql_sum(rankql_top(rankql_by_score(
+        CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)), NULL, count(score), k, 'k');
 COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stand for the position.';
 
 
@@ -534,9 +568,9 @@ COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stan
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
          WHEN NOT (CAST(max_rel AS DOUBLE) > 0 AND isfinite(CAST(max_rel AS DOUBLE)))
-         THEN error('max_rel must be a finite number above 0, not ' || CAST(max_rel AS VARCHAR))
+         THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
          WHEN rankql_grade(rel) > max_rel
-         THEN error('rel must not exceed max_rel: ' || CAST(rel AS VARCHAR) || ' is above ' || CAST(max_rel AS VARCHAR))
+         THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel)
     END;
 
@@ -558,32 +592,34 @@ CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0.0::DOUBLE) END;
+        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END;
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
 CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0.0::DOUBLE) END;
+        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END;
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
     CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
-        rankql_walk(list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
+        rankql_walk(
+            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
             FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0)) END;
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p)) * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0.0::DOUBLE);
+    (1 - rankql_patience(p))
+    * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0);
 COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance that a user gets to see them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
-    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0.0::DOUBLE);
+    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0);
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
     CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
-        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0.0::DOUBLE) END;
+        coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -593,14 +629,14 @@ COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
     CASE WHEN rels IS NOT NULL
-          AND list_max(list_transform(rankql_grades(rankql_judged(ideal, rels)), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
-        rankql_walk(list_transform(rankql_top(rankql_grades(rels), k), lambda grade, i:
-            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p)))) END;
+          AND list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+        rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
+            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)));
+    (1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
+        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k));
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
@@ -613,7 +649,8 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
-        ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
+        ELSE list_transform([rankql_lists(rel, score, item)],
+                            lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -624,10 +661,13 @@ COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the 
 
 CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO rbp_by_score(rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item') AS
+CREATE OR REPLACE MACRO rbp_by_score(
+    rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
+) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
         lambda worth, i: worth * rankql_look(i, p)));
@@ -649,7 +689,8 @@ CREATE OR REPLACE MACRO rankql_inversions(grades) AS
     coalesce(list_sum(list_transform(range(0, CAST(ceil(log2(greatest(len(grades), 1))) AS BIGINT)), lambda b:
         list_sum(list_transform(
             list_sort(list_transform(grades, lambda grade, i: {
-                'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i}), 'ASC', 'NULLS LAST'),
+                'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i
+            }), 'ASC', 'NULLS LAST'),
             lambda x, j: CASE WHEN NOT x.left THEN j - x.i + (1::BIGINT << b) END)))), 0);
 
 -- The number of pairs of different grades.
@@ -660,7 +701,8 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
     coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
-        FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'), lambda x: x.grade), []);
+        FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
+        lambda x: x.grade), []);
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
     list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
@@ -708,8 +750,11 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 
-CREATE OR REPLACE MACRO kendall_tau_distance_by_score(rel, score, item, k := NULL, normalized := false, ties := 'item') AS
-    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'), lambda x: rankql_distance(x, normalized)));
+CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
+    rel, score, item, k := NULL, normalized := false, ties := 'item'
+) AS
+    list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'),
+                            lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
@@ -721,7 +766,7 @@ COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an i
 
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     rankql_grade(rel) - CASE WHEN isfinite(CAST(rankql_score(score) AS DOUBLE)) THEN CAST(score AS DOUBLE)
-                             WHEN score IS NOT NULL THEN error('score must be a finite number, not ' || CAST(score AS VARCHAR)) END;
+                             WHEN score IS NOT NULL THEN error('score must be a finite number, not ' || rankql_text(score)) END;
 
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
