@@ -6,12 +6,12 @@ The arguments `rel`, `pos`, `k` are those of `rankql.gain`, `threshold` that of 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import polars as pl
 
+from rankql.checks import Column, check, number, numbers
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Column, Ranking, Rel, check, number, ranking, stops, up_to
+from rankql.ranking import Ranking, Rel, ranking, stops
 
 
 @metric()
@@ -54,7 +54,7 @@ def arhr(
     return pl.when(r.relevant(threshold) > 0).then(r.top(hits / r.pos).sum())
 
 
-@metric()
+@metric(in_order=True)
 def err(
     rel: Rel = "rel",
     pos: Column = "pos",
@@ -78,10 +78,9 @@ def err(
     highest = _highest(max_rel)
     ok = 0 < number(p) <= 1
     check(ok, f"p must lie between 0 and 1, not {p}")
-    r = replace(r, rel=up_to(r.rel, highest)).ordered()
     stop = (2 ** r.rel.clip(0) - 1).fill_null(0) / 2**highest
     value = r.top(stops(stop) * p ** (r.pos - 1) / r.pos).sum()
-    return pl.when((r.judged > 0).any()).then(value)
+    return pl.when((numbers(r.judged) > 0).any()).then(value)
 
 
 @metric()
@@ -106,7 +105,7 @@ def rbp(
     r = ranking(rel, pos, k)
     gain = r.hits(threshold)
     if max_rel is not None:
-        gain = up_to(r.rel, _highest(max_rel)).clip(0) / max_rel
+        gain = r.rel.clip(0) / _highest(max_rel)
     return _rank_biased(r, gain, p)
 
 
@@ -146,12 +145,12 @@ def _highest(max_rel: float | None) -> float:
 
 list_rr = list_form(rr, ideal=True)
 list_arhr = list_form(arhr, ideal=True)
-list_err = list_form(err, ideal=True)
-list_rbp = list_form(rbp)
-list_rbp_residual = list_form(rbp_residual)
+list_err = list_form(err, ideal=True, example="max_rel=3")
+list_rbp = list_form(rbp, example="p=0.8")
+list_rbp_residual = list_form(rbp_residual, example="p=0.8")
 
 rr_by_score = score_form(rr)
 arhr_by_score = score_form(arhr)
-err_by_score = score_form(err)
-rbp_by_score = score_form(rbp)
-rbp_residual_by_score = score_form(rbp_residual)
+err_by_score = score_form(err, example="max_rel=3")
+rbp_by_score = score_form(rbp, example="p=0.8")
+rbp_residual_by_score = score_form(rbp_residual, example="p=0.8")

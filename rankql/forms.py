@@ -11,8 +11,9 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, over
 
 import polars as pl
 
+from rankql.checks import Column, check, checked, column, lists, numbers, option
 from rankql.errors import RankqlError
-from rankql.ranking import Column, Ranking, check, column, grade_lists, grades, option, scores
+from rankql.ranking import Ranking
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -39,20 +40,47 @@ class Metric(Protocol[Args]):
     def __call__(self, *args: Args.args, **options: Args.kwargs) -> pl.Expr: ...
 
 
-def metric(by: str | None = "user") -> Callable[[Callable[Args, pl.Expr]], Metric[Args]]:
-    """Name the result after the metric, and take a frame too: `df.pipe(metric, by="user")`."""
+def metric(
+    by: str | None = "user",
+    in_order: bool = False,
+    by_group: Callable[..., pl.LazyFrame | None] | None = None,
+) -> Callable[[Callable[Args, pl.Expr]], Metric[Args]]:
+    """Name the result, check the columns, and take a frame too: `df.pipe(metric, by="user")`.
 
-    def decorate(function: Callable[Args, pl.Expr]) -> Metric[Args]:
+    in_order: the metric wants its rows in the order of their positions.
+    by_group: a faster way over the groups of a frame; None where it does not apply.
+    """
+
+    def decorate(function: Callable[..., pl.Expr]) -> Metric[Args]:
+        name, signature = function.__name__, inspect.signature(function)
+
         @wraps(function)
         def either(*args: Any, **options: Any) -> Any:
             if args and isinstance(args[0], pl.DataFrame | pl.LazyFrame):
                 return over_groups(*args, **options)
-            return function(*args, **options).alias(function.__name__)
+            given = signature.bind(*args, **options)
+            given.apply_defaults()
+            if isinstance(given.arguments["rel"], Ranking):  # by another form, which checks it
+                return function(**given.arguments)
+            value = sort_first(**given.arguments) if in_order else function(**given.arguments)
+            return checked(value, given.arguments).alias(name)
+
+        def sort_first(rel: Column, pos: Column, **options: Any) -> pl.Expr:
+            rows = pl.struct(rel=numbers(rel), pos=numbers(pos)).implode()
+            rows = rows.list.eval(pl.element().sort_by(_field("pos"), nulls_last=True))
+            r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
+            return rows.list.agg(function(r, **options))
 
         def over_groups(frame: Any, *args: Any, by: By = by, **options: Any) -> Any:
             value = either(*args, **options)
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             need_columns(frame, value, *keys)
+            if by_group and keys:
+                given = signature.bind(*args, **options)
+                given.apply_defaults()
+                fast = by_group(frame.lazy(), keys, **given.arguments)
+                if fast is not None:
+                    return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
             return frame.group_by(keys).agg(value) if keys else frame.select(value)
 
         return either
@@ -60,69 +88,93 @@ def metric(by: str | None = "user") -> Callable[[Callable[Args, pl.Expr]], Metri
     return decorate
 
 
-def list_form(metric: Callable[..., pl.Expr], ideal: bool = False) -> Callable[..., pl.Expr]:
-    """The metric over a column of lists; ideal: it asks for all judged items, listed beside."""
+def list_form(
+    metric: Callable[..., pl.Expr], ideal: bool = False, example: str = ""
+) -> Callable[..., pl.Expr]:
+    """The metric over a column of lists.
 
-    @_derived(
-        from_=metric,
-        name=f"list_{metric.__name__}",
-        summary=f"{metric.__name__} over a list of grades in rank order.",
-        columns=["rels"],
-        without=["ideal"],
-        last={"ideal": None} if ideal else {},
-    )
+    ideal: the metric asks for all judged items, so that a list of their grades may be given.
+    example: the options that it cannot do without, for the example in its docstring.
+    """
+    name = metric.__name__
+    doc = f"""{name} over a list of grades in rank order.
+
+    A NULL entry is an unjudged item, a NULL list has no result. The options are those of `{name}`;
+    `ideal`, where there is one, lists the grades of all judged items, retrieved or not.
+
+    >>> lists = pl.DataFrame({{"rels": [[0, 3, 1]]}})
+    >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "pos": [1, 2, 3]}})
+    >>> lists.select(list_{name}({example})).item() == rows.select({name}({example})).item()
+    True
+    """
+
+    @_derived(metric, f"list_{name}", doc, ["rels"], {"ideal": None} if ideal else {}, ["ideal"])
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
-        rels = grade_lists("rels", rels)
+        max_rel = options.get("max_rel")
+        rels = lists("rels", rels, max_rel)
         grade, null = pl.element(), pl.lit(None, pl.Float64)
-        pos = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
         judged = grade if ideal is None else null
-        rows = rels.list.eval(pl.struct(rel=grade, pos=pos, judged=judged))
+        rows = rels.list.eval(pl.struct(rel=grade, pos=_RANK, judged=judged))
         if ideal is not None:
-            judged = pl.coalesce(grade_lists("ideal", ideal), rels)
+            judged = pl.coalesce(lists("ideal", ideal, max_rel), rels)
             rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
-        field = pl.element().struct.field
-        r = Ranking(field("rel"), field("pos"), field("judged"), in_order=True)
+        r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
         return rows.list.agg(metric(r, **options))
 
     return over_list
 
 
-def score_form(of_rows: Callable[..., pl.Expr]) -> Metric[...]:
-    """The metric where a score and an item stand for the position."""
+def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> Metric[...]:
+    """The metric where a score and an item stand for the position; example: as of `list_form`."""
+    name = of_rows.__name__
+    doc = f"""{name} where a score and an item stand for the position.
+
+    The highest score stands first; of equal scores the higher item as text, or with
+    ties="expected" in any order: the mean over all of them. A NULL score: judged, not retrieved.
+    The options are those of `{name}`.
+
+    >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3], "item": 1}})
+    >>> rows.select({name}_by_score({example})).item() == rows.select({name}({example})).item()
+    True
+    """
 
     @metric()
-    @_derived(
-        from_=of_rows,
-        name=f"{of_rows.__name__}_by_score",
-        summary=f"{of_rows.__name__} where a score and an item stand for the position.",
-        columns=["rel", "score", "item"],
-        last={"ties": "item"},
-    )
+    @_derived(of_rows, f"{name}_by_score", doc, ["rel", "score", "item"], {"ties": "item"})
     def by_score(rel: Column, score: Column, item: Column, ties: str, **options: Any) -> pl.Expr:
         option("ties", ties, "item", "expected")
-        rel, score = grades(rel), scores(score)
+        rel, score = numbers(rel), column(score)
         order = [score, _text(item) if ties == "item" else rel]
-        rel = rel.sort_by(order, **BEST_FIRST)
-        rank = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
-        pos = pl.when(rank <= score.count()).then(rank)
-        tied = score.sort(**BEST_FIRST) if ties == "expected" else None
-        return of_rows(Ranking(rel, pos, judged=rel, in_order=True, score=tied), **options)
+        rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
+        pos = pl.when(_field("score").is_not_null()).then(_RANK)
+        rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos, score=_field("score")))
+        tied = _field("score") if ties == "expected" else None
+        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"), score=tied)
+        return rows.list.agg(of_rows(r, **options))
 
     return by_score
 
 
 def ranked(
-    frame: Frame, query: Column | None = "query", item: Column = "item", score: Column = "score"
+    frame: Frame, query: Column | None = "user", item: Column = "item", score: Column = "score"
 ) -> Frame:
-    """The table with `pos`, the position of each item by its score within its query."""
-    score, item = scores(score), _text(item)
+    """The table with `pos`, the position of each item by its score within its query.
+
+    As in the score forms: of equal scores the higher item as text stands first; `pos` is NULL
+    where the score is. With query=None the whole table is one ranking.
+
+    >>> df = pl.DataFrame({"user": [1, 1, 1], "item": ["a", "b", "c"], "score": [0.5, 0.5, None]})
+    >>> df.pipe(ranked)["pos"].to_list()
+    [2, 1, None]
+    """
+    score, item = column(score), _text(item)
     group = [] if query is None else [column(query)]
     need_columns(frame, score, item, *group)
     names = frame.collect_schema().names()
     check("pos" not in names, "the table has a column 'pos' already: drop or rename it")
     rank = pl.int_range(1, pl.len() + 1)
     pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)
-    return frame.with_columns(pos=pl.when(score.is_not_null()).then(pos))
+    pos = pl.when(score.is_not_null()).then(pos)
+    return frame.with_columns(pos=checked(pos, {"score": score}))
 
 
 def need_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
@@ -135,39 +187,41 @@ def need_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
             raise RankqlError("\n".join(lines))
 
 
+_RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
+
+
+def _field(name: str) -> pl.Expr:
+    return pl.element().struct.field(name)
+
+
 def _text(item: Column) -> pl.Expr:
     return column(item).cast(pl.String)
 
 
 def _derived(
-    from_: Callable[..., pl.Expr],
+    metric: Callable[..., pl.Expr],
     name: str,
-    summary: str,
+    doc: str,
     columns: list[str],
     last: dict[str, Any],
     without: Iterable[str] = (),
 ) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
-    """Give a form its name, its docstring, and the metric's options behind its own columns."""
-    options = [
-        parameter
-        for parameter in inspect.signature(from_).parameters.values()
-        if parameter.name not in ("rel", "pos", *without)
-    ]
-    own = [
-        [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in named.items()]
-        for named in (dict(zip(columns, columns, strict=True)), last)
-    ]
-    signature = inspect.Signature([*own[0], *options, *own[1]], return_annotation=pl.Expr)
+    """Give a form its name, its docstring, and the metric's options after its own columns."""
+    given = inspect.signature(metric).parameters.values()
+    options = [option for option in given if option.name not in ("rel", "pos", *without)]
+    first = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=n) for n in columns]
+    end = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in last.items()]
+    signature = inspect.Signature([*first, *options, *end], return_annotation=pl.Expr)
 
     def decorate(body: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
-        @wraps(from_)
-        def form(*args: Any, **given: Any) -> pl.Expr:
-            bound = signature.bind(*args, **given)
+        @wraps(metric)
+        def form(*args: Any, **options: Any) -> pl.Expr:
+            bound = signature.bind(*args, **options)
             bound.apply_defaults()
             return body(**bound.arguments).alias(name)
 
         form.__name__ = form.__qualname__ = name
-        form.__doc__ = f"{summary}\n\n    The options and what they mean: `{from_.__name__}`."
+        form.__doc__ = doc
         vars(form)["__signature__"] = signature
         return form
 

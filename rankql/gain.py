@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
+from rankql.checks import Column, check, check_rel, column, number, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Column, Rel, check, grades, number, option, ranking, ratio
+from rankql.ranking import Rel, ranking, ratio
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
@@ -27,7 +29,13 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
     >>> pl.DataFrame({"rel": [0, 1, 2, 3]}).select(gain=exp2_gain("rel"))["gain"].to_list()
     [0.0, 1.0, 3.0, 7.0]
     """
-    return 2 ** grades(rel) - 1
+
+    def finite(values: pl.Series) -> pl.Series:
+        check_rel(values)
+        return values.cast(pl.Float64)
+
+    grade = column(rel).map_batches(finite, return_dtype=pl.Float64, is_elementwise=True)
+    return 2**grade - 1
 
 
 @metric()
@@ -64,9 +72,8 @@ def dcg(
     8.25
     """
     r = ranking(rel, pos, k)
-    gain = r.top(r.mean(r.rel))
-    counted = pl.when(gain.is_not_null()).then(r.pos)
-    return (gain / _divisor(counted, discounts, base)).sum()
+    _check_discount(discounts, base)
+    return _discounted(r.top(r.mean(r.rel)), r.pos, discounts, base)
 
 
 @metric()
@@ -89,17 +96,83 @@ def idcg(
     4.2619
     """
     r = ranking(rel, pos, k)
+    _check_discount(discounts, base)
     option("ideal", ideal, "judged", "retrieved")
-    judged = r.judged if ideal == "judged" else r.rel.filter(r.pos.is_not_null())
-    best = judged.filter(judged > 0).sort(descending=True)
+    judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
+    best = judged.sort(descending=True, nulls_last=True)
     if r.k is not None:
         best = best.head(r.k)
+    gain = numbers(pl.element()).clip(0)
     if discounts is not None:
-        discounts = sorted(discounts[: r.k])
-    return (best / _divisor(pl.int_range(1, best.len() + 1), discounts, base)).sum()
+        gain, discounts = gain.replace(0, None), sorted(discounts[: r.k])
+    pos = pl.int_range(1, pl.len() + 1)
+    return best.implode().list.agg(_discounted(gain, pos, discounts, base))
 
 
-@metric()
+BITS, LEVELS = 15, 4  # of one counter; counters in an integer
+
+
+def _ndcg_by_counts(
+    frame: pl.LazyFrame,
+    keys: list[pl.Expr],
+    rel: Column,
+    pos: Column,
+    k: int | None,
+    base: float,
+    **options: Any,
+) -> pl.LazyFrame | None:
+    """ndcg of groups for the price of a few sums, with plain options and integer positions.
+
+    Rows without gain are dropped, but for one in each run of a group. An ideal ranking of grades
+    from 1 to 4 adds up from how many are at least 1, 2, 3, 4: its first so many positions count
+    once more each. The counters share one integer. Where there are other grades, groups too large
+    for a counter or wrong values, ndcg itself is asked.
+    """
+    rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
+    *names, _, _ = schema = rows.collect_schema()
+    number = schema["_rel"].is_integer() or schema["_rel"].is_float()
+    plain = options == {"discounts": None, "ideal": "judged", "negative": "zero"}
+    if not (plain and number and schema["_pos"].is_integer()):
+        return None
+
+    grade, place, by = pl.col("_rel"), pl.col("_pos"), pl.col(names)
+    first = pl.any_horizontal(by.is_null() | by.ne_missing(by.shift()))
+    gaining = rows.filter((grade > 0) | grade.is_infinite() | (place < 1) | first)
+    exact = gaining.group_by(names).agg(ndcg("_rel", "_pos", k, base=base))
+
+    counters = pl.lit(0, pl.Int64)
+    for level in range(LEVELS):
+        ones = sum(1 << BITS * below for below in range(level + 1))
+        counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
+    r = ranking(grade, place, k)
+    other = (grade > LEVELS) | (grade != grade.floor()) | grade.is_infinite() | (place < 1)
+    sums = gaining.group_by(names).agg(
+        _dcg=dcg(replace(r, rel=r.rel.clip(0)), k=k, base=base),
+        _counters=counters.sum(),
+        _other=other.any() | (pl.len() >= 1 << BITS),
+    )
+
+    size = min(r.k or 1 << BITS, 1 << BITS)
+    discount = 1 / (pl.int_range(1, size + 1, eager=True) + 1).log(base)
+    summed = pl.lit(pl.Series([0.0]).append(discount.cum_sum()))
+    counts = [pl.col("_counters") // (1 << BITS * level) % (1 << BITS) for level in range(LEVELS)]
+    best = pl.sum_horizontal(summed.gather(count.clip(upper_bound=size)) for count in counts)
+
+    def finish(groups: pl.DataFrame) -> pl.DataFrame:
+        if groups["_other"].any():
+            return exact.collect()
+        return groups.select(*names, ndcg=ratio(pl.col("_dcg"), best))
+
+    return sums.map_batches(
+        finish,
+        schema=exact.collect_schema(),
+        predicate_pushdown=False,
+        projection_pushdown=False,
+        slice_pushdown=False,
+    )
+
+
+@metric(by_group=_ndcg_by_counts)
 def ndcg(
     rel: Rel = "rel",
     pos: Column = "pos",
@@ -127,25 +200,31 @@ def ndcg(
     return ratio(dcg(shown, pos, k, discounts, base), best)
 
 
-def _divisor(pos: pl.Expr, discounts: Sequence[float] | None, base: float) -> pl.Expr:
-    if discounts is None:
-        ok = 1 < number(base) < math.inf
-        check(ok, f"base must be a finite number above 1, not {base}")
-        return (pos + 1).log(base)
-    for value in discounts:
+def _check_discount(discounts: Sequence[float] | None, base: float) -> None:
+    ok = 1 < number(base) < math.inf
+    check(ok, f"base must be a finite number above 1, not {base}")
+    for value in discounts or ():
         ok = 0 < number(value) < math.inf
         check(ok, f"discounts must be finite numbers above 0, not {value}")
+
+
+def _discounted(
+    gain: pl.Expr, pos: pl.Expr, discounts: Sequence[float] | None, base: float
+) -> pl.Expr:
+    if discounts is None:
+        return (gain / (pos + 1).log(base)).sum()
     divisors = pl.Series(discounts, dtype=pl.Float64, strict=False)
 
     def look_up(pos: pl.Series) -> pl.Series:
-        for beyond in pos.filter(pos > len(divisors)).head(1):
+        for beyond in pos.filter(pos.is_finite() & (pos > len(divisors))).head(1):
             raise RankqlError(
                 f"discounts has {len(divisors)} entries, but position {beyond:.0f} is counted: "
                 "give more, or a lower k"
             )
-        return divisors.gather(pos.cast(pl.Int64) - 1)
+        return divisors.gather(pos.clip(1).cast(pl.Int64, strict=False) - 1)
 
-    return pos.map_batches(look_up, return_dtype=pl.Float64, is_elementwise=True)
+    counted = pl.when(gain.is_not_null()).then(pos)
+    return (gain / counted.map_batches(look_up, pl.Float64, is_elementwise=True)).sum()
 
 
 list_cg = list_form(cg)

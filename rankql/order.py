@@ -7,14 +7,16 @@ in any order.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import polars as pl
 
+from rankql.checks import Column, check
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Column, Ranking, Rel, check, ranking, ratio
+from rankql.ranking import Ranking, Rel, ranking, ratio
 
 
-@metric()
+@metric(in_order=True)
 def kendall_tau_distance(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
 ) -> pl.Expr:
@@ -31,7 +33,7 @@ def kendall_tau_distance(
     return ratio(discordant, different) if normalized else discordant
 
 
-@metric()
+@metric(in_order=True)
 def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """Kendall's tau-b between grades and positions: 1 for the best order, -1 for its reverse.
 
@@ -52,21 +54,27 @@ def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
         r.score is None or r.k is None,
         f"ties 'expected' is not available for {name} with k; leave k out",
     )
-    r = r.ordered()
     grades = r.top(r.rel).drop_nulls()
     n = grades.len().cast(pl.Float64)
     pairs = n * (n - 1) / 2
     alike = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
     # In the rank of a grade among those down to it, the average one, each lower grade counts 1, and
     # each equal one, itself included, 1/2, over which it stands another 1/2.
-    ranks = grades.rolling_rank(2**31, "average", min_samples=1)
-    discordant = ranks.sum() - n - alike / 2
+    ranks = grades.implode().map_batches(_ranks_so_far, pl.Float64, is_elementwise=True)
+    discordant = ranks - n - alike / 2
     if r.score is not None:
         # Tied items stand with the best first; half of their pairs are expected to be reversed.
         one = r.top(r.rel).is_not_null().cast(pl.Float64)
         same = replace(r, score=pl.struct(r.score, r.rel))
         discordant += (one * (r.tied(one) - same.tied(one))).sum() / 4
     return discordant, pairs - alike, pairs
+
+
+def _ranks_so_far(lists: pl.Series) -> pl.Series:
+    # rolling_rank sets aside memory for the whole window, so it must not be wider than the lists.
+    longest = cast(int | None, lists.list.len().max()) or 1
+    ranks = pl.element().rolling_rank(longest, "average", min_samples=1)
+    return lists.list.eval(ranks).list.sum()
 
 
 list_kendall_tau_distance = list_form(kendall_tau_distance)

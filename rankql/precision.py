@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from rankql.checks import Column, check, column, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Column, Ranking, Rel, check, column, option, ranking, ratio
+from rankql.ranking import Ranking, Rel, ranking, ratio
 
 
 @metric()
@@ -109,7 +110,7 @@ def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
     return ratio(hits.sum(), relevant)
 
 
-@metric()
+@metric(in_order=True)
 def ap(
     rel: Rel = "rel",
     pos: Column = "pos",
@@ -127,7 +128,7 @@ def ap(
     >>> round(df.select(ap("rel", "pos", k=5)).item(), 4)
     0.8056
     """
-    r = ranking(rel, pos, k).ordered()
+    r = ranking(rel, pos, k)
     option("denominator", denominator, "min", "R", "found", "k")
     check(
         r.score is None or denominator != "found",
@@ -147,7 +148,7 @@ def ap(
     return pl.when(relevant > 0).then(value)
 
 
-@metric()
+@metric(in_order=True)
 def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Binary preference: how few judged non-relevant items stand above the relevant ones.
 
@@ -159,10 +160,10 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     >>> df.select(bpref("rel", "pos")).item()
     0.5
     """
-    r = ranking(rel, pos).ordered()
+    r = ranking(rel, pos)
     relevant = r.relevant(threshold)
     other = r.rel.lt(threshold).fill_null(False).cast(pl.Float64)
-    others = r.judged.lt(threshold).sum().cast(pl.Float64)
+    others = (numbers(r.judged) < threshold).sum().cast(pl.Float64)
     above, tied = r.above(other), r.tied(other)
     # From above to above + tied of the others stand above it, each number as likely; of those
     # tied + 1 numbers, the lower ones do not reach R.

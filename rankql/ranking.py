@@ -1,151 +1,35 @@
-"""What the polars metrics are written in: checked arguments and columns, made a Ranking."""
+"""The rows of a ranking, as the polars metrics see them."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from functools import partial
-from numbers import Real
 from typing import TypeAlias
 
 import polars as pl
 
-from rankql.errors import RankqlError
-
-Column: TypeAlias = str | pl.Expr
-
-
-def check(ok: bool, message: str) -> None:
-    """Raise the message unless ok."""
-    if not ok:
-        raise RankqlError(message)
-
-
-def number(value: object) -> float:
-    """An argument as a float; NaN, which fails every comparison, where it is no number."""
-    return float(value) if isinstance(value, Real) else math.nan
-
-
-def finite(name: str, value: object) -> None:
-    """Refuse an argument that is not a finite number."""
-    check(math.isfinite(number(value)), f"{name} must be a finite number, not {value}")
-
-
-def option(name: str, value: object, *choices: str) -> None:
-    """Refuse an option that is none of the choices."""
-    *most, last = map(repr, choices)
-    check(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
-
-
-def column(column: Column) -> pl.Expr:
-    """A column, given by its name or as an expression."""
-    if isinstance(column, str):
-        return pl.col(column)
-    check(isinstance(column, pl.Expr), f"a column is a name or an expression, not {column!r}")
-    return column
-
-
-# The checks see whole columns, not groups: is_elementwise makes polars call them once per batch.
-
-
-def grades(rel: Column) -> pl.Expr:
-    """The grades as Float64: finite or NULL."""
-    return column(rel).map_batches(_grades, return_dtype=pl.Float64, is_elementwise=True)
-
-
-def positions(pos: Column) -> pl.Expr:
-    """The positions as Float64: whole and from 1, or NULL."""
-    return column(pos).map_batches(_positions, return_dtype=pl.Float64, is_elementwise=True)
-
-
-def scores(score: Column) -> pl.Expr:
-    """The scores, NaN refused, in their own type: a large integer would lose digits in Float64."""
-    return column(score).map_batches(_scores, is_elementwise=True)
-
-
-def grade_lists(name: str, rels: Column) -> pl.Expr:
-    """The lists or arrays of grades as List(Float64): each grade finite or NULL."""
-    dtype = pl.List(pl.Float64)
-    return column(rels).map_batches(partial(_lists, name), return_dtype=dtype, is_elementwise=True)
-
-
-def up_to(rel: pl.Expr, max_rel: float) -> pl.Expr:
-    """The grades, those above max_rel refused."""
-
-    def checked(rel: pl.Series) -> pl.Series:
-        for bad in rel.filter(rel > max_rel).head(1):
-            raise RankqlError(f"rel must not exceed max_rel: {bad} is above {max_rel}")
-        return rel
-
-    return rel.map_batches(checked, return_dtype=pl.Float64, is_elementwise=True)
-
-
-def _floats(name: str, values: pl.Series) -> pl.Series:
-    dtype = values.dtype
-    text = dtype in (pl.String, pl.Categorical, pl.Enum)
-    check(
-        dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
-        f"{name} must be a number, not {'text' if text else dtype}; cast it first",
-    )
-    return values.cast(pl.Float64)
-
-
-def _refuse(values: pl.Series, bad: pl.Series, message: str) -> None:
-    for value in values.filter(bad).head(1):
-        raise RankqlError(f"{message}, not {value}")
-
-
-def _grades(values: pl.Series) -> pl.Series:
-    floats = _floats("rel", values)
-    if values.dtype.is_float():
-        _refuse(values, ~floats.is_finite(), "rel must be a finite number")
-    return floats
-
-
-def _positions(values: pl.Series) -> pl.Series:
-    floats = _floats("pos", values)
-    bad = floats < 1
-    if not values.dtype.is_integer():
-        bad |= ~floats.is_finite() | (floats != floats.floor())
-    _refuse(values, bad, "pos must be a whole number from 1")
-    return floats
-
-
-def _scores(values: pl.Series) -> pl.Series:
-    floats = _floats("score", values)
-    _refuse(values, floats.is_nan(), "score must be a number")
-    return values
-
-
-def _lists(name: str, lists: pl.Series) -> pl.Series:
-    check(
-        isinstance(lists.dtype, pl.List | pl.Array),
-        f"{name} must be a list of grades, not {lists.dtype}",
-    )
-    _grades(lists.explode())
-    return lists.cast(pl.List(pl.Float64))
+from rankql.checks import Column, check, column, finite, number, numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """The rows of one ranking, of which the first k positions count.
 
-    `judged` holds the grades of all judged items: the ideal ranking and the number of relevant
-    items come from it. With a `score`, the rows are sorted by it and items of equal score stand in
-    no known order: `mean` and its kin then give what is expected over all orders of tied items.
+    `judged` holds the grades of all judged items, in a type of their own (integers sort faster):
+    the ideal ranking and the number of relevant items come from it. With a `score`, the rows are
+    sorted by it and items of equal score stand in no known order: `mean` and its kin then give what
+    is expected over all orders of the tied items.
     """
 
     rel: pl.Expr
     pos: pl.Expr
     judged: pl.Expr
     k: int | None = None
-    in_order: bool = False
     score: pl.Expr | None = None
 
     @property
     def shown(self) -> pl.Expr:
         """Whether the row stands in the first k positions."""
-        return self.pos.is_not_null() if self.k is None else self.pos.le(self.k).fill_null(False)
+        return self.pos.is_not_null() if self.k is None else self.pos <= self.k
 
     def top(self, values: pl.Expr) -> pl.Expr:
         """The values in the first k positions, NULL elsewhere."""
@@ -163,14 +47,7 @@ class Ranking:
     def relevant(self, threshold: float) -> pl.Expr:
         """R, the number of relevant items, retrieved or not."""
         finite("threshold", threshold)
-        return self.judged.ge(threshold).sum().cast(pl.Float64)
-
-    def ordered(self) -> Ranking:
-        """The same with its rows in the order of their positions."""
-        if self.in_order:
-            return self
-        rel = self.rel.sort_by(self.pos, nulls_last=True)
-        return replace(self, rel=rel, pos=self.pos.sort(nulls_last=True), in_order=True)
+        return (numbers(self.judged) >= threshold).sum().cast(pl.Float64)
 
     def mean(self, values: pl.Expr) -> pl.Expr:
         """The value to be expected in each row's position; NULL where no item there has one."""
@@ -224,19 +101,18 @@ Rel: TypeAlias = Column | Ranking
 
 
 def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
-    """The ranking that a metric reads, its columns and its k checked."""
+    """The ranking that a metric reads, its k checked."""
     ok = k is None or (number(k) >= 1 and number(k) % 1 == 0)
     check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
     k = k and int(k)
     if isinstance(rel, Ranking):
         return replace(rel, k=k)
-    checked = grades(rel)
-    return Ranking(checked, positions(pos), judged=checked, k=k)
+    return Ranking(numbers(rel), numbers(pos), judged=column(rel), k=k)
 
 
 def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
-    """Numerator / denominator, NULL where that is 0 / 0 or without meaning."""
-    return pl.when(denominator > 0).then(numerator / denominator)
+    """Numerator / denominator, NULL where that is 0."""
+    return numerator / denominator.replace(0, None)
 
 
 def stops(chance: pl.Expr) -> pl.Expr:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from rankql.checks import Column, numbers
 from rankql.forms import metric
-from rankql.ranking import Column, grades, scores
 
 
 @metric()
@@ -32,4 +32,4 @@ def mae(rel: Column = "rel", score: Column = "score") -> pl.Expr:
 
 
 def _error(rel: Column, score: Column) -> pl.Expr:
-    return grades(rel) - scores(score).cast(pl.Float64)
+    return numbers(rel) - numbers(score)

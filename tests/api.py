@@ -1,4 +1,4 @@
-"""The public interface as the tests expect it: one signature per metric, from which the rest follows."""
+"""The public interface as the tests expect it: one signature per metric; the rest follows."""
 
 import ast
 

@@ -5,10 +5,11 @@
 What a group is depends on the metric:
   ndcg           rows (rel, pos); (rel, pos, query) for micro_*, (rel, score) for rmse and mae
   ndcg_by_score  rows (rel, score, item)
-  list_ndcg      a pair (rels, ideal): grades in rank order; ideal None, or the grades of all judged items
+  list_ndcg      a pair (rels, ideal): grades in rank order; the grades of all judged items or None
 
-List and score engines take rows (rel, pos) too and translate them: a gap becomes an unjudged entry or item, a judged item
-that was not retrieved goes into `ideal` or has no score. `cannot` says for which rows there is no such translation.
+List and score engines take rows (rel, pos) too and translate them: a gap becomes an unjudged entry
+or item, a judged item that was not retrieved goes into `ideal` or has no score. `cannot` says for
+which rows there is no such translation.
 
 The pseudo-option gain='exp2' composes exp2_gain into the call, as a user writes it.
 """
@@ -73,11 +74,11 @@ def flat(metric, groups):
 
 
 def frame(data, types):
-    """The columns as a polars frame; the types of rel, pos, score and of list entries can be chosen."""
+    """The columns as a polars frame, with types for rel, pos, score and the entries of lists."""
     series = []
     for name, values in data.items():
         if name not in NUMBERS:
-            series.append(pl.Series(name, values, dtype=pl.Int64 if name == "g" else None))
+            series.append(pl.Series(name, values, dtype=None if name == "item" else pl.Int64))
             continue
         wanted = TYPES[{**NUMBERS, **types}[name]]
         made_as = pl.String if wanted == pl.String else pl.Float64
@@ -117,7 +118,7 @@ def as_scores(group):
 
 
 def counts_retrieved(metric, options):
-    """Does the result depend on how many items were retrieved? Then a gap is not an unjudged item."""
+    """Does the number of retrieved items matter? Then a gap is not an unjudged item."""
     of = options.get("denominator", "k" if metric == "precision_at" else None)
     whole = options.get("k") is None
     return of == "retrieved" or (whole and (of == "k" or metric in ("f1_at", "judged_at")))
@@ -172,8 +173,8 @@ def call(metric, arguments, options):
 
 
 def connect(**settings):
-    """A connection with the macros, under the given settings."""
-    con = duckdb.connect()
+    """A connection with the macros, under the given settings; what eats memory fails by itself."""
+    con = duckdb.connect(config={"memory_limit": "3GB"})
     rankql.register(con)
     for name, value in settings.items():
         con.execute(f"SET {name} = '{value}'")
@@ -218,7 +219,7 @@ class SqlRows(Sql):
 
 
 class SqlWhole(Sql):
-    """SELECT ndcg(rel, pos, 10) FROM ..., a query for each group: an empty table has a result too"""
+    """SELECT ndcg(rel, pos, 10) FROM ..., for each group: an empty table has a result too"""
 
     def run(self, metric, groups, options, **types):
         con, source = self.hand_over(metric, groups, types)
@@ -367,7 +368,7 @@ class PolarsOver:
 
 
 class PolarsSelect:
-    """df.select(rankql.ndcg("rel", "pos", k=10)), for each group: an empty frame has a result too"""
+    """df.select(rankql.ndcg("rel", "pos", k=10)), for each group: an empty frame has one too"""
 
     def run(self, metric, groups, options, **types):
         made = frame(flat(metric, groups), types)
@@ -414,6 +415,25 @@ class PolarsLists:
 
 
 @dataclass
+class PipeScores:
+    """df.pipe(rankql.ndcg_by_score, "rel", "score", "item", by="g", k=10)"""
+
+    mode: str = "eager"
+    ties: str | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made = made.pipe(getattr(rankql, metric), *names(metric), by="g", **options)
+        return in_order(of_frame(collect(made, self.mode).rename({metric: "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        if "gain" in options:
+            return "a gain is composed in an expression"
+        return score_cannot(self, metric, options, group)
+
+
+@dataclass
 class PolarsScores:
     """df.group_by("g").agg(rankql.ndcg_by_score("rel", "score", "item", k=10))"""
 
@@ -452,6 +472,7 @@ SCORE = {
     "sql score": SqlScores(),
     "polars score": PolarsScores("eager"),
     "polars score streaming": PolarsScores("streaming"),
+    "pipe score": PipeScores("lazy"),
 }
 EXPECTED = {
     "sql score expected": SqlScores(ties="expected"),
@@ -477,7 +498,7 @@ def same(value, expected):
 
 
 def differences(engine, metric, groups, options, expected, **types):
-    """What the engine gets wrong, as lines to read; groups that it cannot represent are left out."""
+    """What the engine gets wrong, as lines to read; groups that it cannot say are left out."""
     able = [g for g, group in enumerate(groups) if not engine.cannot(metric, options, group)]
     if not able:
         return []

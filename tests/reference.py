@@ -1,8 +1,9 @@
 """Every metric straight from its definition in plain Python: slow, and easy to check by eye.
 
-A ranking is a list of rows (rel, pos). pos None: judged, not retrieved. rel None: retrieved, not judged.
+A ranking is a list of rows (rel, pos). pos None: judged, not retrieved. rel None: not judged.
 A scored ranking is a list of rows (rel, score, item). score None: judged, not retrieved.
-The property tests compare every engine with this file; the hand-made cases and the outside oracles check it.
+The property tests compare every engine with this file; cases made by hand and other libraries
+check it.
 """
 
 from itertools import combinations, groupby, permutations, product

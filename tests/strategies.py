@@ -30,9 +30,11 @@ def batches(group, most=12):
 
 @st.composite
 def lists(draw):
-    """A list of grades and, or not, the list of all judged ones, in any order."""
+    """A list of grades, or none; and the list of all judged ones in any order, or none."""
     rels = draw(st.lists(GRADES, max_size=LONGEST))
     more = draw(st.none() | st.lists(GRADES, max_size=3))
+    if draw(st.integers(0, 5)) == 0:
+        return None, more
     if more is None:
         return rels, None
     return rels, draw(st.permutations([rel for rel in rels if rel is not None] + more))

@@ -174,7 +174,7 @@ def test_reference(case):
     ids=lambda case: f"{case.metric}-{case.where.split()[0]}",
 )
 def test_published(case):
-    """The exact value is what the source printed, to one unit of its last digit (some cut, some round)."""
+    """The exact value is what the source printed, to a unit of its last digit: some cut it off."""
     printed, _, given = case.published.partition("+-")
     unit = 10.0 ** -len(printed.partition(".")[2])
     assert abs(case.expected - float(printed)) <= float(given or unit)

@@ -1,4 +1,4 @@
-"""The metrics on real data: TREC 2019 Deep Learning, three runs, read by DuckDB's CSV reader, beside trec_eval."""
+"""Real data by DuckDB's CSV reader: three runs of TREC 2019 Deep Learning, beside trec_eval."""
 
 from pathlib import Path
 
@@ -66,18 +66,20 @@ def bm25():
 
 
 def test_published(bm25):
-    """What the track's files give for BM25 (README of the data): from scores, and from positions."""
+    """What the README of the data says of BM25: from scores, and from positions."""
     for source in ("ranked('joined', query := 'query')", "(SELECT *, file_pos AS pos FROM joined)"):
         values = bm25.execute(f"""
             SELECT avg(ndcg), avg(ap), avg(rr), count(*) FROM (
-                SELECT ndcg(rel, pos, 10) AS ndcg, ap(rel, pos, denominator := 'R') AS ap, rr(rel, pos, 10) AS rr
+                SELECT ndcg(rel, pos, 10) AS ndcg, ap(rel, pos, denominator := 'R') AS ap,
+                       rr(rel, pos, 10) AS rr
                 FROM {source} GROUP BY query)
         """).fetchall()[0]
         assert [f"{value:.4f}" for value in values] == ["0.5058", "0.2993", "0.8233", "43.0000"]
     values = bm25.execute("""
         SELECT avg(ndcg), avg(ap), avg(rr) FROM (
             SELECT ndcg_by_score(rel, score, item, 10) AS ndcg,
-                   ap_by_score(rel, score, item, denominator := 'R') AS ap, rr_by_score(rel, score, item, 10) AS rr
+                   ap_by_score(rel, score, item, denominator := 'R') AS ap,
+                   rr_by_score(rel, score, item, 10) AS rr
             FROM joined GROUP BY query)
     """).fetchall()[0]
     assert [f"{value:.4f}" for value in values] == ["0.5058", "0.2993", "0.8233"]
@@ -107,7 +109,8 @@ def test_trec_eval(con):
     theirs = pytrec_eval.RelevanceEvaluator(judgments, names).evaluate(run)
     assert len(theirs) == 43
     ours = con.execute(
-        f"SELECT query, {', '.join(MEASURES)} FROM ranked('joined', query := 'query') GROUP BY query"
+        f"SELECT query, {', '.join(MEASURES)} "
+        "FROM ranked('joined', query := 'query') GROUP BY query"
     ).fetchall()
     assert len(ours) == 43
     for query, *values in ours:

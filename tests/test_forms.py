@@ -1,11 +1,11 @@
-"""Forms of a call that the other tests do not go through: gains, ranked(), frames, parameters, wide scores and items."""
-
-import polars as pl
-import pytest
+"""What the other tests do not go through: gains, ranked(), frames, parameters, wide scores."""
 
 import engines
-import rankql
+import polars as pl
+import pytest
 import reference
+
+import rankql
 
 RELS = [None, -2, -1, 0, 0.5, 1, 3]
 
@@ -136,7 +136,7 @@ FRAME = pl.DataFrame(
 
 
 def test_pipe_defaults():
-    """df.pipe(ndcg): the columns are user, rel, pos; the result has a row per user, and stays lazy."""
+    """df.pipe(ndcg): the columns are user, rel, pos; a row per user; a lazy frame stays lazy."""
     wanted = {"a": reference.ndcg([(0, 1), (1, 2)]), "b": reference.ndcg([(3, 1), (0, 2), (2, 1)])}
     made = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
     assert made.columns == ["user", "ndcg"]
@@ -197,7 +197,8 @@ def test_prepared_parameters():
 def test_wide_scores(kind):
     """Whole scores above 2^53, which a double cannot tell apart."""
     low, high = 2**53, 2**53 + 1
-    query = f"""SELECT {{}} FROM (VALUES (0, {low}::{kind}, 'b'), (1, {high}::{kind}, 'a')) t(rel, score, item)"""
+    rows = f"(VALUES (0, {low}::{kind}, 'b'), (1, {high}::{kind}, 'a'))"
+    query = f"SELECT {{}} FROM {rows} t(rel, score, item)"
     assert fetch(query.format("rr_by_score(rel, score, item)")) == [(1.0,)]
     assert fetch(query.format("rr_by_score(rel, score, item, ties := 'expected')")) == [(1.0,)]
     types = {"BIGINT": pl.Int64, "UBIGINT": pl.UInt64, "HUGEINT": pl.Int128}

@@ -1,0 +1,128 @@
+"""Checks of the arguments of a metric, when it is called, and of its columns, when it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from numbers import Real
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from rankql.errors import RankqlError
+
+Column: TypeAlias = str | pl.Expr
+
+
+def check(ok: bool, message: str) -> None:
+    """Raise the message unless ok."""
+    if not ok:
+        raise RankqlError(message)
+
+
+def number(value: object) -> float:
+    """An argument as a float; NaN, which fails every comparison, where it is no number."""
+    return float(value) if isinstance(value, Real) else math.nan
+
+
+def finite(name: str, value: object) -> None:
+    """Refuse an argument that is not a finite number."""
+    check(math.isfinite(number(value)), f"{name} must be a finite number, not {value}")
+
+
+def option(name: str, value: object, *choices: str) -> None:
+    """Refuse an option that is none of the choices."""
+    *most, last = map(repr, choices)
+    check(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
+
+
+def column(given: Column) -> pl.Expr:
+    """A column, given by its name or as an expression."""
+    if isinstance(given, str):
+        return pl.col(given)
+    check(isinstance(given, pl.Expr), f"a column is a name or an expression, not {given!r}")
+    return given
+
+
+def numbers(given: Column) -> pl.Expr:
+    """A column as Float64; that it holds numbers, `checked` tells."""
+    return column(given).cast(pl.Float64, strict=False)
+
+
+def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
+    """The value of a metric, an error where one of its columns holds what it must not.
+
+    The checks see all rows. Inside the value they would not: polars may drop the rows that do not
+    count, those beyond k say, before a function gets to see them.
+    """
+    checks: dict[str, Callable[[pl.Series], None]] = {
+        "rel": partial(check_rel, max_rel=arguments.get("max_rel")),
+        "pos": check_pos,
+        "score": check_score,
+    }
+    columns = {name: column(arguments[name]) for name in checks if name in arguments}
+
+    def sound(rows: pl.Series) -> pl.Series:
+        for name in columns:
+            checks[name](rows.struct.field(name))
+        return pl.repeat(True, len(rows), eager=True)
+
+    named = [expr.alias(name) for name, expr in columns.items()]
+    ok = pl.struct(named).map_batches(sound, pl.Boolean, is_elementwise=True)
+    return pl.when(ok.null_count() == 0).then(value)
+
+
+def lists(name: str, given: Column, max_rel: float | None = None) -> pl.Expr:
+    """Lists or arrays of grades as List(Float64), the grades checked."""
+
+    def check_lists(values: pl.Series) -> pl.Series:
+        kind = values.dtype
+        check(isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}")
+        check_rel(values.explode(), max_rel)
+        return values.cast(dtype)
+
+    dtype = pl.List(pl.Float64)
+    return column(given).map_batches(check_lists, return_dtype=dtype, is_elementwise=True)
+
+
+def check_rel(values: pl.Series, max_rel: float | None = None) -> None:
+    """The grades: finite, and none above max_rel."""
+    _need_numbers("rel", values)
+    if values.dtype.is_float():
+        _refuse("rel must be a finite number", values, ~values.is_finite())
+    if max_rel is not None:
+        for above in values.filter(values.cast(pl.Float64) > max_rel).head(1):
+            raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
+
+
+def check_pos(values: pl.Series) -> None:
+    """The positions: whole and from 1."""
+    _need_numbers("pos", values)
+    if values.dtype.is_integer():
+        bad = values < 1
+    else:
+        floats = values.cast(pl.Float64)
+        bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
+    _refuse("pos must be a whole number from 1", values, bad)
+
+
+def check_score(values: pl.Series) -> None:
+    """The scores: anything but NaN."""
+    _need_numbers("score", values)
+    if values.dtype.is_float():
+        _refuse("score must be a number", values, values.is_nan())
+
+
+def _need_numbers(name: str, values: pl.Series) -> None:
+    dtype = values.dtype
+    text = dtype in (pl.String, pl.Categorical, pl.Enum)
+    check(
+        dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
+        f"{name} must be a number, not {'text' if text else dtype}; cast it first",
+    )
+
+
+def _refuse(message: str, values: pl.Series, bad: pl.Series) -> None:
+    for value in values.filter(bad).head(1):
+        raise RankqlError(f"{message}, not {value}")
