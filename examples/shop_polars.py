@@ -1,6 +1,6 @@
 """nDCG of a simulated shop by segment, in polars, streamed from Parquet.
 
-    python -m rankql demo && python examples/shop_polars.py
+python -m rankql demo && python examples/shop_polars.py
 """
 
 import polars as pl

@@ -30,7 +30,10 @@ def main() -> None:
 
 @main.command("demo")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("rankql-demo"), help="Folder of the data."
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("rankql-demo"),
+    help="Where the data goes.",
 )
 @click.option("--queries", type=click.IntRange(1), default=20_000, help="Queries to simulate.")
 @click.option("--run", type=click.Path(path_type=Path), help="A TREC run to measure instead.")

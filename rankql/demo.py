@@ -1,4 +1,4 @@
-"""The demo: a simulated shop log as Parquet, and the metrics run on it, or on TREC files, in SQL."""
+"""The demo: a simulated shop log as Parquet, and the metrics in SQL, on it or on TREC files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ WITH qrels AS (
         'query': 'VARCHAR', 'iteration': 'VARCHAR', 'item': 'VARCHAR', 'rel': 'INTEGER'}})
 ), run AS (
     FROM read_csv({run}, delim = ' ', header = false, columns = {{
-        'query': 'VARCHAR', 'q0': 'VARCHAR', 'item': 'VARCHAR', 'rank': 'INTEGER', 'score': 'DOUBLE', 'tag': 'VARCHAR'}})
+        'query': 'VARCHAR', 'q0': 'VARCHAR', 'item': 'VARCHAR', 'rank': 'INTEGER',
+        'score': 'DOUBLE', 'tag': 'VARCHAR'}})
 ), scored AS (
     SELECT query, item, rel, score
     FROM run FULL JOIN qrels USING (query, item)

@@ -119,7 +119,9 @@ def list_form(
             judged = pl.coalesce(lists("ideal", ideal, max_rel), rels)
             rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
         r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
-        return rows.list.agg(metric(r, **options))
+        # list.agg of polars < 1.39 panics where a list is NULL and all results are.
+        value = rows.fill_null([]).list.agg(metric(r, **options))
+        return pl.when(rels.is_not_null()).then(value)
 
     return over_list
 

@@ -123,16 +123,16 @@ def _ndcg_by_counts(
 ) -> pl.LazyFrame | None:
     """ndcg of groups for the price of a few sums, with plain options and integer positions.
 
-    Rows without gain are dropped, but for one in each run of a group. An ideal ranking of grades
-    from 1 to 4 adds up from how many are at least 1, 2, 3, 4: its first so many positions count
-    once more each. The counters share one integer. Where there are other grades, groups too large
-    for a counter or wrong values, ndcg itself is asked.
+    Rows without gain are dropped, but for one in each run of a group. Where all grades are 1 to 4,
+    the ideal needs no sort: if n grades are at least 1, 2, 3 or 4, it gains 1 more in each of its
+    first n positions. The four counters share an integer. Where there are other grades, groups too
+    large for a counter or wrong values, `ndcg` itself is asked.
     """
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     *names, _, _ = schema = rows.collect_schema()
-    number = schema["_rel"].is_integer() or schema["_rel"].is_float()
+    numeric = schema["_rel"].is_integer() or schema["_rel"].is_float()
     plain = options == {"discounts": None, "ideal": "judged", "negative": "zero"}
-    if not (plain and number and schema["_pos"].is_integer()):
+    if not (plain and numeric and schema["_pos"].is_integer()):
         return None
 
     grade, place, by = pl.col("_rel"), pl.col("_pos"), pl.col(names)

@@ -64,13 +64,17 @@ def _refuse_foreign(
     """Refuse to replace or to hide a function that is not ours, which its comment tells."""
     functions = con.execute(
         """
-        SELECT DISTINCT function_name, comment, concat_ws('.', database_name, schema_name, function_name)
+        SELECT DISTINCT function_name, comment,
+               concat_ws('.', database_name, schema_name, function_name)
         FROM duckdb_functions()
         WHERE list_contains($names, function_name) AND CASE
-            WHEN $schema IS NOT NULL THEN database_name = current_database() AND schema_name = $schema
-            WHEN database_name = 'system' THEN description IS NULL  -- a Python function of the user
+            WHEN $schema IS NOT NULL
+            THEN database_name = current_database() AND schema_name = $schema
+            WHEN database_name = 'system'
+            THEN description IS NULL  -- a Python function of the user
+            WHEN database_name = current_database()
+            THEN list_contains(current_schemas(true), schema_name)
             ELSE database_name = 'temp'
-                 OR (database_name = current_database() AND list_contains(current_schemas(true), schema_name))
         END
         ORDER BY ALL
         """,

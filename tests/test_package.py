@@ -1,4 +1,4 @@
-"""What is shipped: the wheel and the sdist carry the SQL, and a plain DuckDB reads it without Python."""
+"""What is shipped: wheel and sdist carry the SQL, and a plain DuckDB reads it without Python."""
 
 import shutil
 import subprocess
@@ -52,7 +52,8 @@ def test_the_wheel_in_a_fresh_environment(built, tmp_path):
     assert "nDCG@10" in shown and "│ all" in shown
     assert (tmp_path / "rankql-demo" / "shop.parquet").exists()
     assert run(python, "-m", "rankql", "sql", cwd=tmp_path) == macros.sql()
-    assert run(python, "-c", "import rankql, sys; print('pandas' in sys.modules)", cwd=tmp_path) == "False\n"
+    pandas = "import rankql, sys; print('pandas' in sys.modules)"
+    assert run(python, "-c", pandas, cwd=tmp_path) == "False\n"
 
 
 def test_one_file_holds_all_families():
@@ -73,4 +74,5 @@ def test_a_duckdb_without_python_reads_them(files):
     cli = str(cli) if cli.exists() else shutil.which("duckdb")
     assert cli, "the DuckDB command line is missing: pip install duckdb-cli"
     commands = [f".read sql/{file}.sql" for file in files]
-    assert NDCG in run(cli, "-noheader", "-list", input="\n".join([*commands, CALL + ";"]), cwd=ROOT)
+    text = "\n".join([*commands, CALL + ";"])
+    assert NDCG in run(cli, "-noheader", "-list", input=text, cwd=ROOT)

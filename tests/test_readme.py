@@ -1,4 +1,7 @@
-"""Every block of the README runs, and prints what stands below it. `python tests/test_readme.py` writes that anew."""
+"""Every block of the README prints what stands below it.
+
+`python tests/test_readme.py` runs them and writes that anew.
+"""
 
 import contextlib
 import io
@@ -42,7 +45,8 @@ def run(text):
 
 def cells(text):
     """The table cells and the words of a text: how frames are drawn changes between versions."""
-    return [cell.split() for line in text.splitlines() if "─" not in line for cell in re.split("[│┆|]", line)]
+    lines = [line for line in text.splitlines() if "─" not in line]
+    return [cell.split() for line in lines for cell in re.split("[│┆|]", line)]
 
 
 @pytest.fixture

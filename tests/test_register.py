@@ -1,4 +1,4 @@
-"""register(): TEMP or persisted, idempotent, on any connection, and never over the user's objects."""
+"""register(): TEMP or persisted, idempotent, and never over the user's objects."""
 
 import threading
 
@@ -50,9 +50,9 @@ def test_the_default_connection():
 
 def test_twice_is_once(con):
     def functions():
-        return con.sql(
-            "SELECT COLUMNS(* EXCLUDE function_oid) FROM duckdb_functions() WHERE NOT internal ORDER BY ALL"
-        ).fetchall()
+        columns = "COLUMNS(* EXCLUDE function_oid)"
+        query = f"SELECT {columns} FROM duckdb_functions() WHERE NOT internal ORDER BY ALL"
+        return con.sql(query).fetchall()
 
     rankql.register(con)
     first = functions()
@@ -68,7 +68,7 @@ def test_a_read_only_database(file):
     with duckdb.connect(file, read_only=True) as con:
         rankql.register(con)
         assert value(con) == pytest.approx(NDCG)
-        with pytest.raises(rankql.RankqlError, match="read-only.*register\\(con\\)"):
+        with pytest.raises(rankql.RankqlError, match=r"read-only.*register\(con\)"):
             rankql.register(con, persist=True)
 
 
@@ -118,7 +118,8 @@ def test_every_macro_in_any_schema(con, persist):
         ORDER BY ALL""").fetchall()
     assert len(functions) > 60
     given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1"}
-    table = "(VALUES (1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')) AS t (rel, pos, score, item)"
+    rows = "(1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')"
+    table = f"(VALUES {rows}) AS t (rel, pos, score, item)"
     for name, parameters in functions:
         arguments = [p for p in parameters if p in ("rel", "pos", "score", "item", "rels")]
         options = [f"{p} := {given[p]}" for p in parameters if p in given and p != "rels"]
@@ -159,7 +160,7 @@ def test_a_python_function_of_the_user_is_left_alone(con):
 
 def test_a_macro_of_the_user_in_the_schema_is_left_alone(con):
     con.execute("CREATE SCHEMA rankql; CREATE MACRO rankql.ndcg(a) AS a")
-    with pytest.raises(rankql.RankqlError, match="memory.rankql.ndcg would be replaced"):
+    with pytest.raises(rankql.RankqlError, match=r"memory\.rankql\.ndcg would be replaced"):
         rankql.register(con, persist=True)
     rankql.register(con)
     rankql.register(con, persist=True, schema="metrics")
@@ -178,26 +179,16 @@ def test_no_function_of_duckdb_has_a_name_of_ours():
 @pytest.mark.parametrize("order", ["ASC", "DESC"])
 @pytest.mark.parametrize("nulls", ["NULLS_FIRST", "NULLS_LAST"])
 def test_the_settings_of_the_user_change_no_number(con, order, nulls):
-    con.execute(
-        f"SET default_order = '{order}'; SET default_null_order = '{nulls}'; SET integer_division = true"
-    )
-    con.execute("SET default_collation = 'NOCASE'")
     rankql.register(con)
-    rows = "(VALUES (1, 0.5, 'b'), (0, 0.5, 'C'), (2, NULL, 'd'), (NULL, 0.1, 'e'), (3, 0.1, 'a')) AS t (rel, score, item)"
-    got = con.sql(f"""SELECT ndcg_by_score(rel, score, item), ap_by_score(rel, score, item), kendall_tau_b_by_score(rel, score, item),
-                      r_precision_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3) FROM {rows}""").fetchall()[
-        0
-    ]
-    con.execute(
-        "RESET default_order; RESET default_null_order; RESET integer_division; RESET default_collation"
-    )
-    assert (
-        got
-        == con.sql(f"""SELECT ndcg_by_score(rel, score, item), ap_by_score(rel, score, item), kendall_tau_b_by_score(rel, score, item),
-                      r_precision_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3) FROM {rows}""").fetchall()[
-            0
-        ]
-    )
-    assert got[1] == pytest.approx(
-        (1 + 2 / 4) / 3
-    )  # b, C, e, a: bytes order C before b, so descending b first
+    query = """
+        SELECT ndcg_by_score(rel, score, item), ap_by_score(rel, score, item),
+               kendall_tau_b_by_score(rel, score, item), r_precision_by_score(rel, score, item),
+               bpref_by_score(rel, score, item), err_by_score(rel, score, item, max_rel := 3)
+        FROM (VALUES (1, 0.5, 'b'), (0, 0.5, 'C'), (2, NULL, 'd'), (NULL, 0.1, 'e'), (3, 0.1, 'a'))
+             AS t (rel, score, item)"""
+    wanted = con.sql(query).fetchall()[0]
+    # Bytes order C before b: descending, b stands first. Then e, which is unjudged, and a.
+    assert wanted[1] == pytest.approx((1 + 2 / 4) / 3)
+    con.execute(f"SET default_order = '{order}'; SET default_null_order = '{nulls}'")
+    con.execute("SET integer_division = true; SET default_collation = 'NOCASE'")
+    assert con.sql(query).fetchall()[0] == wanted

@@ -28,7 +28,8 @@ def ranked_table(con: duckdb.DuckDBPyConnection, rows: int, groups: int, density
     con.execute(f"""
         CREATE OR REPLACE TABLE t AS SELECT
             CAST(i // {shown} AS INTEGER) AS "user",
-            CAST(CASE WHEN hash(i) % 100 < {density} THEN hash(i * 7 + 1) % 3 + 1 ELSE 0 END AS INTEGER) AS rel,
+            CAST(CASE WHEN hash(i) % 100 < {density}
+                      THEN hash(i * 7 + 1) % 3 + 1 ELSE 0 END AS INTEGER) AS rel,
             CAST((i % {shown} * 37 + i // {shown}) % {shown} + 1 AS INTEGER) AS pos
         FROM range({rows}) AS r (i)""")
 
@@ -82,7 +83,7 @@ def main() -> None:
         f"{args.rows:,} rows, {args.groups:,} groups, 2 threads, median of {args.repeat}; ", end=""
     )
     print(f"duckdb {duckdb.__version__}, polars {pl.__version__}\n")
-    print(f"| rows with gain | engine | what | ms | × sum |\n|---|---|---|---|---|")
+    print("| rows with gain | engine | what | ms | × sum |\n|---|---|---|---|---|")
     for density in (30, 100):
         ranked_table(con, args.rows, args.groups, density)
         engines = contestants(con)
