@@ -145,9 +145,9 @@ def _ndcg_by_counts(
         ones = sum(1 << BITS * below for below in range(level + 1))
         counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
     r = ranking(grade, place, k)
-    other = (grade > LEVELS) | (grade != grade.floor()) | grade.is_infinite() | (place < 1)
+    other = ~grade.is_between(0, LEVELS) | (grade != grade.floor()) | (place < 1)
     sums = gaining.group_by(names).agg(
-        _dcg=dcg(replace(r, rel=r.rel.clip(0)), k=k, base=base),
+        _dcg=dcg(r, k=k, base=base),
         _counters=counters.sum(),
         _other=other.any() | (pl.len() >= 1 << BITS),
     )
