@@ -3,7 +3,6 @@
 import random
 import subprocess
 import sys
-import time
 from bisect import bisect_left, insort
 from collections import Counter
 from functools import cache
@@ -118,20 +117,10 @@ def list_forms(metric, lists, options):
     yield "polars list", lists.select(made("rels", **options)).item()
 
 
-def in_time(forms):
-    """The values of a ranking of 8,000 items take no time, or 100,000 would take all the memory."""
-    start = time.perf_counter()
-    list(forms)
-    assert time.perf_counter() - start < 3, "the time grows with the square of the number of items"
-
-
 @pytest.mark.parametrize("metric", api.RANKING)
 @pytest.mark.parametrize("kind", GRADES)
 def test_large_ranking(kind, metric):
-    """Right, and in time that grows with n log n."""
     (rows, lists), options = frames(kind), OPTIONS.get(metric, {})
-    in_time(row_forms(metric, rows.head(8000), options))
-    in_time(list_forms(metric, lists.select(pl.all().list.head(8000)), options))
     wanted = QUICK.get(metric, getattr(reference, metric))(ranking(kind), **options)
     for form in (row_forms(metric, rows, options), list_forms(metric, lists, options)):
         for name, value in form:
@@ -165,7 +154,6 @@ def test_large_scores(metric):
     for ties in ("item", "expected"):
         options = {**OPTIONS.get(metric, {}), "ties": ties}
         if ties == "item" or not engines.no_expectation(metric, options):
-            in_time(score_forms(metric, scores().head(8000), options))
             sql, polars = score_forms(metric, scores(), options)
             assert sql == pytest.approx(polars, rel=1e-10)
 
