@@ -41,7 +41,8 @@ def column(given: Column) -> pl.Expr:
     """A column, given by its name or as an expression."""
     if isinstance(given, str):
         return pl.col(given)
-    check(isinstance(given, pl.Expr), f"a column is a name or an expression, not {given!r}")
+    kind = type(given).__name__
+    check(isinstance(given, pl.Expr), f"a column must be a name or an expression, not a {kind}")
     return given
 
 

@@ -18,7 +18,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except (RankqlError, duckdb.Error, OSError) as error:
-            click.echo(f"rankql: {error}", err=True)
+            click.echo(f"rankql: {str(error).splitlines()[0]}", err=True)
             raise SystemExit(2) from error
 
 

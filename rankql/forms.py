@@ -75,6 +75,8 @@ def metric(
             value = either(*args, **options)
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             need_columns(frame, value, *keys)
+            grouped = frame.lazy().select(keys).collect_schema().names()
+            check(name not in grouped, f"by has a column {name!r}, as the result: rename it")
             if by_group and keys:
                 given = signature.bind(*args, **options)
                 given.apply_defaults()

@@ -128,8 +128,11 @@ def _ndcg_by_counts(
     first n positions. The four counters share an integer. Where there are other grades, groups too
     large for a counter or wrong values, `ndcg` itself is asked.
     """
+    names = frame.select(keys).collect_schema().names()
+    if {"_rel", "_pos", "_dcg", "_counters", "_other"} & set(names):
+        return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
-    *names, _, _ = schema = rows.collect_schema()
+    schema = rows.collect_schema()
     numeric = schema["_rel"].is_integer() or schema["_rel"].is_float()
     plain = options == {"discounts": None, "ideal": "judged", "negative": "zero"}
     if not (plain and numeric and schema["_pos"].is_integer()):
@@ -203,6 +206,8 @@ def ndcg(
 def _check_discount(discounts: Sequence[float] | None, base: float) -> None:
     ok = 1 < number(base) < math.inf
     check(ok, f"base must be a finite number above 1, not {base}")
+    listed = discounts is None or isinstance(discounts, list | tuple)
+    check(listed, f"discounts must be a list of numbers, not {type(discounts).__name__}")
     for value in discounts or ():
         ok = 0 < number(value) < math.inf
         check(ok, f"discounts must be finite numbers above 0, not {value}")

@@ -42,7 +42,7 @@ def register(
     """
     con = duckdb.connect(":default:") if con is None else con
     text = sql()
-    _refuse_foreign(con, dict(_COMMENT.findall(text)), schema if persist else None)
+    _refuse_foreign(con, text, schema if persist else None)
     if persist:
         text = f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)};\n{_in_schema(text, schema)}"
     else:
@@ -58,16 +58,18 @@ def register(
         ) from error
 
 
-def _refuse_foreign(
-    con: duckdb.DuckDBPyConnection, comments: dict[str, str], schema: str | None
-) -> None:
-    """Refuse to replace or to hide a function that is not ours, which its comment tells."""
+def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> None:
+    """Refuse to replace or to hide a function that is not ours.
+
+    The comment of a metric tells that it is ours, and so is a helper that lies beside such a one.
+    """
+    comments = {name: comment.replace("''", "'") for name, comment in _COMMENT.findall(text)}
     functions = con.execute(
         """
-        SELECT DISTINCT function_name, comment,
-               concat_ws('.', database_name, schema_name, function_name)
+        SELECT DISTINCT lower(function_name), comment, concat_ws('.', database_name, schema_name),
+               function_name
         FROM duckdb_functions()
-        WHERE list_contains($names, function_name) AND CASE
+        WHERE list_contains($names, lower(function_name)) AND CASE
             WHEN $schema IS NOT NULL
             THEN database_name = current_database() AND schema_name = $schema
             WHEN database_name = 'system'
@@ -78,14 +80,16 @@ def _refuse_foreign(
         END
         ORDER BY ALL
         """,
-        {"names": list(comments), "schema": schema},
+        {"names": _CREATE.findall(text), "schema": schema},
     ).fetchall()
-    for name, comment, path in functions:
-        if comment is None or comment.replace("'", "''") != comments[name]:
+    homes = {home for name, comment, home, _ in functions if comments.get(name, "") == comment}
+    for name, comment, home, theirs in functions:
+        if comment != comments[name] if name in comments else home not in homes:
             action = "replaced" if schema else "hidden"
             raise RankqlError(
-                f"your function {path} would be {action} by rankql's {name}; rename or drop it, "
-                "or use register(con, persist=True, schema=...) with a schema of its own"
+                f"your function {home}.{theirs} would be {action} by rankql's {name}; "
+                "rename or drop it, or use register(con, persist=True, schema=...) "
+                "with a schema of its own"
             )
 
 

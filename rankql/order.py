@@ -29,6 +29,7 @@ def kendall_tau_distance(
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
     2.0
     """
+    check(isinstance(normalized, bool), f"normalized must be true or false, not {normalized}")
     discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
     return ratio(discordant, different) if normalized else discordant
 

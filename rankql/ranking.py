@@ -107,7 +107,11 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
     k = k and int(k)
     if isinstance(rel, Ranking):
         return replace(rel, k=k)
-    return Ranking(numbers(rel), numbers(pos), judged=column(rel), k=k)
+    judged = column(rel)
+    if not judged.meta.root_names():  # a literal has one row, however many positions there are
+        rows = pl.struct(judged.alias("rel"), column(pos).alias("pos"))
+        judged = rows.struct.field("rel")
+    return Ranking(numbers(judged), numbers(pos), judged=judged, k=k)
 
 
 def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:

@@ -3,27 +3,27 @@
 -- The gain on a scale that ends at max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
-         WHEN NOT (CAST(max_rel AS DOUBLE) > 0 AND isfinite(CAST(max_rel AS DOUBLE)))
+         WHEN typeof(max_rel) = 'VARCHAR' OR NOT coalesce(TRY_CAST(max_rel AS DOUBLE) > 0 AND isfinite(TRY_CAST(max_rel AS DOUBLE)), false)
          THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
-         WHEN rankql_grade(rel) > max_rel
+         WHEN rankql_grade(rel) > TRY_CAST(max_rel AS DOUBLE)
          THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel)
     END;
 
 -- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
-    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, max_rel);
+    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, TRY_CAST(max_rel AS DOUBLE));
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
-    CASE WHEN CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
+    CASE WHEN TRY_CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 -- The chance to look at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 -- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / max_rel END;
+    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / TRY_CAST(max_rel AS DOUBLE) END;
 
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
@@ -54,18 +54,19 @@ COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if a
 
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL
-          AND list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+    CASE WHEN list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel)))
+              + 0 * coalesce(list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel))), 0)
+              > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
@@ -82,7 +83,7 @@ COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in ran
 
 
 CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
@@ -90,7 +91,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN
         rankql_sum(list_transform(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k),
                                   lambda hit, i: hit / i)) END;
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';

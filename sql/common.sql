@@ -4,9 +4,12 @@
 -- A value as an error shows it.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
 
--- The grade as DOUBLE, NULL where unjudged. (typeof() of a column is a constant: the branches cost nothing.)
+-- Is it text, or a list of text? (typeof() of a column is a constant: what is decided by it costs nothing.)
+CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
+
+-- The grade as DOUBLE, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN typeof(rel) = 'VARCHAR' THEN error('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN error('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || rankql_text(rel))
     END;
@@ -14,11 +17,14 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
 -- The grade with its negative part cut off, NULL where unjudged (greatest() leaves NULLs out).
 CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rankql_grade(rel), 0 * rankql_grade(rel));
 
+CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
+    CASE WHEN typeof(threshold) <> 'VARCHAR' AND isfinite(TRY_CAST(threshold AS DOUBLE)) THEN TRY_CAST(threshold AS DOUBLE)
+         ELSE error('threshold must be a finite number, not ' || rankql_text(threshold))
+    END;
+
 -- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
-    CASE WHEN threshold IS NULL OR NOT isfinite(CAST(threshold AS DOUBLE))
-         THEN error('threshold must be a finite number, not ' || rankql_text(threshold))
-         WHEN rankql_grade(rel) >= CAST(threshold AS DOUBLE) THEN 1.0::DOUBLE
+    CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
@@ -32,11 +38,11 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
-    CASE WHEN typeof(pos) = 'VARCHAR' THEN error('pos must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN error('pos must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
               CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
          THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
-         WHEN CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
+         WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
 
 -- The position of a hit within the cutoff, else NULL. A sum, so that both arguments are checked in every row.
@@ -50,18 +56,19 @@ CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
 -- p, the chance to look at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
-         WHEN CAST(p AS DOUBLE) > 0 AND CAST(p AS DOUBLE) < 1 THEN CAST(p AS DOUBLE)
+         WHEN typeof(p) <> 'VARCHAR' AND TRY_CAST(p AS DOUBLE) > 0 AND TRY_CAST(p AS DOUBLE) < 1 THEN TRY_CAST(p AS DOUBLE)
          ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
     END;
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN typeof(rels) = 'VARCHAR[]' THEN error('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rels) THEN error('rel must be a number, not text; cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
--- The grades of all judged items: those of `ideal`, or of the list itself.
-CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS coalesce(rankql_grades(ideal), rankql_grades(rels));
+-- The grades of all judged items: those of `ideal`, or of the list itself, which is checked also where they are not.
+CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
+    CASE WHEN list_count(rankql_grades(rels)) >= 0 THEN coalesce(rankql_grades(ideal), rankql_grades(rels)) END;
 
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
@@ -100,7 +107,7 @@ CREATE OR REPLACE MACRO rankql_walk(steps) AS
 
 -- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN typeof(score) = 'VARCHAR' THEN error('score must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(score) THEN error('score must be a number, not text; cast it first')
          WHEN isnan(CAST(score AS DOUBLE)) THEN error('score must be a number, not nan')
          ELSE score
     END;
@@ -110,8 +117,8 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
         list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)})
             FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST'), []);
 
--- The text bytes of an item, by which equal scores are ordered.
-CREATE OR REPLACE MACRO rankql_bytes(item) AS encode(CAST(item AS VARCHAR));
+-- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
+CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x: x.value);
 
@@ -121,6 +128,9 @@ CREATE OR REPLACE MACRO rankql_expected(ties) AS
               WHEN 'expected' THEN true
               ELSE error('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
     END;
+
+-- 0, once k and ties are found in order: what R is compared with before anything else is worked out.
+CREATE OR REPLACE MACRO rankql_none(k, ties) AS 0 * rankql_cutoff(k) * CAST(rankql_expected(ties) AS DOUBLE);
 
 -- A ranking cut into groups of equal score: where each begins, and its values.
 -- (`list_transform([x], lambda name: ...)[1]` gives x a name. A slice would copy the whole list for each group.)

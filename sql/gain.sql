@@ -2,7 +2,9 @@
 
 -- 1, or an error where the discounts cannot be divided by.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN len(discounts) = 0 THEN 1
+    CASE WHEN rankql_is_text(discounts)
+         THEN error('discounts must be finite numbers above 0, not ' || rankql_text(discounts))
+         WHEN len(discounts) = 0 THEN 1
          ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
              ELSE error('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
@@ -15,7 +17,8 @@ CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
 
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
-    CASE WHEN CAST(base AS DOUBLE) > 1 AND isfinite(CAST(base AS DOUBLE)) THEN log2(base)
+    CASE WHEN typeof(base) <> 'VARCHAR' AND TRY_CAST(base AS DOUBLE) > 1 AND isfinite(TRY_CAST(base AS DOUBLE))
+         THEN log2(TRY_CAST(base AS DOUBLE))
          ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 

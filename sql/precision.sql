@@ -12,7 +12,8 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 
 -- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN relevant > 0 THEN coalesce(precisions / nullif(CASE denominator
+    CASE WHEN relevant > 0 * rankql_cutoff(k) OR coalesce(denominator NOT IN ('min', 'R', 'found', 'k'), true)
+         THEN coalesce(precisions / nullif(CASE denominator
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
@@ -42,12 +43,17 @@ CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
 
+CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
+
 -- The number of positions over all the rankings of a table: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
          THEN error('query must be given when k is: the column that tells one ranking from the next')
-         ELSE rankql_cutoff(k) * (count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT))
+         WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
+         THEN error('query must tell one ranking from the next: more items stand in the first positions of '
+                    || rankql_rankings(query) || ' rankings than there is room for')
+         ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
 
 -- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
@@ -165,13 +171,13 @@ CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal :=
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         2 * len(rankql_hit_positions(rels, k, threshold))
         / (rankql_size(k, len(rels)) + rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
@@ -210,13 +216,13 @@ CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshol
 COMMENT ON MACRO recall_at_by_score IS 'recall_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN
         2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
         / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
 COMMENT ON MACRO f1_at_by_score IS 'f1_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;

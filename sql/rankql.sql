@@ -4,9 +4,12 @@
 -- A value as an error shows it.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
 
--- The grade as DOUBLE, NULL where unjudged. (typeof() of a column is a constant: the branches cost nothing.)
+-- Is it text, or a list of text? (typeof() of a column is a constant: what is decided by it costs nothing.)
+CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
+
+-- The grade as DOUBLE, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN typeof(rel) = 'VARCHAR' THEN error('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN error('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || rankql_text(rel))
     END;
@@ -14,11 +17,14 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
 -- The grade with its negative part cut off, NULL where unjudged (greatest() leaves NULLs out).
 CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rankql_grade(rel), 0 * rankql_grade(rel));
 
+CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
+    CASE WHEN typeof(threshold) <> 'VARCHAR' AND isfinite(TRY_CAST(threshold AS DOUBLE)) THEN TRY_CAST(threshold AS DOUBLE)
+         ELSE error('threshold must be a finite number, not ' || rankql_text(threshold))
+    END;
+
 -- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
-    CASE WHEN threshold IS NULL OR NOT isfinite(CAST(threshold AS DOUBLE))
-         THEN error('threshold must be a finite number, not ' || rankql_text(threshold))
-         WHEN rankql_grade(rel) >= CAST(threshold AS DOUBLE) THEN 1.0::DOUBLE
+    CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
@@ -32,11 +38,11 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
-    CASE WHEN typeof(pos) = 'VARCHAR' THEN error('pos must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN error('pos must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
               CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
          THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
-         WHEN CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
+         WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
 
 -- The position of a hit within the cutoff, else NULL. A sum, so that both arguments are checked in every row.
@@ -50,18 +56,19 @@ CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
 -- p, the chance to look at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
-         WHEN CAST(p AS DOUBLE) > 0 AND CAST(p AS DOUBLE) < 1 THEN CAST(p AS DOUBLE)
+         WHEN typeof(p) <> 'VARCHAR' AND TRY_CAST(p AS DOUBLE) > 0 AND TRY_CAST(p AS DOUBLE) < 1 THEN TRY_CAST(p AS DOUBLE)
          ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
     END;
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN typeof(rels) = 'VARCHAR[]' THEN error('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rels) THEN error('rel must be a number, not text; cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
--- The grades of all judged items: those of `ideal`, or of the list itself.
-CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS coalesce(rankql_grades(ideal), rankql_grades(rels));
+-- The grades of all judged items: those of `ideal`, or of the list itself, which is checked also where they are not.
+CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
+    CASE WHEN list_count(rankql_grades(rels)) >= 0 THEN coalesce(rankql_grades(ideal), rankql_grades(rels)) END;
 
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
@@ -100,7 +107,7 @@ CREATE OR REPLACE MACRO rankql_walk(steps) AS
 
 -- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN typeof(score) = 'VARCHAR' THEN error('score must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(score) THEN error('score must be a number, not text; cast it first')
          WHEN isnan(CAST(score AS DOUBLE)) THEN error('score must be a number, not nan')
          ELSE score
     END;
@@ -110,8 +117,8 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
         list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)})
             FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST'), []);
 
--- The text bytes of an item, by which equal scores are ordered.
-CREATE OR REPLACE MACRO rankql_bytes(item) AS encode(CAST(item AS VARCHAR));
+-- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
+CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x: x.value);
 
@@ -121,6 +128,9 @@ CREATE OR REPLACE MACRO rankql_expected(ties) AS
               WHEN 'expected' THEN true
               ELSE error('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
     END;
+
+-- 0, once k and ties are found in order: what R is compared with before anything else is worked out.
+CREATE OR REPLACE MACRO rankql_none(k, ties) AS 0 * rankql_cutoff(k) * CAST(rankql_expected(ties) AS DOUBLE);
 
 -- A ranking cut into groups of equal score: where each begins, and its values.
 -- (`list_transform([x], lambda name: ...)[1]` gives x a name. A slice would copy the whole list for each group.)
@@ -179,7 +189,9 @@ COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each ite
 
 -- 1, or an error where the discounts cannot be divided by.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN len(discounts) = 0 THEN 1
+    CASE WHEN rankql_is_text(discounts)
+         THEN error('discounts must be finite numbers above 0, not ' || rankql_text(discounts))
+         WHEN len(discounts) = 0 THEN 1
          ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
              ELSE error('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
@@ -192,7 +204,8 @@ CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
 
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
-    CASE WHEN CAST(base AS DOUBLE) > 1 AND isfinite(CAST(base AS DOUBLE)) THEN log2(base)
+    CASE WHEN typeof(base) <> 'VARCHAR' AND TRY_CAST(base AS DOUBLE) > 1 AND isfinite(TRY_CAST(base AS DOUBLE))
+         THEN log2(TRY_CAST(base AS DOUBLE))
          ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
@@ -322,7 +335,8 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
 
 -- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN relevant > 0 THEN coalesce(precisions / nullif(CASE denominator
+    CASE WHEN relevant > 0 * rankql_cutoff(k) OR coalesce(denominator NOT IN ('min', 'R', 'found', 'k'), true)
+         THEN coalesce(precisions / nullif(CASE denominator
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
@@ -352,12 +366,17 @@ CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
 
+CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
+
 -- The number of positions over all the rankings of a table: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
          THEN error('query must be given when k is: the column that tells one ranking from the next')
-         ELSE rankql_cutoff(k) * (count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT))
+         WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
+         THEN error('query must tell one ranking from the next: more items stand in the first positions of '
+                    || rankql_rankings(query) || ' rankings than there is room for')
+         ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
 
 -- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
@@ -475,13 +494,13 @@ CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal :=
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         2 * len(rankql_hit_positions(rels, k, threshold))
         / (rankql_size(k, len(rels)) + rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
@@ -520,13 +539,13 @@ CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshol
 COMMENT ON MACRO recall_at_by_score IS 'recall_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN
         2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
         / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
 COMMENT ON MACRO f1_at_by_score IS 'f1_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
@@ -568,27 +587,27 @@ COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stan
 -- The gain on a scale that ends at max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
-         WHEN NOT (CAST(max_rel AS DOUBLE) > 0 AND isfinite(CAST(max_rel AS DOUBLE)))
+         WHEN typeof(max_rel) = 'VARCHAR' OR NOT coalesce(TRY_CAST(max_rel AS DOUBLE) > 0 AND isfinite(TRY_CAST(max_rel AS DOUBLE)), false)
          THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
-         WHEN rankql_grade(rel) > max_rel
+         WHEN rankql_grade(rel) > TRY_CAST(max_rel AS DOUBLE)
          THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel)
     END;
 
 -- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
-    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, max_rel);
+    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, TRY_CAST(max_rel AS DOUBLE));
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
-    CASE WHEN CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
+    CASE WHEN TRY_CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 -- The chance to look at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 -- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / max_rel END;
+    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / TRY_CAST(max_rel AS DOUBLE) END;
 
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
@@ -619,18 +638,19 @@ COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if a
 
 
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 AND rels IS NOT NULL THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 THEN
+    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL
-          AND list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel))) > 0 THEN
+    CASE WHEN list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel)))
+              + 0 * coalesce(list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel))), 0)
+              > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
@@ -647,7 +667,7 @@ COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in ran
 
 
 CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN CASE WHEN rankql_expected(ties)
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
@@ -655,7 +675,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN
         rankql_sum(list_transform(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k),
                                   lambda hit, i: hit / i)) END;
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
@@ -710,9 +730,11 @@ CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
 
 -- The number of inversions, or its share of the pairs that could be inverted.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
-    CASE normalized WHEN false THEN CAST(rankql_inversions(grades) AS DOUBLE)
-                    WHEN true THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
-                    ELSE error('normalized must be true or false, not NULL') END;
+    CASE rankql_text(normalized)
+        WHEN 'false' THEN CAST(rankql_inversions(grades) AS DOUBLE)
+        WHEN 'true' THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
+        ELSE error('normalized must be true or false, not ' || rankql_text(normalized))
+    END;
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS

@@ -63,7 +63,7 @@ TAKES_IDEAL = [
     "arhr",
     "err",
 ]
-# DESIGN §1: what asks for the relevant items is NULL where there are none; the rest is 0.
+# What asks for the relevant items is NULL where there are none; the rest is 0.
 NULL_WITHOUT_RELEVANT = [
     "ndcg",
     "recall_at",

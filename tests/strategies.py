@@ -57,9 +57,11 @@ def ratings():
 
 @st.composite
 def micro_rows(draw):
-    """Rows (rel, pos, query) of some queries."""
+    """Rows (rel, pos, query) of some queries; those without a query are a ranking too."""
     queries = draw(st.lists(rankings(), max_size=3))
-    return [(rel, pos, query) for query, rows in enumerate(queries) for rel, pos in rows]
+    names = draw(st.permutations([None, 1, 2]))
+    both = zip(names, queries, strict=False)
+    return [(rel, pos, query) for query, rows in both for rel, pos in rows]
 
 
 WEIGHTS = st.sampled_from([0.25, 0.8, 1, 1.5, 2, 3])

@@ -8,7 +8,6 @@ import venv
 import zipfile
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from rankql import macros
@@ -54,18 +53,6 @@ def test_the_wheel_in_a_fresh_environment(built, tmp_path):
     assert run(python, "-m", "rankql", "sql", cwd=tmp_path) == macros.sql()
     pandas = "import rankql, sys; print('pandas' in sys.modules)"
     assert run(python, "-c", pandas, cwd=tmp_path) == "False\n"
-
-
-def test_one_file_holds_all_families():
-    """`rankql sql > sql/rankql.sql` makes it."""
-    assert (ROOT / "sql" / "rankql.sql").read_text() == macros.sql()
-
-
-def test_families_load_after_common():
-    for family in macros.FAMILIES[1:]:
-        with duckdb.connect() as con:
-            con.execute((ROOT / "sql" / "common.sql").read_text())
-            con.execute((ROOT / "sql" / f"{family}.sql").read_text())
 
 
 @pytest.mark.parametrize("files", [["rankql"], ["common", "gain"]])

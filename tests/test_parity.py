@@ -143,7 +143,7 @@ def test_one_sql_file():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_families_stand_alone(family):
+def test_families_stand_on_common(family):
     """A family's file needs common.sql and nothing else: each of its macros can be called."""
     con = engines.duckdb.connect()
     con.execute((ROOT / "sql" / "common.sql").read_text("utf-8")).fetchall()

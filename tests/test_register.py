@@ -134,6 +134,9 @@ def test_every_macro_in_any_schema(con, persist):
     [
         ("CREATE MACRO ndcg(a) AS a", "memory.main.ndcg"),
         ("CREATE TEMP MACRO ap(a, b) AS a + b", "temp.main.ap"),
+        ("CREATE MACRO Ndcg(a) AS a", "memory.main.Ndcg"),
+        ("CREATE MACRO rankql_sum(a) AS a", "memory.main.rankql_sum"),
+        ("CREATE TEMP MACRO rankql_sum(a) AS a", "temp.main.rankql_sum"),
         ("CREATE MACRO ranked(t) AS TABLE SELECT 1 AS one", "memory.main.ranked"),
         ("CREATE SCHEMA lib; SET search_path = 'lib'; CREATE MACRO rr(a) AS a", "memory.lib.rr"),
     ],
@@ -158,9 +161,10 @@ def test_a_python_function_of_the_user_is_left_alone(con):
     assert value(con, "rankql.rr(rel, pos)") == 1
 
 
-def test_a_macro_of_the_user_in_the_schema_is_left_alone(con):
-    con.execute("CREATE SCHEMA rankql; CREATE MACRO rankql.ndcg(a) AS a")
-    with pytest.raises(rankql.RankqlError, match=r"memory\.rankql\.ndcg would be replaced"):
+@pytest.mark.parametrize("name", ["ndcg", "rankql_sum"])
+def test_a_macro_of_the_user_in_the_schema_is_left_alone(con, name):
+    con.execute(f"CREATE SCHEMA rankql; CREATE MACRO rankql.{name}(a) AS a")
+    with pytest.raises(rankql.RankqlError, match=rf"memory\.rankql\.{name} would be replaced"):
         rankql.register(con, persist=True)
     rankql.register(con)
     rankql.register(con, persist=True, schema="metrics")
