@@ -3,27 +3,32 @@
 -- The gain on a scale that ends at max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
-         WHEN typeof(max_rel) = 'VARCHAR' OR NOT coalesce(TRY_CAST(max_rel AS DOUBLE) > 0 AND isfinite(TRY_CAST(max_rel AS DOUBLE)), false)
+         WHEN NOT coalesce(rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)), false)
          THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
-         WHEN rankql_grade(rel) > TRY_CAST(max_rel AS DOUBLE)
+         WHEN rankql_grade(rel) > rankql_option(max_rel)
          THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel)
     END;
 
+-- The highest gain of a list.
+CREATE OR REPLACE MACRO rankql_highest(rels, max_rel) AS
+    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel)));
+
 -- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
-    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, TRY_CAST(max_rel AS DOUBLE));
+    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, rankql_option(max_rel));
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
-    CASE WHEN TRY_CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
+    CASE WHEN rankql_option(p) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 -- The chance to look at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 -- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / TRY_CAST(max_rel AS DOUBLE) END;
+    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
+         ELSE rankql_scaled(rel, max_rel) / rankql_option(max_rel) END;
 
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
@@ -64,8 +69,7 @@ CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
-    CASE WHEN list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel)))
-              + 0 * coalesce(list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel))), 0)
+    CASE WHEN rankql_highest(rankql_judged(ideal, rels), max_rel) + 0 * coalesce(rankql_highest(rels, max_rel), 0)
               > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;

@@ -17,8 +17,12 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
 -- The grade with its negative part cut off, NULL where unjudged (greatest() leaves NULLs out).
 CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rankql_grade(rel), 0 * rankql_grade(rel));
 
+-- An option as DOUBLE, NULL where it is no number.
+CREATE OR REPLACE MACRO rankql_option(value) AS
+    CASE WHEN typeof(value) <> 'VARCHAR' THEN TRY_CAST(value AS DOUBLE) END;
+
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
-    CASE WHEN typeof(threshold) <> 'VARCHAR' AND isfinite(TRY_CAST(threshold AS DOUBLE)) THEN TRY_CAST(threshold AS DOUBLE)
+    CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
          ELSE error('threshold must be a finite number, not ' || rankql_text(threshold))
     END;
 
@@ -31,8 +35,8 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
 -- The cutoff as DOUBLE; beyond every position where there is none.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
-         WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
-              AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
+         WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
+         THEN rankql_option(k)
          ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
     END;
 
@@ -56,7 +60,7 @@ CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
 -- p, the chance to look at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
-         WHEN typeof(p) <> 'VARCHAR' AND TRY_CAST(p AS DOUBLE) > 0 AND TRY_CAST(p AS DOUBLE) < 1 THEN TRY_CAST(p AS DOUBLE)
+         WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
          ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
     END;
 

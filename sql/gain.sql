@@ -17,8 +17,7 @@ CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
 
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
-    CASE WHEN typeof(base) <> 'VARCHAR' AND TRY_CAST(base AS DOUBLE) > 1 AND isfinite(TRY_CAST(base AS DOUBLE))
-         THEN log2(TRY_CAST(base AS DOUBLE))
+    CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
          ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 

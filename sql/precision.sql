@@ -94,7 +94,8 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
             'n': a.n + b.n,
             'r': 0::DOUBLE,
             'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
-                range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
+                range(0, CAST(b.n AS BIGINT) + 1),
+                lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
         }).total / relevant END;
 
 
@@ -121,7 +122,8 @@ COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(
-            list(rankql_hit_pos(rel, pos, NULL, threshold)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
+            list(rankql_hit_pos(rel, pos, NULL, threshold))
+                FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END;
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';

@@ -17,8 +17,12 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
 -- The grade with its negative part cut off, NULL where unjudged (greatest() leaves NULLs out).
 CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rankql_grade(rel), 0 * rankql_grade(rel));
 
+-- An option as DOUBLE, NULL where it is no number.
+CREATE OR REPLACE MACRO rankql_option(value) AS
+    CASE WHEN typeof(value) <> 'VARCHAR' THEN TRY_CAST(value AS DOUBLE) END;
+
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
-    CASE WHEN typeof(threshold) <> 'VARCHAR' AND isfinite(TRY_CAST(threshold AS DOUBLE)) THEN TRY_CAST(threshold AS DOUBLE)
+    CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
          ELSE error('threshold must be a finite number, not ' || rankql_text(threshold))
     END;
 
@@ -31,8 +35,8 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
 -- The cutoff as DOUBLE; beyond every position where there is none.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
-         WHEN typeof(k) <> 'VARCHAR' AND TRY_CAST(k AS DOUBLE) BETWEEN 1 AND 9007199254740992
-              AND TRY_CAST(k AS DOUBLE) = floor(TRY_CAST(k AS DOUBLE)) THEN TRY_CAST(k AS DOUBLE)
+         WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
+         THEN rankql_option(k)
          ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
     END;
 
@@ -56,7 +60,7 @@ CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
 -- p, the chance to look at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
-         WHEN typeof(p) <> 'VARCHAR' AND TRY_CAST(p AS DOUBLE) > 0 AND TRY_CAST(p AS DOUBLE) < 1 THEN TRY_CAST(p AS DOUBLE)
+         WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
          ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
     END;
 
@@ -204,8 +208,7 @@ CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
 
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
-    CASE WHEN typeof(base) <> 'VARCHAR' AND TRY_CAST(base AS DOUBLE) > 1 AND isfinite(TRY_CAST(base AS DOUBLE))
-         THEN log2(TRY_CAST(base AS DOUBLE))
+    CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
          ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
@@ -417,7 +420,8 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
             'n': a.n + b.n,
             'r': 0::DOUBLE,
             'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
-                range(0, CAST(b.n AS BIGINT) + 1), lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
+                range(0, CAST(b.n AS BIGINT) + 1),
+                lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
         }).total / relevant END;
 
 
@@ -444,7 +448,8 @@ COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(
-            list(rankql_hit_pos(rel, pos, NULL, threshold)) FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
+            list(rankql_hit_pos(rel, pos, NULL, threshold))
+                FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END;
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
@@ -587,27 +592,32 @@ COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stan
 -- The gain on a scale that ends at max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
-         WHEN typeof(max_rel) = 'VARCHAR' OR NOT coalesce(TRY_CAST(max_rel AS DOUBLE) > 0 AND isfinite(TRY_CAST(max_rel AS DOUBLE)), false)
+         WHEN NOT coalesce(rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)), false)
          THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
-         WHEN rankql_grade(rel) > TRY_CAST(max_rel AS DOUBLE)
+         WHEN rankql_grade(rel) > rankql_option(max_rel)
          THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
          ELSE rankql_gain(rel)
     END;
 
+-- The highest gain of a list.
+CREATE OR REPLACE MACRO rankql_highest(rels, max_rel) AS
+    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel)));
+
 -- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
-    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, TRY_CAST(max_rel AS DOUBLE));
+    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, rankql_option(max_rel));
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
-    CASE WHEN TRY_CAST(p AS DOUBLE) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
+    CASE WHEN rankql_option(p) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 -- The chance to look at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 -- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold) ELSE rankql_scaled(rel, max_rel) / TRY_CAST(max_rel AS DOUBLE) END;
+    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
+         ELSE rankql_scaled(rel, max_rel) / rankql_option(max_rel) END;
 
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
@@ -648,8 +658,7 @@ CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
-    CASE WHEN list_max(list_transform(rankql_judged(ideal, rels), lambda grade: rankql_scaled(grade, max_rel)))
-              + 0 * coalesce(list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel))), 0)
+    CASE WHEN rankql_highest(rankql_judged(ideal, rels), max_rel) + 0 * coalesce(rankql_highest(rels, max_rel), 0)
               > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
@@ -789,7 +798,8 @@ COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an i
 
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     rankql_grade(rel) - CASE WHEN isfinite(CAST(rankql_score(score) AS DOUBLE)) THEN CAST(score AS DOUBLE)
-                             WHEN score IS NOT NULL THEN error('score must be a finite number, not ' || rankql_text(score)) END;
+                             WHEN score IS NOT NULL
+                             THEN error('score must be a finite number, not ' || rankql_text(score)) END;
 
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
