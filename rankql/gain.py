@@ -26,7 +26,7 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
 
     For the place of a grade, as in `ndcg(exp2_gain("rel"), "pos")`. Burges et al. 2005.
 
-    >>> pl.DataFrame({"rel": [0, 1, 2, 3]}).select(gain=exp2_gain("rel"))["gain"].to_list()
+    >>> pl.DataFrame({"rel": [0, 1, 2, 3]}).select(exp2_gain("rel"))["exp2_gain"].to_list()
     [0.0, 1.0, 3.0, 7.0]
     """
 
@@ -35,7 +35,7 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
         return values.cast(pl.Float64)
 
     grade = column(rel).map_batches(finite, return_dtype=pl.Float64, is_elementwise=True)
-    return 2**grade - 1
+    return (2**grade - 1).alias("exp2_gain")
 
 
 @metric()
