@@ -43,9 +43,10 @@ COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the 
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
     CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
-        rankql_walk(
+        rankql_walk(list_sort(
             list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
-            FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0)) END;
+                FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
+            'ASC', 'NULLS LAST')) END;
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS

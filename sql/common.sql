@@ -85,10 +85,13 @@ CREATE OR REPLACE MACRO rankql_sum(list) AS
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
 
+-- Where the ones stand in a list of hits.
+CREATE OR REPLACE MACRO rankql_ones(hits) AS
+    list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
+
 -- The positions of the hits in a list within the cutoff.
 CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
-    list_filter(list_transform(rankql_top(rankql_hits(rels, threshold), k),
-                               lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
+    rankql_ones(rankql_top(rankql_hits(rels, threshold), k));
 
 -- R of a list of grades.
 CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
@@ -102,10 +105,10 @@ CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
 CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
     {'pos': CAST(pos AS DOUBLE), 'left': 1 - CAST(stop AS DOUBLE), 'gain': CAST(stop * utility AS DOUBLE)};
 
--- The expected utility of a walk: the steps, put in order, follow one another while the user is left.
+-- The expected utility of a walk: the steps, in order of position, follow one another while the user is left.
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
-        list_sort(list_concat([rankql_step(0, 0, 0)], steps), 'ASC', 'NULLS LAST'),
+        list_concat([rankql_step(0, 0, 0)], steps),
         lambda a, b: {'pos': b.pos, 'left': a.left * b.left, 'gain': a.gain + a.left * b.gain}
     ).gain;
 

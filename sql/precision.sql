@@ -33,8 +33,7 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
     list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged: CASE WHEN judged.r > 0 THEN
         coalesce(list_sum(list_transform(
-            list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL),
-            lambda i, j: rankql_preferred(i - j, judged.r, judged.n))), 0) / judged.r END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged.r, judged.n))), 0) / judged.r END)[1];
 
 -- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS

@@ -85,10 +85,13 @@ CREATE OR REPLACE MACRO rankql_sum(list) AS
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
 
+-- Where the ones stand in a list of hits.
+CREATE OR REPLACE MACRO rankql_ones(hits) AS
+    list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
+
 -- The positions of the hits in a list within the cutoff.
 CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
-    list_filter(list_transform(rankql_top(rankql_hits(rels, threshold), k),
-                               lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
+    rankql_ones(rankql_top(rankql_hits(rels, threshold), k));
 
 -- R of a list of grades.
 CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
@@ -102,10 +105,10 @@ CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
 CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
     {'pos': CAST(pos AS DOUBLE), 'left': 1 - CAST(stop AS DOUBLE), 'gain': CAST(stop * utility AS DOUBLE)};
 
--- The expected utility of a walk: the steps, put in order, follow one another while the user is left.
+-- The expected utility of a walk: the steps, in order of position, follow one another while the user is left.
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
-        list_sort(list_concat([rankql_step(0, 0, 0)], steps), 'ASC', 'NULLS LAST'),
+        list_concat([rankql_step(0, 0, 0)], steps),
         lambda a, b: {'pos': b.pos, 'left': a.left * b.left, 'gain': a.gain + a.left * b.gain}
     ).gain;
 
@@ -359,8 +362,7 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
     list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged: CASE WHEN judged.r > 0 THEN
         coalesce(list_sum(list_transform(
-            list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL),
-            lambda i, j: rankql_preferred(i - j, judged.r, judged.n))), 0) / judged.r END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged.r, judged.n))), 0) / judged.r END)[1];
 
 -- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
@@ -632,9 +634,10 @@ COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the 
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
     CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
-        rankql_walk(
+        rankql_walk(list_sort(
             list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
-            FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0)) END;
+                FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
+            'ASC', 'NULLS LAST')) END;
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
