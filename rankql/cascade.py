@@ -9,7 +9,7 @@ import math
 
 import polars as pl
 
-from rankql.checks import Column, check, number, numbers
+from rankql.arguments import Column, check, number, numbers
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, stops
 

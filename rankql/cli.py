@@ -1,14 +1,24 @@
-"""The command line: `python -m rankql` or `rankql`."""
+"""The command line: `rankql` or `python -m rankql`."""
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
-import duckdb
 
-from rankql import demo, macros
-from rankql.errors import RankqlError
+from rankql.conventions import CHOICES, PROFILES
+from rankql.names import GAINS
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+FORMATS = ("table", "markdown", "csv", "json", "jsonl")
 
 
 class _Group(click.Group):
@@ -17,15 +27,174 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (RankqlError, duckdb.Error, OSError) as error:
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("rankql: interrupted", err=True)
+            raise SystemExit(130) from None
+        except Exception as error:
+            if ctx.params["debug"] or not _is_expected(error):
+                raise
             click.echo(f"rankql: {str(error).splitlines()[0]}", err=True)
-            raise SystemExit(2) from error
+            raise SystemExit(2) from None
+
+
+def _is_expected(error: Exception) -> bool:
+    import duckdb
+
+    from rankql.errors import RankqlError
+
+    return isinstance(error, RankqlError | duckdb.Error | OSError)
 
 
 @click.group(cls=_Group)
 @click.version_option(package_name="rankql")
-def main() -> None:
+@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+def main(debug: bool) -> None:
     """Ranking metrics where the data lies."""
+
+
+def _column_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that name columns."""
+    said = {
+        "system": "The column of the run that tells several systems apart.",
+        "pos": "The column of the position, 1 at the top.",
+        "score": "The column of the score.",
+        "rel": "The column of the grade.",
+        "item": "The column of the item.",
+        "query": "The column of the query; query=left,right where run and qrels differ.",
+    }
+    for role, text in said.items():
+        command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
+    return command
+
+
+def _convention_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that change a convention."""
+    command = click.option("--max-rel", type=float, help="The end of the scale of grades.")(command)
+    command = click.option("--threshold", type=float, help="Relevant from this grade.")(command)
+    for name, choices in reversed({"gain": GAINS, **CHOICES}.items()):
+        option = f"--{name.replace('_', '-')}"
+        command = click.option(option, type=click.Choice(choices))(command)
+    profiles = click.Choice(list(PROFILES))
+    return click.option("--conventions", type=profiles, help="Those of a peer.")(command)
+
+
+_METRICS = click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="A metric, such as nDCG@5,10."
+)
+_FORMAT = click.option("--format", "form", type=click.Choice(FORMATS), default="table")
+_INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
+
+
+def _run_and_qrels(inputs: Sequence[str]) -> tuple[Any, str | None]:
+    """One table alone; a run and its judgments; or several runs, named by their files."""
+    if len(inputs) == 1:
+        return inputs[0], None
+    *runs, qrels = inputs
+    if len(runs) == 1:
+        return runs[0], qrels
+    named = {Path(run).name.partition(".")[0]: run for run in runs}
+    if len(named) < len(runs):
+        raise click.UsageError("the runs must have file names that differ: they name the systems")
+    return named, qrels
+
+
+def _columns(given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given; two columns of one role as a pair."""
+    return {
+        name: value.split(",") if name in ("query", "item") and "," in value else value
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+@main.command("eval")
+@_INPUTS
+@_METRICS
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slice the means; repeatable.")
+@click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries.")
+@click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
+@click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
+@click.option("--interval", type=click.Choice(["t", "bootstrap", "none"]), help="Of the means.")
+@click.option("--confidence", type=float, default=0.95, show_default=True)
+@_FORMAT
+@_convention_options
+@_column_options
+def eval_command(
+    inputs: Sequence[str],
+    metrics: Sequence[str],
+    by: Sequence[str],
+    per_query: bool,
+    interval: str | None,
+    form: str,
+    **options: Any,
+) -> None:
+    """Evaluate one or several runs against judgments, or one ranked table that has both."""
+    from rankql.evaluation import DEFAULT, evaluate
+
+    run, qrels = _run_and_qrels(inputs)
+    with _connection() as con:
+        result = evaluate(
+            run,
+            qrels,
+            list(metrics) or DEFAULT,
+            by=[group.split(",") for group in by],
+            con=con,
+            interval={None: "auto", "none": None}.get(interval, interval),
+            **_columns(options),
+        )
+    if per_query:
+        _print(result.per_query, form, result.remarks())
+    elif form == "json":
+        click.echo(result.to_json())
+    elif form == "markdown":
+        click.echo(result.to_markdown())
+    elif form == "table":
+        click.echo(repr(result))
+    else:
+        _print(result.summary, form, result.remarks())
+
+
+@main.command("metrics")
+@_FORMAT
+def metrics_command(form: str) -> None:
+    """List the metrics, with their definitions, other names and options."""
+    import polars as pl
+
+    from rankql.names import MEASURES
+
+    rows = [
+        {
+            "name": measure.name,
+            "definition": measure.definition,
+            "aliases": ", ".join(measure.aliases),
+            "options": ", ".join(f"{k}={v}" for k, v in measure.defaults.items() if v != "NULL"),
+        }
+        for measure in MEASURES
+    ]
+    _print(pl.DataFrame(rows), form, [f"Conventions: {PROFILES['rankql']}"])
+
+
+@main.command("sql")
+@click.argument("inputs", nargs=-1, metavar="[RUN... QRELS]")
+@_METRICS
+@_convention_options
+@_column_options
+def sql_command(inputs: Sequence[str], metrics: Sequence[str], **options: Any) -> None:
+    """Print the macros, for any DuckDB, or the query that `eval` would run.
+
+    rankql sql > rankql.sql, then .read rankql.sql
+    """
+    from rankql import macros
+
+    if not inputs:
+        click.echo(macros.sql(), nl=False)
+        return
+    from rankql.evaluation import DEFAULT, query_of
+
+    run, qrels = _run_and_qrels(inputs)
+    click.echo(query_of(run, qrels, list(metrics) or DEFAULT, **_columns(options)))
 
 
 @main.command("demo")
@@ -40,26 +209,67 @@ def main() -> None:
 @click.option("--qrels", type=click.Path(path_type=Path), help="The TREC judgments for --run.")
 def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) -> None:
     """Run the metrics on a simulated shop log in Parquet, or on a TREC run, and show the SQL."""
+    import duckdb
+
+    from rankql import demo, macros
+    from rankql.macros import literal
+
     con = duckdb.connect()
     macros.register(con)
     if run and qrels:
-        query = demo.TREC.format(run=_text(run), qrels=_text(qrels))
+        query = demo.TREC.format(run=literal(str(run)), qrels=literal(str(qrels)))
     elif run or qrels:
         raise click.UsageError("--run and --qrels go together")
     else:
         path = demo.write_shop(out, queries)
         click.echo(f"Simulated {queries} queries of a shop: {path}\n", err=True)
-        query = demo.SHOP.format(shop=_text(path))
+        query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
 
 
-@main.command("sql")
-def sql_command() -> None:
-    """Print the macros as SQL, for any DuckDB: rankql sql > rankql.sql, then .read rankql.sql."""
-    click.echo(macros.sql(), nl=False)
+def _print(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:
+    """A frame on stdout; what is said about it below, or on stderr where it would be no data."""
+    from rankql import show
+
+    if form == "table":
+        click.echo(show.text(show.cells(frame), remarks))
+    elif form == "markdown":
+        click.echo(show.markdown(show.cells(frame), remarks))
+    else:
+        if form == "csv":
+            written = frame.write_csv()
+        else:
+            written = frame.write_json() + "\n" if form == "json" else frame.write_ndjson()
+        click.echo(written, nl=False)
+        for remark in remarks:
+            click.echo(remark, err=True)
 
 
-def _text(path: Path) -> str:
-    """A path as an SQL text."""
-    return "'" + str(path).replace("'", "''") + "'"
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection of our own, with a progress bar on stderr where someone looks at it."""
+    import duckdb
+
+    con = duckdb.connect()
+    if not sys.stderr.isatty():
+        yield con
+        return
+    con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false").fetchall()
+    done = threading.Event()
+    bar = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
+    bar.start()
+    try:
+        yield con
+    finally:
+        done.set()
+        bar.join()
+
+
+def _show_progress(con: duckdb.DuckDBPyConnection, done: threading.Event) -> None:
+    """A bar that appears when the work takes longer than a second."""
+    if done.wait(1):
+        return
+    with click.progressbar(length=100, label="evaluating", file=sys.stderr) as bar:
+        while not done.wait(0.2):
+            bar.update(max(0, int(con.query_progress()) - bar.pos))

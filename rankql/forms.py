@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, over
 
 import polars as pl
 
-from rankql.checks import Column, check, checked, column, lists, numbers, option
+from rankql.arguments import Column, check, checked, column, lists, numbers, option
 from rankql.errors import RankqlError
 from rankql.ranking import Ranking
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.checks import Column, check, check_rel, column, number, numbers, option
+from rankql.arguments import Column, check, check_rel, column, number, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Rel, ranking, ratio

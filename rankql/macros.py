@@ -3,25 +3,105 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
-
-import duckdb
+from typing import TYPE_CHECKING
 
 from rankql.errors import RankqlError
+
+if TYPE_CHECKING:
+    import duckdb
 
 # common.sql first: every other family stands on it.
 FAMILIES = ("common", "gain", "precision", "cascade", "order", "rating")
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
+_COMMENT_LINE = re.compile(r"^COMMENT ON .*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
 
-def sql() -> str:
-    """All macros as one SQL text, the content of sql/rankql.sql."""
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: object) -> str:
+    """A text, a number or a list of them as SQL."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(literal, value))}]"
+    return "NULL" if value is None else str(value)
+
+
+def _text(stem: str) -> str:
     # A wheel carries the folder inside the package; in a checkout it lies beside it.
     package = Path(__file__).parent
     folder = next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
-    return "\n\n".join((folder / f"{family}.sql").read_text("utf-8") for family in FAMILIES)
+    return (folder / f"{stem}.sql").read_text("utf-8")
+
+
+@cache
+def sql() -> str:
+    """All macros as one SQL text, the content of sql/rankql.sql."""
+    return "\n\n".join(map(_text, FAMILIES))
+
+
+@cache
+def comments() -> dict[str, str]:
+    """What each metric is, in one line."""
+    return {name: text.replace("''", "'") for name, text in _COMMENT.findall(sql())}
+
+
+@cache
+def parameters() -> dict[str, dict[str, str | None]]:
+    """The parameters of each macro, with their defaults as SQL, None where there is none."""
+    return {
+        name: {
+            parameter: default or None
+            for parameter, default in re.findall(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?", listed)
+        }
+        for name, listed in re.findall(
+            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", sql(), re.MULTILINE
+        )
+    }
+
+
+@cache
+def _trusting() -> dict[str, str]:
+    """The macros without their checks, each as a statement, by name."""
+    parts = re.split(
+        r"^(?=CREATE OR REPLACE MACRO)",
+        f"{sql()}\n{_text('bounds')}\n{_text('trusted')}",
+        flags=re.M,
+    )
+    return {match[1]: part for part in parts if (match := _CREATE.match(part))}
+
+
+def trusting(query: str) -> tuple[str, str]:
+    """What makes a query run whose columns have been checked, and the query that then runs.
+
+    The macros it calls are created under names of their own, so that nobody else's are replaced or
+    hidden, and without the checks of every row and argument, which cost more than the metrics.
+    """
+    statements = _trusting()
+    called = re.compile(
+        rf"(?<![\w.:])({'|'.join(sorted(statements, key=len, reverse=True))})(?=\()"
+    )
+    needed: dict[str, None] = {}
+
+    def need(text: str) -> None:
+        for name in called.findall(text):
+            if name not in needed:
+                body = statements[name]
+                need(body[_CREATE.match(body).end() :])  # type: ignore[union-attr]
+                needed[name] = None
+
+    need(query)
+    text = "".join(_COMMENT_LINE.sub("", statements[name]) for name in needed)
+    renamed = called.sub(r'"rankql:\1"', text)
+    create = renamed.replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
+    return create, called.sub(r'"rankql:\1"', query)
 
 
 def register(
@@ -40,11 +120,13 @@ def register(
     >>> con.sql("SELECT ndcg(rel, pos) FROM (VALUES (1, 2), (0, 1)) AS t (rel, pos)").fetchall()
     [(0.6309297535714575,)]
     """
+    import duckdb  # here, so that who only reads the texts need not wait for it
+
     con = duckdb.connect(":default:") if con is None else con
     text = sql()
     _refuse_foreign(con, text, schema if persist else None)
     if persist:
-        text = f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)};\n{_in_schema(text, schema)}"
+        text = f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n{_in_schema(text, schema)}"
     else:
         text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
     try:
@@ -98,9 +180,5 @@ def _in_schema(text: str, schema: str) -> str:
     names = "|".join(sorted(_CREATE.findall(text), key=len, reverse=True))
     call = re.compile(rf"(?<![\w.])({names})(?=\()")
     comment = re.compile(r"^(COMMENT ON MACRO (?:TABLE )?)(\w+)", re.MULTILINE)
-    text = call.sub(lambda name: f"{_quoted(schema)}.{name[0]}", text)
-    return comment.sub(lambda head: f"{head[1]}{_quoted(schema)}.{head[2]}", text)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    text = call.sub(lambda name: f"{quoted(schema)}.{name[0]}", text)
+    return comment.sub(lambda head: f"{head[1]}{quoted(schema)}.{head[2]}", text)

@@ -11,7 +11,7 @@ from typing import cast
 
 import polars as pl
 
-from rankql.checks import Column, check
+from rankql.arguments import Column, check
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, ratio
 

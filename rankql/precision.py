@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.checks import Column, check, column, numbers, option
+from rankql.arguments import Column, check, column, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, ratio

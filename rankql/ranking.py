@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.checks import Column, check, column, finite, number, numbers
+from rankql.arguments import Column, check, column, finite, number, numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.checks import Column, numbers
+from rankql.arguments import Column, numbers
 from rankql.forms import metric
 
 

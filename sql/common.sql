@@ -190,3 +190,24 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
                      rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END))
     FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
+
+-- What is read from a table, by the name that an error gives it: grades, scores and positions, from numbers or text.
+CREATE OR REPLACE MACRO rankql_read(value, valid, name, must) AS
+    CASE WHEN valid THEN TRY_CAST(value AS DOUBLE)
+         WHEN value IS NOT NULL THEN error(name || ' must be ' || must || ', not ' || CAST(value AS VARCHAR))
+    END;
+
+CREATE OR REPLACE MACRO rankql_read_rel(value, name) AS
+    rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)), name, 'a finite number');
+
+CREATE OR REPLACE MACRO rankql_read_score(value, name) AS
+    rankql_read(value, NOT isnan(TRY_CAST(value AS DOUBLE)), name, 'a number');
+
+CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
+    rankql_read(value, TRY_CAST(value AS DOUBLE) BETWEEN 1 AND 9007199254740992
+                       AND TRY_CAST(value AS DOUBLE) = floor(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
+
+-- Rounded to 32 bits, as trec_eval's scores are; what is too large for them is infinite.
+CREATE OR REPLACE MACRO rankql_float32(score) AS
+    CASE WHEN score IS NOT NULL THEN coalesce(
+        TRY_CAST(score AS FLOAT), CASE WHEN score > 0 THEN 'inf'::FLOAT ELSE '-inf'::FLOAT END) END;

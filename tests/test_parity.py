@@ -18,7 +18,7 @@ from rankql import macros
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(rankql.__file__).parent
 # What rankql has besides metrics.
-OTHERS = {"RankqlError", "register"}
+OTHERS = {"RankqlError", "Result", "check", "combine", "convert", "evaluate", "explain", "register"}
 FAMILIES = ["gain", "precision", "cascade", "order", "rating"]
 
 

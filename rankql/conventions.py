@@ -1,0 +1,152 @@
+"""The conventions of an evaluation: ours, those of a peer by name, or each by option."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from numbers import Real
+from typing import Any
+
+from rankql.errors import RankqlError, did_you_mean
+from rankql.names import DENOMINATORS, GAINS
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What peers disagree on. The defaults are ours."""
+
+    profile: str = "rankql"
+    # The grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2', 'binary', or grade: gain.
+    gain: str | Mapping[float, float] = "linear"
+    # A divisor per position in place of log2(pos + 1).
+    discounts: tuple[float, ...] | None = None
+    # The items that the ideal ranking is made of: all 'judged' ones, or only those 'retrieved'.
+    ideal: str = "judged"
+    # A negative grade gains nothing ('zero') or less ('keep'), is as if 'unjudged', or an 'error'.
+    negative: str = "zero"
+    # Relevant from this grade.
+    threshold: float = 1
+    # What P@k and AP@k divide by.
+    precision_denominator: str = "k"
+    ap_denominator: str = "min"
+    # The end of the scale of grades, for ERR; by default the highest grade of all judgments.
+    max_rel: float | None = None
+    # Equal scores: by 'item' descending, in the 'order' of the rows, the 'expected' value over all
+    # orders, or those of them that are 'best' or 'worst'.
+    ties: str = "item"
+    # Scores are rounded to 32 bits before they are compared.
+    float32: bool = False
+    # A retrieved item that nobody judged gains nothing ('zero'), is taken out of the ranking
+    # ('remove'), or could be anything ('bounds': the lowest and the highest value too).
+    unjudged: str = "zero"
+    # In a mean: what becomes of an undefined value, and of a query that the run lacks. With 'drop'
+    # a query without relevant items has no value at all, no precision of 0 either.
+    undefined: str = "skip"
+    missing: str = "zero"
+
+    def __str__(self) -> str:
+        said = self.as_dict()
+        name = said.pop("profile")
+        return f"({name}) {', '.join(f'{k} {v}' for k, v in said.items() if v is not None)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The conventions as plain values."""
+        plain = asdict(self)
+        if isinstance(self.gain, Mapping):
+            plain["gain"] = {str(grade): gain for grade, gain in self.gain.items()}
+        return plain
+
+
+CHOICES = {
+    "ideal": ("judged", "retrieved"),
+    "negative": ("zero", "keep", "unjudged", "error"),
+    "precision_denominator": DENOMINATORS["precision_at"],
+    "ap_denominator": DENOMINATORS["ap"],
+    "ties": ("item", "order", "expected", "best", "worst"),
+    "unjudged": ("zero", "remove", "bounds"),
+    "undefined": ("skip", "zero", "drop", "error"),
+    "missing": ("zero", "skip", "error"),
+}
+
+# What each peer does; tests/test_profiles.py holds them against the peers themselves.
+PROFILES = {
+    "rankql": Conventions(),
+    "trec_eval": Conventions(
+        "trec_eval",
+        ap_denominator="R",
+        negative="unjudged",
+        float32=True,
+        undefined="zero",
+        missing="skip",
+    ),
+    "sklearn": Conventions(
+        "sklearn",
+        ideal="retrieved",
+        negative="error",
+        ties="expected",
+        undefined="zero",
+        missing="skip",
+    ),
+    "ranx": Conventions("ranx", ap_denominator="R", ties="order", undefined="zero"),
+    "recbole": Conventions("recbole", gain="binary", ties="order", undefined="drop"),
+    "spark": Conventions("spark", gain="binary", ties="order", undefined="zero"),
+}
+
+
+def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
+    """The conventions of a profile, changed by the options that are given."""
+    profile = "rankql" if profile is None else profile
+    if profile not in PROFILES:
+        raise RankqlError(
+            f"there are no conventions {profile!r}{did_you_mean(str(profile), list(PROFILES))}"
+        )
+    given = {name: _valid(name, value) for name, value in options.items() if value is not None}
+    chosen = replace(PROFILES[profile], **given)
+    changed = [name for name, value in given.items() if value != getattr(PROFILES[profile], name)]
+    return (
+        replace(chosen, profile=f"{profile}, changed")
+        if changed and profile != "rankql"
+        else chosen
+    )
+
+
+def _valid(name: str, value: Any) -> Any:
+    known = [field.name for field in fields(Conventions) if field.name != "profile"]
+    if name not in known:
+        raise RankqlError(f"there is no option {name!r}{did_you_mean(name, known)}")
+    if name == "undefined" and not isinstance(value, bool) and value == 0:
+        value = "zero"
+    if name in CHOICES:
+        if value not in CHOICES[name]:
+            *most, last = map(repr, CHOICES[name])
+            raise RankqlError(f"{name} must be {', '.join(most)} or {last}, not {value!r}")
+    elif name == "gain":
+        return _gain(value)
+    elif name == "discounts":
+        if not isinstance(value, list | tuple) or not all(_finite(d) and d > 0 for d in value):
+            raise RankqlError(f"discounts must be a list of finite numbers above 0, not {value!r}")
+        return tuple(value)
+    elif name == "float32":
+        if not isinstance(value, bool):
+            raise RankqlError(f"float32 must be True or False, not {value!r}")
+    elif not _finite(value) or (name == "max_rel" and value <= 0):
+        above = " above 0" if name == "max_rel" else ""
+        raise RankqlError(f"{name} must be a finite number{above}, not {value!r}")
+    return value
+
+
+def _gain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        for grade, gain in value.items():
+            if not (_finite(grade) and _finite(gain)):
+                raise RankqlError(f"gain must map numbers to numbers, not {grade!r} to {gain!r}")
+        return dict(value)
+    if value not in GAINS:
+        choices = ", ".join(map(repr, GAINS))
+        raise RankqlError(f"gain must be {choices} or a dict of grade: gain, not {value!r}")
+    return value
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,165 @@
+"""What is evaluated: the runs, the judgments and the attributes, their columns recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankql.errors import RankqlError, did_you_mean
+from rankql.tables import Data, Session, Table, assigned, same_kind
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is evaluated: the runs by the name of their system, the judgments, the attributes."""
+
+    runs: Mapping[str | None, Table]
+    qrels: Table | None = None
+    attributes: Table | None = None
+    system: str | None = None
+    by: Sequence[str] = ()
+    # Which of the tables has each attribute: 'run', 'qrels' or 'attributes'.
+    homes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def many(self) -> bool:
+        """Are the results told apart by system?"""
+        return self.system is not None or None not in self.runs
+
+    @property
+    def keys(self) -> str:
+        """The columns that tell one ranking from the next."""
+        return "system, query" if self.many else "query"
+
+    @property
+    def scored(self) -> bool:
+        """Do scores make the ranking? (Positions win over scores.)"""
+        return all("pos" not in table.roles for table in self.runs.values())
+
+    @property
+    def tables(self) -> list[Table]:
+        """All of them."""
+        return [*self.runs.values(), *filter(None, (self.qrels, self.attributes))]
+
+    def as_text(self, role: str) -> bool:
+        """Are the ids of the tables of different types? Then they are compared as text."""
+        kinds = [t.columns[t.roles[role]] for t in self.tables if role in t.roles]
+        return not same_kind(kinds)
+
+    def homed(self, home: str) -> list[str]:
+        """The attributes that a table has."""
+        return [name for name in self.by if self.homes[name] == home]
+
+
+def read(
+    here: Session,
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    attributes: Data | None,
+    columns: Mapping[str, Any],
+    system: str | None = None,
+    groups: Sequence[Sequence[str]] = (),
+) -> Inputs:
+    """The tables with their columns recognised, or an error that says what is amiss."""
+    if isinstance(run, Mapping):
+        if not run or not all(isinstance(name, str) and name for name in run):
+            raise RankqlError("run as a dict must hold at least one run, each by its name")
+        runs = {name: here.table(data, f"run {name!r}") for name, data in run.items()}
+    else:
+        runs = {None: here.table(run, "run")}
+    judged = None if qrels is None else here.table(qrels, "qrels")
+    first = [_side(columns, 0), _side(columns, 1)]
+    _known(columns, [*runs.values(), *([judged] if judged else [])])
+    if judged:
+        for table in runs.values():
+            _not_swapped(table, judged, *first)
+    needed = ["query", "item"] if judged else ["query", "rel"]
+    runs = {name: _run(table, first[0], needed) for name, table in runs.items()}
+    if len({"pos" in table.roles for table in runs.values()}) > 1:
+        raise RankqlError("some runs have positions, others scores; name what all have: score=")
+    if judged:
+        judged = assigned(judged, first[1], ["query", "item", "rel"])
+    about = None
+    if attributes is not None:
+        about = assigned(here.table(attributes, "attributes"), first[0], ["query"])
+    homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
+    for name in by:
+        homes[name] = _home(name, {"attributes": about, "qrels": judged, "run": runs})
+    if system is not None:
+        for table in runs.values():
+            _need(table, system, "system")
+        if isinstance(run, Mapping):
+            raise RankqlError("system= names a column of one run; a dict names its runs itself")
+    return Inputs(runs, judged, about, system, by, homes)
+
+
+def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
+    """The names that were given for the columns of the run (0) or of the judgments (1)."""
+    return {
+        role: given[side] if isinstance(given, list | tuple) else given
+        for role, given in columns.items()
+    }
+
+
+def _known(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
+    """Refuse a name that no table has."""
+    there = list(dict.fromkeys(name for table in tables for name in table.columns))
+    for role, given in columns.items():
+        for name in given if isinstance(given, list | tuple) else [given]:
+            if name is not None and str(name).lower() not in map(str.lower, there):
+                raise RankqlError(
+                    f"{role}={name!r}: no column of that name{did_you_mean(str(name), there)}"
+                )
+
+
+def _not_swapped(
+    run: Table, qrels: Table, left: Mapping[str, Any], right: Mapping[str, Any]
+) -> None:
+    def ranks(table: Table, given: Mapping[str, Any]) -> bool:
+        return any(table.find(role, given.get(role)) for role in ("pos", "score"))
+
+    if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
+        raise RankqlError(
+            f"{run.label} and qrels look swapped: {run.label} has no score or pos, but qrels has, "
+            "and no rel; give the run first"
+        )
+
+
+def _run(table: Table, given: Mapping[str, str | None], needed: Sequence[str]) -> Table:
+    table = assigned(table, given, needed)
+    roles = dict(table.roles)
+    if "item" not in needed and "rel" in needed:
+        needed = needed if "pos" in roles else [*needed, "item"]
+    if given.get("score") and not given.get("pos"):
+        roles.pop("pos", None)
+    if not roles.keys() & {"pos", "score"}:
+        assigned(table, given, ["score"])
+    if "pos" not in roles:
+        assigned(table, given, ["item"])
+    if "item" in needed:
+        roles.pop("rel", None)
+    return replace(table, roles=roles)
+
+
+def _need(table: Table, name: str, what: str) -> None:
+    if name not in table.columns:
+        hint = did_you_mean(name, list(table.columns))
+        raise RankqlError(f"{what}={name!r}: {table.label} has no column of that name{hint}")
+
+
+def _home(name: str, tables: Mapping[str, Any]) -> str:
+    """Where an attribute is found: the attributes, the judgments or the run."""
+    there: list[str] = []
+    for home, table in tables.items():
+        for each in table.values() if isinstance(table, Mapping) else filter(None, [table]):
+            if name in each.columns:
+                if name in (each.roles["query"], "system", "missing"):
+                    raise RankqlError(
+                        f"by: {name!r} tells rankings apart already; name an attribute"
+                    )
+                return home
+            there += each.columns
+    raise RankqlError(
+        f"by: no table has a column {name!r}{did_you_mean(name, list(dict.fromkeys(there)))}"
+    )

@@ -1,0 +1,287 @@
+"""The one SQL query of an evaluation: every metric of every query of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rankql.conventions import Conventions
+from rankql.inputs import Inputs
+from rankql.macros import literal, quoted
+from rankql.names import Metric
+from rankql.tables import Table
+
+# What an error about duplicates begins with: evaluate() then looks for examples.
+DUPLICATES = "duplicates among the judged items"
+
+
+@dataclass(frozen=True)
+class Query:
+    """The SQL of an evaluation, and the columns it returns after those of the keys."""
+
+    sql: str
+    metrics: list[str]
+    weights: dict[str, str]
+    # The rows that were looked at: those with gain, all judged ones, or those unjudged too.
+    rows: str
+
+
+def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> Query:
+    """The SQL that computes all the metrics, one row per query and system."""
+    conventions = vars(chosen)
+    need = {metric.rows(conventions) for metric in metrics}
+    if chosen.unjudged == "bounds" or not _tops_first(inputs, chosen):
+        need.add("all")
+    elif isinstance(chosen.gain, Mapping) or chosen.threshold <= 0:
+        need.add("judged")
+    rows = next(kind for kind in ("all", "judged", "gain") if kind in need)
+
+    columns: dict[str, str] = {}
+    weights: dict[str, str] = {}
+    for metric in metrics:
+        columns[metric.name] = call(metric, chosen)
+        if chosen.undefined == "drop":
+            relevant = f"rankql_relevant(rel, {chosen.threshold})"
+            columns[metric.name] = f"CASE WHEN {relevant} > 0 THEN {call(metric, chosen)} END"
+        if metric.measure and metric.measure.weight:
+            weights[metric.name] = f"{metric.name} weight"
+            columns[weights[metric.name]] = _weight(metric, chosen)
+    ctes = sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows)
+    sql = _with(ctes) + _select(inputs, columns, rows)
+    return Query(sql, [metric.name for metric in metrics], weights, rows)
+
+
+def with_sources(inputs: Inputs, chosen: Conventions) -> str:
+    """The sources alone, to ask something else of them."""
+    return _with(sources(inputs, chosen))
+
+
+def _with(ctes: Mapping[str, str]) -> str:
+    parts = (f"{name} AS NOT MATERIALIZED (\n{body}\n)" for name, body in ctes.items())
+    return "WITH " + ", ".join(parts) + "\n"
+
+
+def sources(inputs: Inputs, chosen: Conventions) -> dict[str, str]:
+    """The runs, the judgments and the attributes, as they are given, in columns of one name."""
+    text = {role: inputs.as_text(role) for role in ("query", "item")}
+
+    def keys(table: Table) -> list[str]:
+        return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
+
+    def attributes(home: str, form: str = "{}") -> list[str]:
+        return [f"{form.format(quoted(a))} AS {quoted(a)}" for a in inputs.homed(home)]
+
+    runs = []
+    for name, table in inputs.runs.items():
+        fields = keys(table)
+        if inputs.system is not None:
+            fields.insert(0, f"CAST({quoted(inputs.system)} AS VARCHAR) AS system")
+        elif name is not None:
+            fields.insert(0, f"{literal(name)} AS system")
+        places = [role for role in ("pos", "score") if role in table.roles]
+        fields += [f"{_number(table, role, chosen)} AS {role}" for role in places]
+        if chosen.ties == "order":
+            fields.append("row_number() OVER () AS line")
+        if inputs.qrels is None:
+            fields.append(f"{_number(table, 'rel', chosen)} AS rel")
+        runs.append(_from(table.sql, fields + attributes("run")))
+    ctes = {"run": "\n    UNION ALL\n".join(runs)}
+    if inputs.qrels is not None:
+        table = inputs.qrels
+        grade = _number(table, "rel", chosen)
+        fields = [*keys(table), f"{grade} AS rel", *attributes("qrels")]
+        ctes["qrels"] = _from(table.sql, fields, f"WHERE {grade} IS NOT NULL")
+    if inputs.attributes is not None:
+        fields = keys(inputs.attributes) + attributes("attributes", "any_value({})")
+        ctes["attributes"] = _from(inputs.attributes.sql, fields, "GROUP BY ALL")
+    return ctes
+
+
+def _from(source: str, fields: Sequence[str], rest: str = "") -> str:
+    lines = [f"SELECT {', '.join(fields)}", f"FROM {source}", *([rest] if rest else [])]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _number(table: Table, role: str, chosen: Conventions) -> str:
+    """The number in a column, as the conventions have it."""
+    value = table.number(role)
+    if role == "score" and chosen.float32:
+        return f"rankql_float32({value})"
+    if role == "rel" and chosen.negative == "unjudged":
+        return f"CASE WHEN {value} >= 0 THEN {value} END"
+    if role == "rel" and chosen.negative == "error":
+        must = literal(f"{table.label}: {table.roles[role]} must not be negative, but there is ")
+        return f"CASE WHEN {value} < 0 THEN error({must} || {value}) ELSE {value} END"
+    return value
+
+
+def rankings(
+    inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions, rows: str
+) -> dict[str, str]:
+    """The rows that count, with their grades and positions."""
+    keys, qrels = inputs.keys, inputs.qrels
+    ctes: dict[str, str] = {}
+    judged = "qrels"
+    if qrels is not None:
+        if inputs.many:
+            ctes["systems"] = _from("run", ["DISTINCT system"])
+            judged = "(FROM qrels CROSS JOIN systems)"
+        ctes["queries"] = _queries(inputs, rows)
+    if _tops_first(inputs, chosen):
+        top = "run"
+        if inputs.scored:
+            top = "top"
+            cutoffs = [metric.k for metric in metrics]
+            ctes["top"] = _top(keys, cutoffs, _needs_scores(metrics), _order(chosen.ties))
+        fields = [keys, "item", "rel", "pos", *(["score"] if _needs_scores(metrics) else [])]
+        join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
+        ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
+        return ctes
+    source = "run"
+    if qrels is not None:
+        source = "joined"
+        ctes["joined"] = _from(f"{judged} FULL JOIN run USING ({keys}, item)", ["*"])
+    place = "score" if inputs.scored else "pos"
+    fields = ["*"]
+    if chosen.ties != "expected" and (inputs.scored or chosen.unjudged == "remove"):
+        order = _order(chosen.ties) if inputs.scored else "pos"
+        number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
+        pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
+        fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
+    ctes["ranked"] = _from(
+        source, fields, "WHERE rel IS NOT NULL" if chosen.unjudged == "remove" else ""
+    )
+    return ctes
+
+
+def _tops_first(inputs: Inputs, chosen: Conventions) -> bool:
+    """Do positions not depend on the grades, so that the join may come after them?"""
+    alone = chosen.ties in ("item", "order") and chosen.unjudged != "remove"
+    return inputs.qrels is not None and alone
+
+
+def _top(keys: str, cutoffs: Sequence[int | None], whole: bool, order: str) -> str:
+    """The positions by score, of the first k alone where every metric has a cutoff."""
+    position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
+    fields = [keys, "item", "score", position]
+    k = max((cutoff or 0 for cutoff in cutoffs), default=0)
+    if whole or None in cutoffs or k >= 1_000_000:
+        return _from("run", fields, "WHERE score IS NOT NULL")
+    # The k-th score of each ranking is quick to find, and few rows are left to be sorted.
+    least = f"(SELECT {keys}, max(score, {k})[-1] AS least FROM run GROUP BY {keys})"
+    rest = f"WHERE score >= least QUALIFY pos <= {k}"
+    return _from(f"run JOIN {least} USING ({keys})", fields, rest)
+
+
+def _order(ties: str) -> str:
+    """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
+    item = "encode(CAST(item AS VARCHAR)) DESC"
+    return (
+        "score DESC, "
+        + {
+            "item": item,
+            "order": "line",
+            "best": f"coalesce(rel, 0) DESC, {item}",
+            "worst": f"coalesce(rel, 0), {item}",
+        }[ties]
+    )
+
+
+def _needs_scores(metrics: Sequence[Metric]) -> bool:
+    return any(m.measure is None or m.measure.macro in ("rmse", "mae") for m in metrics)
+
+
+def _queries(inputs: Inputs, rows: str) -> str:
+    """Every judged query, for every system: its attributes, and whether the run lacks it."""
+    keys = inputs.keys
+    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
+
+    def values(home: str) -> str:
+        return "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed(home))
+
+    attributes = "".join(f", {quoted(name)}" for name in inputs.by)
+    body = (
+        f"    SELECT {keys}, judged, retrieved IS NULL AS missing{attributes}\n"
+        f"    FROM (SELECT query, {count} AS judged{values('qrels')} FROM qrels GROUP BY query)\n"
+    )
+    if inputs.many:
+        body += "    CROSS JOIN systems\n"
+    shown = f"SELECT {keys}, true AS retrieved{values('run')} FROM run GROUP BY {keys}"
+    body += f"    LEFT JOIN ({shown}) USING ({keys})"
+    if inputs.attributes is not None:
+        body += "\n    LEFT JOIN attributes USING (query)"
+    return body
+
+
+def _select(inputs: Inputs, columns: Mapping[str, str], rows: str) -> str:
+    """The last step: the rankings by query."""
+    table = inputs.qrels or next(iter(inputs.runs.values()))
+    fields = ["system"] if inputs.many else []
+    fields.append(f"query AS {quoted(table.roles['query'])}")
+    fields += [f"any_value({quoted(name)}) AS {quoted(name)}" for name in inputs.by]
+    if inputs.qrels is None:
+        missing, source = "false", "ranked"
+        if inputs.attributes is not None:
+            source += " LEFT JOIN attributes USING (query)"
+        twice = "count(item) FILTER (WHERE rel > 0) > count(DISTINCT item) FILTER (WHERE rel > 0)"
+        checks = [twice] if "item" in table.roles else []
+    else:
+        missing, source = "any_value(missing)", f"queries LEFT JOIN ranked USING ({inputs.keys})"
+        checks = ["count(rel) > any_value(judged)"]
+    if not inputs.scored:
+        checks.append(
+            "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
+        )
+    if checks:
+        error = f"error('{DUPLICATES}')"
+        missing = f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE {missing} END"
+    fields.append(f"{missing} AS missing")
+    fields += [f"{value} AS {quoted(name)}" for name, value in columns.items()]
+    return (
+        "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\n"
+        f"GROUP BY {inputs.keys}\nORDER BY {inputs.keys}"
+    )
+
+
+def call(metric: Metric, chosen: Conventions) -> str:
+    """A metric as a call of its macro."""
+    if metric.measure is None:
+        return f"({metric.expression})"
+    macro = metric.measure.macro
+    given = metric.arguments(vars(chosen))
+    rel = _gained(metric.gain(vars(chosen)), given.get("threshold", chosen.threshold))
+    if macro in ("rmse", "mae"):
+        return f"{macro}(rel, score)"
+    columns = [rel, "pos"]
+    if chosen.ties == "expected":
+        macro, columns = f"{macro}_by_score", [rel, "score", "item"]
+        given["ties"] = "expected"
+    arguments = [*columns, *([str(given.pop("k"))] if "k" in given else [])]
+    arguments += [f"{name} := {_sql(value)}" for name, value in given.items()]
+    return f"{macro}({', '.join(arguments)})"
+
+
+def _sql(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else literal(value)
+
+
+def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
+    if isinstance(gain, Mapping):
+        cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
+        error = "error('gain does not say what grade ' || rel || ' is worth')"
+        return f"CASE rel {cases} ELSE CASE WHEN rel IS NOT NULL THEN {error} END END"
+    return {
+        "linear": "rel",
+        "exp2": "exp2_gain(rel)",
+        "binary": f"CAST(rel >= {threshold} AS DOUBLE)",
+    }[gain]
+
+
+def _weight(metric: Metric, chosen: Conventions) -> str:
+    assert metric.measure
+    assert metric.measure.weight
+    given = metric.arguments(vars(chosen))
+    place = "score" if chosen.ties == "expected" else "pos"
+    k, threshold = given.get("k"), given.get("threshold", chosen.threshold)
+    return metric.measure.weight.format(k=literal(k), threshold=threshold, pos=place)

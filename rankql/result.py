@@ -1,0 +1,380 @@
+"""The result of an evaluation: values per query, means by slice, and the ways out."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+
+from rankql import show
+from rankql.conventions import Conventions
+from rankql.errors import RankqlError
+from rankql.macros import literal, quoted
+from rankql.names import parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+RESAMPLES = 2000
+SEED = 7
+
+
+def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """The groupings that are asked for: names are one grouping, lists of names one each."""
+    if isinstance(by, str):
+        return [[by]]
+    if all(isinstance(name, str) for name in by):
+        return [list(by)] if by else []  # type: ignore[arg-type]
+    return [[group] if isinstance(group, str) else list(group) for group in by]
+
+
+@dataclass
+class Result:
+    """Values per query, and their means by system and slice.
+
+    `per_query` has one row per query (and system), NULL where a metric is undefined; `summary` one
+    row per system, slice and metric. `result["nDCG@10"]` is the mean over all queries.
+    """
+
+    meta: dict[str, Any]
+    sql: str = ""
+    columns: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    interval: str | None = "auto"
+    confidence: float = 0.95
+    # The values, with what is needed beside them for the means: here, or in a file.
+    rows: pl.DataFrame | Path = field(default_factory=pl.DataFrame, repr=False)
+    _summary: pl.DataFrame | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.interval not in ("auto", "t", "bootstrap", None):
+            raise RankqlError(
+                f"interval must be 'auto', 't', 'bootstrap' or None, not {self.interval!r}"
+            )
+        if not 0 < self.confidence < 1:
+            raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence}")
+        if self.interval in ("t", "bootstrap"):
+            _need_scipy(self.interval)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics, by their canonical names."""
+        return list(self.meta["metrics"])
+
+    @property
+    def conventions(self) -> dict[str, Any]:
+        """The conventions in force."""
+        return dict(self.meta["conventions"])
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that tell one row of `per_query` from the next."""
+        return [*(["system"] if self.meta["system"] else []), self.meta["query"]]
+
+    @property
+    def per_query(self) -> pl.DataFrame:
+        """The value of every metric for every query, NULL where undefined."""
+        rows = pl.read_parquet(self.rows) if isinstance(self.rows, Path) else self.rows
+        return rows.select(*self.keys, *self.meta["by"], *self.metrics)
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """The means by system and slice, with their intervals and the number of queries."""
+        if self._summary is None:
+            self._summary = self._summarised()
+        return self._summary
+
+    def __getitem__(self, metric: str) -> float | None:
+        (wanted,) = parse(metric)
+        names = {wanted.name, wanted.under(self.conventions).name, metric}
+        name = next((name for name in self.metrics if name in names), None)
+        if name is None:
+            raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
+        if self.meta["system"]:
+            raise RankqlError("the result holds several systems: read their means in .summary")
+        means = self.summary.filter(pl.col("metric") == name, pl.col("slice") == "all")
+        return None if means.is_empty() else means["mean"][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The summary as a polars frame."""
+        return self.summary
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The summary as a pandas frame."""
+        return self.summary.to_pandas()
+
+    def to_arrow(self) -> pa.Table:
+        """The summary as an Arrow table."""
+        return self.summary.to_arrow()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Summary, conventions, columns and notes as plain values."""
+        return {
+            "summary": self.summary.to_dicts(),
+            "conventions": self.conventions,
+            "columns": self.columns,
+            "notes": self.notes,
+        }
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
+
+    def to_markdown(self) -> str:
+        """The summary and the conventions as Markdown."""
+        return show.markdown(self.table(), self.remarks())
+
+    def table(self) -> show.Rows:
+        """The summary as text; columns that say nothing are left out."""
+        frame = self.summary
+        empty = [name for name in ("lo", "hi") if frame[name].null_count() == len(frame)]
+        drop = [*empty, *self.meta["by"], *([] if self.meta["by"] else ["slice"])]
+        return show.cells(frame.drop(drop))
+
+    def remarks(self) -> list[str]:
+        """What belongs under every table: conventions, columns, notes."""
+        used = "; ".join(
+            f"{label}: {', '.join(f'{role} = {column}' for role, column in roles.items())}"
+            for label, roles in self.columns.items()
+        )
+        lines = [
+            f"Conventions: {Conventions(**self.conventions)}",
+            *([f"Columns: {used}"] if used else []),
+        ]
+        return [*lines, *(f"Note: {note}" for note in self.notes)]
+
+    def __repr__(self) -> str:
+        return show.text(self.table(), self.remarks())
+
+    def _repr_html_(self) -> str:
+        return show.as_html(self.table(), self.remarks())
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the values per query to a Parquet file, which `combine` takes in again."""
+        con = duckdb.connect()
+        con.register("rows", self._source())
+        self.copy(con, "FROM rows", Path(path))
+
+    def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> Path:
+        """Write what a query returns to a file, which appears whole or not at all."""
+        beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        meta = literal(json.dumps(self.meta, ensure_ascii=False))
+        try:
+            con.execute(
+                f"COPY ({sql}) TO {literal(str(beside))} "
+                f"(FORMAT parquet, KV_METADATA {{rankql: {meta}}})"
+            ).fetchall()
+            self.rows = beside
+            self.check()
+            os.replace(beside, path)
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+        self.rows = path
+        return path
+
+    def check(self) -> None:
+        """Refuse undefined values and missing queries where the conventions say so."""
+        for kind in ("undefined", "missing"):
+            if self.conventions[kind] == "error":
+                self._refuse(kind)
+
+    def _refuse(self, kind: str) -> None:
+        empty = " OR ".join(f"{quoted(name)} IS NULL" for name in self.metrics)
+        where = empty if kind == "undefined" else "missing"
+        with self._connection() as con:
+            key = quoted(self.meta["query"])
+            sql = f"SELECT DISTINCT {key} FROM rows WHERE {where} ORDER BY 1"
+            queries = [row[0] for row in con.sql(sql).fetchall()]
+        if queries:
+            some = ", ".join(map(repr, queries[:3]))
+            what = (
+                "have an undefined metric"
+                if kind == "undefined"
+                else "are judged but not in the run"
+            )
+            raise RankqlError(f"{len(queries)} queries {what}, such as {some} ({kind}='error')")
+
+    def _source(self) -> Any:
+        return pl.scan_parquet(self.rows) if isinstance(self.rows, Path) else self.rows
+
+    @contextmanager
+    def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection with the view `rows`."""
+        con = duckdb.connect()
+        if isinstance(self.rows, Path):
+            path = literal(str(self.rows))
+            con.execute(f"CREATE VIEW rows AS FROM read_parquet({path})").fetchall()
+        else:
+            con.register("rows", self.rows)
+        try:
+            yield con
+        finally:
+            con.close()
+
+    def _long(self) -> str:
+        """One row per query and metric: its value in the mean, and its weight there."""
+        zero = self.conventions["undefined"] == "zero"
+        keys = ", ".join(map(quoted, [*self.keys, *self.meta["by"]]))
+        parts = []
+        for i, name in enumerate(self.metrics):
+            column, weight = quoted(name), self.meta["weights"].get(name)
+            value = f"coalesce({column}, 0)" if zero and not weight else column
+            parts.append(
+                f"SELECT {keys}, missing, {i} AS i, {value} AS value, "
+                f"{column} IS NULL AS undefined, {weight is not None} AS weighed, "
+                f"{quoted(weight) if weight else 1.0} AS weight FROM rows"
+            )
+        return "\nUNION ALL ".join(parts)
+
+    def _summarised(self) -> pl.DataFrame:
+        systems = ["system"] if self.meta["system"] else []
+        by, keys = self.meta["by"], ", ".join(map(quoted, self.keys))
+        sets = [[*systems, *group, "i"] for group in ([], *self.meta["groupings"])]
+        label = ", ".join(
+            f"CASE WHEN grouping({quoted(name)}) = 0 "
+            f"THEN {literal(name + '=')} || coalesce(CAST({quoted(name)} AS VARCHAR), 'NULL') END"
+            for name in by
+        )
+        slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if by else "'all'"
+        order = [*systems, *(f"grouping({quoted(name)}) DESC, {quoted(name)}" for name in by), "i"]
+        kept = "FILTER (WHERE NOT missing)" if self.conventions["missing"] == "skip" else ""
+        sample = (
+            f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {kept}"
+            if self.interval == "bootstrap"
+            else "NULL"
+        )
+        columns = ", ".join(map(quoted, by))
+        with self._connection() as con:
+            means = con.sql(f"""
+                SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
+                       i, CASE WHEN any_value(weighed)
+                               THEN sum(value * weight) {kept} / nullif(sum(weight) {kept}, 0)
+                               ELSE avg(value) {kept} END AS mean,
+                       CASE WHEN NOT any_value(weighed)
+                            THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) END AS error,
+                       count(value) {kept} AS n,
+                       {sample} AS sample,
+                       count(*) AS queries,
+                       count(*) FILTER (WHERE undefined) AS undefined,
+                       count(*) FILTER (WHERE missing) AS missing
+                FROM ({self._long()})
+                GROUP BY GROUPING SETS ({", ".join(f"({', '.join(map(quoted, s))})" for s in sets)})
+                ORDER BY {", ".join(order)}
+            """).pl()
+        assert isinstance(means, pl.DataFrame)
+        metric = pl.col("i").replace_strict(dict(enumerate(self.metrics)), return_dtype=pl.String)
+        counts = [pl.col(name).cast(pl.Int64) for name in ("queries", "undefined", "missing")]
+        return means.with_columns(*self._interval(means), metric.alias("metric")).select(
+            *systems, "slice", *by, "metric", "mean", "lo", "hi", *counts
+        )
+
+    def _interval(self, means: pl.DataFrame) -> list[pl.Series]:
+        """The confidence interval of every mean, NULL where there is none."""
+        if self.interval == "bootstrap":
+            bounds = [_bootstrap(sample, self.confidence) for sample in means["sample"]]
+            return [
+                pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
+                for side, name in enumerate(("lo", "hi"))
+            ]
+        width = pl.Series([None] * len(means), dtype=pl.Float64)
+        if self.interval is not None and find_spec("scipy"):
+            from scipy.special import stdtrit
+
+            free = means["n"].to_list()
+            t = [float(stdtrit(n - 1, (1 + self.confidence) / 2)) if n > 1 else None for n in free]
+            width = pl.Series(t, dtype=pl.Float64) * means["error"]
+        return [(means["mean"] - width).alias("lo"), (means["mean"] + width).alias("hi")]
+
+
+def _bootstrap(sample: list[dict[str, float]], confidence: float) -> tuple[Any, Any]:
+    """The percentile interval of a mean, weighted or not, over resampled queries."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    values = np.array([row["value"] for row in sample if row["value"] is not None])
+    weights = np.array([row["weight"] for row in sample if row["value"] is not None])
+    if len(values) < 2 or not weights.sum():
+        return None, None
+
+    def mean(value: Any, weight: Any, axis: int) -> Any:
+        return (value * weight).sum(axis) / weight.sum(axis)
+
+    found = bootstrap(
+        (values, weights),
+        mean,
+        paired=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, 2_000_000 // len(values)),
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(SEED),
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def _need_scipy(interval: str) -> None:
+    if not find_spec("scipy"):
+        raise RankqlError(f"interval={interval!r} needs scipy: pip install 'rankql[stats]'")
+
+
+def combine(results: Sequence[Result | str | os.PathLike[str] | pl.DataFrame]) -> Result:
+    """One result of several, of other queries each: earlier days, other shards.
+
+    Takes results, files that were written by `output=` or `write()`, and frames. The metrics,
+    slices and conventions must agree, and no query may come twice.
+    """
+    parts = [_part(result) for result in results]
+    if not parts:
+        raise RankqlError("combine needs at least one result")
+    first = parts[0]
+    for part in parts[1:]:
+        for what in ("query", "system", "metrics", "by", "groupings", "conventions"):
+            if part.meta[what] != first.meta[what]:
+                raise RankqlError(
+                    f"results of different {what} cannot be combined: "
+                    f"{first.meta[what]} and {part.meta[what]}"
+                )
+    frames = [
+        pl.read_parquet(part.rows) if isinstance(part.rows, Path) else part.rows for part in parts
+    ]
+    rows = pl.concat(frames, how="vertical_relaxed").sort(first.keys)
+    twice = rows.filter(rows.select(first.keys).is_duplicated())
+    if len(twice):
+        some = ", ".join(map(repr, twice[first.meta["query"]].unique(maintain_order=True)[:3]))
+        raise RankqlError(f"{len(twice)} rows are of queries that come twice, such as {some}")
+    notes = list(dict.fromkeys(note for part in parts for note in part.notes))
+    return Result(first.meta, notes=notes, columns=first.columns, interval=first.interval,
+                  confidence=first.confidence, rows=rows)  # fmt: skip
+
+
+def _part(result: Result | str | os.PathLike[str] | pl.DataFrame) -> Result:
+    if isinstance(result, Result):
+        return result
+    if isinstance(result, pl.DataFrame):
+        raise RankqlError("combine takes results, or the files that they wrote; a bare frame does "
+                          "not say under which conventions its values stand")  # fmt: skip
+    path = Path(result)
+    if not path.is_file():
+        raise RankqlError(f"there is no file {str(path)!r}")
+    try:
+        sql = f"FROM parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
+        found = duckdb.connect().execute(f"SELECT decode(value) {sql}").fetchall()
+    except duckdb.Error as error:
+        raise RankqlError(f"{str(path)!r} is no Parquet file: {error}") from error
+    if not found:
+        raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
+    return Result(json.loads(found[0][0]), rows=path)

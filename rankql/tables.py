@@ -1,0 +1,270 @@
+"""The tables that are evaluated: files, tables and frames as one kind of source in DuckDB."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.macros import literal, quoted
+
+Data: TypeAlias = Any
+"""A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
+
+# The roles a column may have, each with the names it is recognised by, the likeliest first.
+ROLES = {
+    "query": ("query", "query_id", "qid", "q_id", "topic", "user", "user_id", "uid", "session_id"),
+    "item": (
+        "item",
+        "item_id",
+        "doc",
+        "doc_id",
+        "docid",
+        "docno",
+        "document",
+        "document_id",
+        "product",
+        "product_id",
+        "iid",
+    ),
+    "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
+    "pos": ("pos", "position", "rank"),
+    "score": ("score", "similarity", "sim", "prediction", "pred"),
+}
+
+_READERS = {
+    ".parquet": "read_parquet({})",
+    ".pq": "read_parquet({})",
+    ".csv": "read_csv({}, all_varchar = true)",
+    ".tsv": "read_csv({}, all_varchar = true)",
+    ".json": "read_json({})",
+    ".jsonl": "read_json({}, format = 'newline_delimited')",
+    ".ndjson": "read_json({}, format = 'newline_delimited')",
+}
+_TREC = {
+    4: ("query", "iteration", "item", "rel"),
+    6: ("query", "q0", "item", "rank", "score", "tag"),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source of rows: what it is called in errors, its SQL, its columns and their types."""
+
+    label: str
+    sql: str
+    columns: dict[str, str]
+    trec: bool = False
+    # Text files say nothing of types: their numbers are read from text, their ids stay text.
+    text: bool = False
+    roles: dict[str, str] = field(default_factory=dict)
+
+    def find(self, role: str, given: str | None = None) -> str | None:
+        """The column of a role: the one given, if it is here, or one with a recognised name."""
+        lower = {name.lower(): name for name in self.columns}
+        if given is not None and given.lower() in lower:
+            return given if given in self.columns else lower[given.lower()]
+        # The ranks of a TREC run are not looked at, by trec_eval neither.
+        names = () if self.trec and role == "pos" else ROLES[role]
+        return next((lower[name] for name in names if name in lower), None)
+
+    def number(self, role: str) -> str:
+        """The column of a role as DOUBLE, an error where it holds anything but numbers."""
+        name = self.roles[role]
+        kind = self.columns[name]
+        if not self.text and not _is_number(kind):
+            kind = "text" if _is_text(kind) else kind
+            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
+        return f"rankql_read_{role}({quoted(name)}, {literal(f'{self.label}: {name}')})"
+
+    def key(self, role: str, as_text: bool = False) -> str:
+        """The column of a role that names something."""
+        column = quoted(self.roles[role])
+        as_text = as_text or _is_text(self.columns[self.roles[role]])
+        return f"CAST({column} AS VARCHAR)" if as_text else column
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith(("VARCHAR", "ENUM", "JSON"))
+
+
+def _is_number(kind: str) -> bool:
+    return kind.endswith("INT") or kind.startswith(
+        ("INTEGER", "UINTEGER", "BIGNUM", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", '"NULL"')
+    )
+
+
+def same_kind(kinds: Sequence[str]) -> bool:
+    """Can columns of these types be compared as they are?"""
+    classes = {
+        "text" if _is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
+    }
+    return len(classes) == 1
+
+
+class Session:
+    """A connection to evaluate on, with the frames that are registered on it for the time being."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, own: bool) -> None:
+        self.con = con
+        self.registered: list[str] = []
+        self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
+
+    def table(self, data: Data, label: str) -> Table:
+        """The source of the data, which is neither copied nor read yet."""
+        if isinstance(data, str | os.PathLike):
+            return self._named(os.fspath(data), label)
+        return self._described(label, self._register(data, label))
+
+    def _register(self, data: Data, label: str) -> str:
+        name = "rankql_" + re.sub(r"\W+", "_", label)
+        taken = self.registered
+        name = next(
+            n for n in itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
+            if n not in taken
+        )  # fmt: skip
+        library = type(data).__module__.partition(".")[0]
+        replays = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "num_rows")
+        if not replays and not hasattr(data, "scanner"):  # an Arrow dataset is scanned in place
+            if not hasattr(data, "__arrow_c_stream__"):
+                raise RankqlError(
+                    f"{label} must be a path, a table, a relation or a frame, "
+                    f"not {type(data).__name__}"
+                )
+            import pyarrow
+
+            data = pyarrow.table(data)  # a stream may be read only once
+        try:
+            self.con.register(name, data)
+        except duckdb.Error as error:
+            if isinstance(data, duckdb.DuckDBPyRelation):
+                raise RankqlError(
+                    f"{label} is a relation of another connection; pass that as con="
+                ) from error
+            raise RankqlError(f"{label} cannot be read: {str(error).splitlines()[0]}") from error
+        taken.append(name)
+        return quoted(name)
+
+    def _named(self, name: str, label: str) -> Table:
+        """A path, or the name of a table of the connection."""
+        table = self._in_catalog(name)
+        if table:
+            return self._described(label, table)
+        paths, pattern = [name], name
+        if Path(name).is_dir():
+            pattern = str(Path(name) / "**" / "*.parquet")
+        if "://" not in name:
+            paths = sorted(glob(pattern, recursive=True)) if has_magic(pattern) else paths
+            if not paths or not Path(paths[0]).is_file():
+                raise RankqlError(f"{label}: there is no file {name!r}{self._hint}")
+        suffix = Path(re.sub(r"\.(gz|zst)$", "", paths[0].lower())).suffix
+        if suffix in _READERS:
+            sql = _READERS[suffix].format(literal(pattern))
+            return self._described(label, sql, text="all_varchar" in sql)
+        return self._trec(paths, literal(pattern), label)
+
+    def _in_catalog(self, name: str) -> str | None:
+        """The SQL of a table or view, by its name as it is or with schema and database before."""
+        rows = self.con.sql(
+            """
+            SELECT database_name, schema_name, table_name FROM duckdb_tables()
+            UNION ALL SELECT database_name, schema_name, view_name FROM duckdb_views()
+            """
+        ).fetchall()
+        # By search path DuckDB finds the table itself; we ask only whether there is such a name.
+        if any(name.lower() == table.lower() for _, _, table in rows):
+            return quoted(name)
+        for row in rows:
+            for path in (row[1:], row):
+                if name.lower() == ".".join(path).lower():
+                    return ".".join(map(quoted, path))
+        return None
+
+    def _described(self, label: str, sql: str, trec: bool = False, text: bool = False) -> Table:
+        try:
+            rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
+        except duckdb.Error as error:
+            raise RankqlError(f"{label} cannot be read: {str(error).splitlines()[0]}") from error
+        return Table(label, sql, {row[0]: row[1] for row in rows}, trec, text)
+
+    def _trec(self, paths: list[str], pattern: str, label: str) -> Table:
+        """A TREC run of six columns or TREC judgments of four, whatever white space is between."""
+        head = _head(paths[0])
+        columns = _TREC.get(len(head[0].split())) if head else ("query", "iteration", "item", "rel")
+        if columns is None:
+            raise RankqlError(
+                f"{label}: {paths[0]!r} is no Parquet, CSV or JSON by its name, and no TREC file "
+                f"by its first line, which has {len(head[0].split())} columns, not 4 or 6"
+            )
+        # One and the same single character between: DuckDB's own reader, in parallel.
+        delimiter = next(
+            (d for d in " \t" if all(_split_by(d, line, columns) for line in head)), ""
+        )
+        names = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
+        if delimiter:
+            sql = (
+                f"read_csv({pattern}, delim = {literal(delimiter)}, header = false, quote = '', "
+                f"escape = '', auto_detect = false, columns = {{{names}}})"
+            )
+            with suppress(duckdb.Error):
+                self.con.sql(f"SELECT count(*) FROM {sql}").fetchall()
+                return self._described(label, sql, trec=True, text=True)
+        fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(columns, 1))
+        sql = (
+            f"(SELECT {fields} FROM (SELECT string_split_regex(trim(line), '\\s+') AS line "
+            f"FROM read_csv({pattern}, delim = '\\0', header = false, quote = '', escape = '', "
+            "auto_detect = false, columns = {'line': 'VARCHAR'})) WHERE len(line) > 1)"
+        )
+        return self._described(label, sql, trec=True, text=True)
+
+
+def _head(path: str, lines: int = 1000) -> list[str]:
+    """The first lines of a text file, which may be compressed."""
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+        return [line.rstrip("\r\n") for line in itertools.islice(file, lines) if line.strip()]
+
+
+def _split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
+    return line.split(delimiter) == line.split() and len(line.split()) == len(columns)
+
+
+@contextmanager
+def session(con: duckdb.DuckDBPyConnection | None, inputs: Sequence[Data]) -> Iterator[Session]:
+    """The connection to work on: the one given, that of the relations, or one of our own."""
+    own = None
+    if con is None:
+        relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in inputs)
+        con = duckdb.connect(":default:") if relations else (own := duckdb.connect())
+    here = Session(con, own is not None)
+    try:
+        yield here
+    finally:
+        for name in here.registered:
+            con.unregister(name)
+        if own:
+            own.close()
+
+
+def assigned(table: Table, given: Mapping[str, str | None], needed: Sequence[str]) -> Table:
+    """The table with the columns of its roles."""
+    roles = {
+        role: column for role in ROLES if (column := table.find(role, given.get(role))) is not None
+    }
+    for role in needed:
+        if role not in roles:
+            raise RankqlError(
+                f"{table.label} has no column that is known as {role} ({', '.join(ROLES[role])}); "
+                f"name it: {role}='...'. There are: {', '.join(table.columns)}"
+            )
+    return Table(table.label, table.sql, table.columns, table.trec, table.text, roles)

@@ -1,0 +1,25 @@
+-- What rankql.evaluate loads over common.sql, cascade.sql and gain.sql: the same helpers for columns and arguments
+-- that have been checked when they were read. The metrics themselves stay as they are.
+
+CREATE OR REPLACE MACRO rankql_grade(rel) AS rel;
+
+CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rel, 0 * rel);
+
+CREATE OR REPLACE MACRO rankql_option(value) AS CAST(value AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_threshold(threshold) AS CAST(threshold AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_cutoff(k) AS CAST(coalesce(k, 9007199254740992) AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_pos(pos, k) AS CASE WHEN k IS NULL OR pos <= k THEN pos END;
+
+CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
+    CASE WHEN rel >= threshold AND (k IS NULL OR pos <= k) THEN pos END;
+
+CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS CAST(count(*) FILTER (WHERE rel >= threshold) AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_patience(p) AS CAST(p AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS greatest(rel, 0 * rel);
+
+CREATE OR REPLACE MACRO rankql_grades(rels) AS rels;

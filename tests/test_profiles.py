@@ -1,0 +1,143 @@
+"""Every profile against its peer: random data with ties, unjudged items, queries on one side only."""
+
+import random
+import shutil
+
+import peers
+import polars as pl
+import pytest
+
+import rankql
+
+CUTOFFS = "1,3,10,50"
+
+
+def frames(run, qrels):
+    """The dicts as frames, in the order of the dicts."""
+    scored = [(q, d, s) for q, items in run.items() for d, s in items.items()]
+    judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
+    return (
+        pl.DataFrame(scored, schema=["query", "item", "score"], orient="row"),
+        pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row"),
+    )
+
+
+def compare(profile, peer, run, qrels, metrics, leave_out=frozenset(), **options):
+    """Value by value, and the mean."""
+    names = [name for metric in metrics for name in expanded(metric)]
+    theirs = peer(run, qrels, names)
+    result = rankql.evaluate(*frames(run, qrels), names, conventions=profile, **options)
+    rows = {row["query"]: row for row in result.per_query.to_dicts()}
+    compared = 0
+    for name, values in theirs.items():
+        column = next(m for m in result if rankql_name(m) == rankql_name(name))
+        for query, value in values.items():
+            if query not in leave_out:
+                ours = rows[query][column]
+                assert (ours or 0) == pytest.approx(value, abs=1e-12), (name, query)
+                compared += 1
+        if not leave_out:
+            mean = sum(values.values()) / len(values)
+            assert result[column] == pytest.approx(mean, abs=1e-12), name
+    assert compared > 100
+    return result
+
+
+def rankql_name(name):
+    return name.replace(" ", "")
+
+
+def expanded(metric):
+    name, at, cutoffs = metric.partition("@")
+    return [f"{name}@{k}" for k in cutoffs.split(",")] if at else [name]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("negative", [False, True])
+def test_trec_eval(seed, negative):
+    run, qrels = peers.random_data(seed, negative=negative)
+    cut = [f"{m}@{CUTOFFS}" for m in ("nDCG", "AP", "P", "R", "Success")]
+    metrics = ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "Bpref", *cut]
+    result = compare("trec_eval", peers.trec_eval, run, qrels, metrics)
+    assert result.conventions["profile"] == "trec_eval"
+
+
+def test_trec_eval_judged_only():
+    run, qrels = peers.random_data(11)
+
+    def peer(run, qrels, metrics):
+        return peers.trec_eval(run, qrels, metrics, judged_only=True)
+
+    compare("trec_eval", peer, run, qrels, ["nDCG@10", "AP", "RR", "P@5"], unjudged="remove")
+
+
+def test_trec_eval_scores_beyond_32_bits():
+    run = {"q": {"a": 2e39, "b": 1e39, "c": -3e39, "d": 16777217.0, "e": 16777216.0}}
+    qrels = {"q": {"a": 1, "d": 1}}
+    theirs = peers.trec_eval(run, qrels, ["RR", "AP"])
+    ours = rankql.evaluate(*frames(run, qrels), ["RR", "AP"], conventions="trec_eval")
+    assert {m: {"q": ours[m]} for m in ours} == theirs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sklearn(seed):
+    run, qrels = peers.random_data(seed)
+    compare("sklearn", peers.sklearn, run, qrels, ["nDCG", "DCG", f"nDCG@{CUTOFFS}", "DCG@3,10"])
+
+
+def test_sklearn_refuses_negative_grades():
+    run, qrels = peers.random_data(1, negative=True)
+    with pytest.raises(ValueError, match="negative"):
+        peers.sklearn(run, qrels, ["nDCG"])
+    with pytest.raises(rankql.RankqlError, match="rel must not be negative"):
+        rankql.evaluate(*frames(run, qrels), "nDCG", conventions="sklearn")
+
+
+@pytest.mark.slow
+def test_ranx():
+    for seed in range(3):
+        run, qrels = peers.random_data(seed, negative=True)
+        cut = [f"{m}@{CUTOFFS}" for m in ("nDCG", "AP", "RR", "P", "R", "F1", "Success")]
+        metrics = ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "nDCG(gain=exp2)@10", *cut]
+        compare("ranx", peers.ranx, run, qrels, metrics)
+        # Its bpref is NaN where all judged items are relevant.
+        only = {q for q, items in qrels.items() if all(r >= 1 for r in items.values())}
+        compare("ranx", peers.ranx, run, qrels, ["Bpref", "P@1,3,10,50"], leave_out=only)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_recbole(seed):
+    run, qrels = peers.random_data(seed)
+    metrics = [f"{m}@{CUTOFFS}" for m in ("nDCG", "AP", "RR", "P", "R", "Success")]
+    result = compare("recbole", peers.recbole, run, qrels, metrics)
+    for metric in result:
+        mean = peers.recbole_mean(run, qrels, metric)
+        assert result[metric] == pytest.approx(mean, abs=5.1e-5)
+
+
+@pytest.mark.slow
+def test_spark():
+    assert shutil.which("java"), "pyspark needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
+    run, qrels = peers.random_data(3, queries=20)
+    metrics = ["nDCG@3,10", "AP", "AP@3,10", "P@3,10", "R@3,10"]
+    result = compare("spark", peers.spark, run, qrels, metrics)
+    for metric in ("nDCG@10", "AP", "P@3"):
+        assert result[metric] == pytest.approx(peers.spark_mean(run, qrels, metric), abs=1e-12)
+
+
+def test_a_profile_that_is_changed_says_so():
+    run, qrels = frames(*peers.random_data(0))
+    result = rankql.evaluate(run, qrels, "AP@10", conventions="trec_eval", ap_denominator="min")
+    assert result.conventions["profile"] == "trec_eval, changed"
+    assert rankql.evaluate(run, qrels, "AP@10").conventions["profile"] == "rankql"
+
+
+def test_profiles_differ_on_this_data():
+    """The data tells the profiles apart, or the tests above would prove nothing."""
+    run, qrels = frames(*peers.random_data(random.Random(5).randrange(100)))
+    means = {
+        profile: rankql.evaluate(run, qrels, ["nDCG@10", "AP@10"], conventions=profile)
+        for profile in ("rankql", "trec_eval", "sklearn", "ranx", "recbole")
+    }
+    values = {tuple(result[m] for m in ("nDCG@10", "AP@10")) for result in means.values()}
+    assert len(values) == len(means)
