@@ -40,6 +40,8 @@ class Conventions:
     # A retrieved item that nobody judged gains nothing ('zero'), is taken out of the ranking
     # ('remove'), or could be anything ('bounds': the lowest and the highest value too).
     unjudged: str = "zero"
+    # The grades that an unjudged item could have, for 'bounds'; by default those that occur.
+    levels: tuple[float, ...] | None = None
     # In a mean: what becomes of an undefined value, and of a query that the run lacks. With 'drop'
     # a query without relevant items has no value at all, no precision of 0 either.
     undefined: str = "skip"
@@ -127,6 +129,10 @@ def _valid(name: str, value: Any) -> Any:
         if not isinstance(value, list | tuple) or not all(_finite(d) and d > 0 for d in value):
             raise RankqlError(f"discounts must be a list of finite numbers above 0, not {value!r}")
         return tuple(value)
+    elif name == "levels":
+        if not isinstance(value, list | tuple) or not all(_finite(x) and x >= 0 for x in value):
+            raise RankqlError(f"levels must be a list of grades from 0, not {value!r}")
+        return tuple(sorted({0.0, *map(float, value)}))
     elif name == "float32":
         if not isinstance(value, bool):
             raise RankqlError(f"float32 must be True or False, not {value!r}")

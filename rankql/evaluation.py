@@ -147,17 +147,25 @@ def complete(
     if not given.scored:
         chosen = replace(chosen, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", chosen.max_rel) for m in wanted if m.scaled]
-    if scales:
-        source = "run" if given.qrels is None else "qrels"
-        sql = f"{with_sources(given, chosen)}SELECT max(rel) FROM {source}"
-        with reporting(here, given, chosen):
-            highest = execute(here, sql).fetchall()[0][0]
+    if scales or chosen.unjudged == "bounds":
+        grades = _grades(here, given, chosen)
+        highest = max(grades)
         for scale in scales:
-            if highest is not None and scale is not None and scale < highest:
+            if scale is not None and scale < highest:
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
         if None in scales:
-            chosen = replace(chosen, max_rel=highest if highest and highest > 0 else 1.0)
+            chosen = replace(chosen, max_rel=highest or 1.0)
+        if chosen.unjudged == "bounds" and chosen.levels is None:
+            chosen = replace(chosen, levels=grades)
     return chosen, list({m.name: m for m in (m.under(vars(chosen)) for m in wanted)}.values())
+
+
+def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, ...]:
+    """The grades that occur, from 0."""
+    source = "run" if given.qrels is None else "qrels"
+    sql = f"{with_sources(given, chosen)}SELECT DISTINCT rel FROM {source} WHERE rel > 0"
+    with reporting(here, given, chosen):
+        return (0.0, *sorted(rel for (rel,) in execute(here, sql).fetchall()))
 
 
 def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> list[str]:

@@ -74,8 +74,7 @@ def read(
     if judged:
         for table in runs.values():
             _not_swapped(table, judged, *first)
-    needed = ["query", "item"] if judged else ["query", "rel"]
-    runs = {name: _run(table, first[0], needed) for name, table in runs.items()}
+    runs = {name: _run(table, first[0], judged is not None) for name, table in runs.items()}
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
     if judged:
@@ -126,19 +125,16 @@ def _not_swapped(
         )
 
 
-def _run(table: Table, given: Mapping[str, str | None], needed: Sequence[str]) -> Table:
-    table = assigned(table, given, needed)
+def _run(table: Table, given: Mapping[str, str | None], judged: bool) -> Table:
+    """The columns of a run; of one that has its judgments beside it, or of a ranked table."""
+    table = assigned(table, given, ["query", "item"] if judged else ["query", "rel"])
     roles = dict(table.roles)
-    if "item" not in needed and "rel" in needed:
-        needed = needed if "pos" in roles else [*needed, "item"]
+    if judged:
+        roles.pop("rel", None)
     if given.get("score") and not given.get("pos"):
         roles.pop("pos", None)
-    if not roles.keys() & {"pos", "score"}:
-        assigned(table, given, ["score"])
     if "pos" not in roles:
-        assigned(table, given, ["item"])
-    if "item" in needed:
-        roles.pop("rel", None)
+        assigned(table, given, ["score", "item"])  # equal scores are told apart by item
     return replace(table, roles=roles)
 
 

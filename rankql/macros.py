@@ -62,7 +62,7 @@ def parameters() -> dict[str, dict[str, str | None]]:
             for parameter, default in re.findall(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?", listed)
         }
         for name, listed in re.findall(
-            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", sql(), re.MULTILINE
+            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", sql() + _text("bounds"), re.MULTILINE
         )
     }
 
@@ -115,6 +115,7 @@ def register(
     who open it, cursors and read-only readers included. Doing it again changes nothing. A function
     of yours that has the name of one of ours is left as it is, and a RankqlError names it.
 
+    >>> import duckdb
     >>> con = duckdb.connect()
     >>> register(con)
     >>> con.sql("SELECT ndcg(rel, pos) FROM (VALUES (1, 2), (0, 1)) AS t (rel, pos)").fetchall()

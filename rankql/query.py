@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rankql.conventions import Conventions
+from rankql.errors import RankqlError
 from rankql.inputs import Inputs
-from rankql.macros import literal, quoted
+from rankql.macros import literal, parameters, quoted
 from rankql.names import Metric
 from rankql.tables import Table
 
@@ -47,9 +48,68 @@ def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         if metric.measure and metric.measure.weight:
             weights[metric.name] = f"{metric.name} weight"
             columns[weights[metric.name]] = _weight(metric, chosen)
-    ctes = sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows)
-    sql = _with(ctes) + _select(inputs, columns, rows)
-    return Query(sql, [metric.name for metric in metrics], weights, rows)
+    ctes = _with(sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows))
+    names = [metric.name for metric in metrics]
+    if chosen.unjudged != "bounds":
+        return Query(ctes + _select(inputs, columns, rows), names, weights, rows)
+    lists, bounds = _bounds(metrics, chosen)
+    values = _select(inputs, columns | lists, rows)
+    sql = f"{ctes}{_with_bounds(values, names, list(lists), bounds)}"
+    return Query(sql, [f"{n}{side}" for n in names for side in ("", " low", " high")], {}, rows)
+
+
+def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, str], list[str]]:
+    """The lists that the bounds of the metrics are found from, and the calls that find them."""
+    lists: dict[str, str] = {}
+    calls = []
+    for metric in metrics:
+        macro = f"rankql_bounds_{metric.measure.macro}" if metric.measure else ""
+        knows = parameters().get(macro, {})
+        if not knows or (metric.measure and metric.measure.weight) or chosen.ties == "expected":
+            under = " with ties='expected'" if chosen.ties == "expected" else ""
+            raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
+        given = metric.arguments(vars(chosen))
+        gain, threshold = metric.gain(vars(chosen)), given.get("threshold", chosen.threshold)
+        rel = _gained(gain, threshold)
+        ideal = " AND pos IS NOT NULL" if given.pop("ideal", "judged") == "retrieved" else ""
+        items = f"list({{'pos': CAST(pos AS DOUBLE), 'rel': {rel}}} ORDER BY pos ASC)"
+        arguments = []
+        for part in (
+            f"{items} FILTER (WHERE pos IS NOT NULL)",
+            f"list({rel}) FILTER (WHERE rel IS NOT NULL{ideal})",
+        ):
+            lists.setdefault(part, f"list {len(lists)}")
+            arguments.append(quoted(lists[part]))
+        k = literal(given.pop("k", None))
+        levels = {_level(gain, threshold, grade) for grade in (0.0, *(chosen.levels or ()))}
+        arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
+        arguments += [f"{name} := {_sql(value)}" for name, value in given.items()]
+        calls.append(f"{macro}({', '.join(arguments)})")
+    return {name: part for part, name in lists.items()}, calls
+
+
+def _with_bounds(
+    values: str, names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]
+) -> str:
+    """The values per query with the lowest and the highest beside them."""
+    pairs = [f"bounds of {name}" for name in names]
+    found = ",\n    ".join(f"{b} AS {quoted(p)}" for b, p in zip(bounds, pairs, strict=True))
+    ends = [
+        f"{quoted(pair)}.{side} AS {quoted(f'{name} {side}')}"
+        for name, pair in zip(names, pairs, strict=True)
+        for side in ("low", "high")
+    ]
+    return (
+        f"SELECT * EXCLUDE ({', '.join(map(quoted, [*lists, *pairs]))}), {', '.join(ends)}\n"
+        f"FROM (SELECT *,\n    {found}\nFROM (\n{values}\n))"
+    )
+
+
+def _level(gain: str | Mapping[float, float], threshold: float, grade: float) -> float:
+    """The gain of a grade."""
+    if isinstance(gain, Mapping):
+        return gain.get(grade, 0.0)
+    return {"linear": grade, "exp2": 2.0**grade - 1, "binary": float(grade >= threshold)}[gain]
 
 
 def with_sources(inputs: Inputs, chosen: Conventions) -> str:
@@ -132,8 +192,7 @@ def rankings(
         top = "run"
         if inputs.scored:
             top = "top"
-            cutoffs = [metric.k for metric in metrics]
-            ctes["top"] = _top(keys, cutoffs, _needs_scores(metrics), _order(chosen.ties))
+            ctes["top"] = _top(keys, _cutoff(metrics, chosen), _order(chosen.ties))
         fields = [keys, "item", "rel", "pos", *(["score"] if _needs_scores(metrics) else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
@@ -161,17 +220,27 @@ def _tops_first(inputs: Inputs, chosen: Conventions) -> bool:
     return inputs.qrels is not None and alone
 
 
-def _top(keys: str, cutoffs: Sequence[int | None], whole: bool, order: str) -> str:
-    """The positions by score, of the first k alone where every metric has a cutoff."""
+def _top(keys: str, k: int | None, order: str) -> str:
+    """The positions by score, of the first k alone where no metric looks further."""
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
     fields = [keys, "item", "score", position]
-    k = max((cutoff or 0 for cutoff in cutoffs), default=0)
-    if whole or None in cutoffs or k >= 1_000_000:
+    if k is None:
         return _from("run", fields, "WHERE score IS NOT NULL")
     # The k-th score of each ranking is quick to find, and few rows are left to be sorted.
     least = f"(SELECT {keys}, max(score, {k})[-1] AS least FROM run GROUP BY {keys})"
     rest = f"WHERE score >= least QUALIFY pos <= {k}"
     return _from(f"run JOIN {least} USING ({keys})", fields, rest)
+
+
+def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
+    """The first position that no metric looks beyond."""
+    further = _needs_scores(metrics) or any(
+        metric.k is None or metric.arguments(vars(chosen)).get("ideal") == "retrieved"
+        for metric in metrics
+    )
+    k = max(metric.k or 0 for metric in metrics)
+    # max(score, k) knows no higher k.
+    return None if further or k >= 1_000_000 else k
 
 
 def _order(ties: str) -> str:

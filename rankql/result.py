@@ -95,10 +95,11 @@ class Result:
         return self._summary
 
     def __getitem__(self, metric: str) -> float | None:
-        (wanted,) = parse(metric)
-        names = {wanted.name, wanted.under(self.conventions).name, metric}
-        name = next((name for name in self.metrics if name in names), None)
-        if name is None:
+        name = metric
+        if name not in self.metrics:  # another spelling of it
+            (wanted,) = parse(metric)
+            name = wanted.under(self.conventions).name
+        if name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
         if self.meta["system"]:
             raise RankqlError("the result holds several systems: read their means in .summary")
@@ -250,7 +251,11 @@ class Result:
             for name in by
         )
         slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if by else "'all'"
-        order = [*systems, *(f"grouping({quoted(name)}) DESC, {quoted(name)}" for name in by), "i"]
+        order = [
+            *systems,
+            *(f"grouping({quoted(name)}) DESC, {quoted(name)} NULLS LAST" for name in by),
+            "i",
+        ]
         kept = "FILTER (WHERE NOT missing)" if self.conventions["missing"] == "skip" else ""
         sample = (
             f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {kept}"
@@ -331,15 +336,26 @@ def _need_scipy(interval: str) -> None:
         raise RankqlError(f"interval={interval!r} needs scipy: pip install 'rankql[stats]'")
 
 
-def combine(results: Sequence[Result | str | os.PathLike[str] | pl.DataFrame]) -> Result:
+def combine(
+    results: Sequence[Result | str | os.PathLike[str] | pl.DataFrame],
+    interval: str | None = "auto",
+    confidence: float = 0.95,
+) -> Result:
     """One result of several, of other queries each: earlier days, other shards.
 
-    Takes results, files that were written by `output=` or `write()`, and frames. The metrics,
-    slices and conventions must agree, and no query may come twice.
+    Takes results, files that were written by `output=` or `write()`, and `per_query` frames, which
+    do not say under which conventions their values stand (those of the others, or ours) nor which
+    queries were missing. Metrics, slices and conventions must agree, and no query may come twice.
+
+    >>> day = pl.DataFrame({"query": ["a"], "AP": [0.5]}), pl.DataFrame({"query": ["b"], "AP": [1.0]})
+    >>> combine(day)["AP"]
+    0.75
     """
-    parts = [_part(result) for result in results]
-    if not parts:
+    if not results:
         raise RankqlError("combine needs at least one result")
+    known = [_part(result) for result in results if not isinstance(result, pl.DataFrame)]
+    meta = known[0].meta if known else None
+    parts = [_of_frame(r, meta) for r in results if isinstance(r, pl.DataFrame)] + known
     first = parts[0]
     for part in parts[1:]:
         for what in ("query", "system", "metrics", "by", "groupings", "conventions"):
@@ -356,17 +372,19 @@ def combine(results: Sequence[Result | str | os.PathLike[str] | pl.DataFrame]) -
     if len(twice):
         some = ", ".join(map(repr, twice[first.meta["query"]].unique(maintain_order=True)[:3]))
         raise RankqlError(f"{len(twice)} rows are of queries that come twice, such as {some}")
-    notes = list(dict.fromkeys(note for part in parts for note in part.notes))
-    return Result(first.meta, notes=notes, columns=first.columns, interval=first.interval,
-                  confidence=first.confidence, rows=rows)  # fmt: skip
+    return Result(
+        first.meta,
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+        columns=first.columns,
+        interval=interval,
+        confidence=confidence,
+        rows=rows,
+    )
 
 
-def _part(result: Result | str | os.PathLike[str] | pl.DataFrame) -> Result:
+def _part(result: Result | str | os.PathLike[str]) -> Result:
     if isinstance(result, Result):
         return result
-    if isinstance(result, pl.DataFrame):
-        raise RankqlError("combine takes results, or the files that they wrote; a bare frame does "
-                          "not say under which conventions its values stand")  # fmt: skip
     path = Path(result)
     if not path.is_file():
         raise RankqlError(f"there is no file {str(path)!r}")
@@ -374,7 +392,30 @@ def _part(result: Result | str | os.PathLike[str] | pl.DataFrame) -> Result:
         sql = f"FROM parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
         found = duckdb.connect().execute(f"SELECT decode(value) {sql}").fetchall()
     except duckdb.Error as error:
-        raise RankqlError(f"{str(path)!r} is no Parquet file: {error}") from error
+        raise RankqlError(f"{str(path)!r} is no Parquet file") from error
     if not found:
         raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
     return Result(json.loads(found[0][0]), rows=path)
+
+
+def _of_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
+    """A `per_query` frame: system where there are many, the query, its attributes, the metrics."""
+    several = frame.columns[:1] == ["system"]
+    names = frame.columns[several:]
+    metrics = [name for name in names if frame[name].dtype == pl.Float64]
+    if not metrics or names[-len(metrics) :] != metrics or len(metrics) == len(names):
+        raise RankqlError("a frame to combine must be a per_query: the query, then the metrics")
+    made = meta or {
+        "query": names[0],
+        "system": several,
+        "by": (by := names[1 : -len(metrics)]),
+        "groupings": [by] if by else [],
+        "metrics": metrics,
+        "weights": {},
+        "conventions": Conventions().as_dict(),
+    }
+    made = made | {"query": names[0], "system": several, "metrics": metrics}
+    if made["weights"]:
+        raise RankqlError("micro averages cannot be combined from frames; give results or files")
+    return Result(made, rows=frame.with_columns(missing=False).select(
+        *frame.columns[: -len(metrics)], "missing", *metrics))  # fmt: skip

@@ -24,6 +24,7 @@ import duckdb
 import polars as pl
 
 import rankql
+from rankql.names import MEASURES
 
 # SQL type -> polars type
 TYPES = {
@@ -450,6 +451,76 @@ class PolarsScores:
         return score_cannot(self, metric, options, group)
 
 
+# evaluate
+
+
+def name_of(metric, options):
+    """The metric in the words of evaluate: its text, and the options that are conventions."""
+    options = dict(options)
+    discounts = {"discounts": options.pop("discounts")} if options.get("discounts") else {}
+    options = {name: value for name, value in options.items() if value is not None}
+    cutoff = f"@{options.pop('k')}" if "k" in options else ""
+    given = ", ".join(f"{name}={value}" for name, value in options.items())
+    measure = next(m for m in MEASURES if m.macro == metric and not m.weight)
+    return f"{measure.name}({given}){cutoff}", discounts
+
+
+def cannot_evaluate(metric, group):
+    if metric in api.MICRO:
+        return "a mean over rankings is in the summary, not per query"
+    taken = [pos for rel, pos, *_ in group if pos is not None and rel is not None and rel > 0]
+    if metric not in api.RATING and len(taken) > len(set(taken)):
+        return "two items at one position are refused"
+    return None if group else "no rows, no query"
+
+
+@dataclass
+class EvaluateRanked:
+    """rankql.evaluate(ranked table, metrics="nDCG@10").per_query"""
+
+    def run(self, metric, groups, options, **types):
+        data = frame(flat(metric, groups), types)
+        if metric in api.RATING:
+            data = data.with_columns(item=pl.int_range(pl.len()))
+        text, discounts = name_of(metric, options)
+        result = rankql.evaluate(data, metrics=text, query="g", interval=None, **discounts)
+        return in_order(of_frame(result.per_query.rename({next(iter(result)): "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        return cannot_evaluate(metric, group)
+
+
+@dataclass
+class EvaluateJoined:
+    """rankql.evaluate(run, qrels, "nDCG@10").per_query, by positions or by scores"""
+
+    place: str = "pos"
+
+    def run(self, metric, groups, options, **types):
+        data = frame(flat(metric, groups), types).with_columns(item=pl.int_range(pl.len()))
+        # A query of its own that is always there: no table is empty.
+        more = pl.DataFrame({"g": [-1], "item": [-1], "rel": [1.0], "pos": [1]})
+        data = pl.concat([data, more], how="diagonal_relaxed")
+        run = data.filter(pl.col("pos").is_not_null()).select("g", "item", "pos")
+        if self.place == "score":
+            run = run.select("g", "item", score=-pl.col("pos"))
+        qrels = data.filter(pl.col("rel").is_not_null()).select("g", "item", "rel")
+        text, discounts = name_of(metric, options)
+        result = rankql.evaluate(run, qrels, text, query="g", interval=None, **discounts)
+        made = result.per_query.filter(pl.col("g") >= 0)
+        return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        if metric in api.RATING:
+            return "needs scores beside grades"
+        if all(rel is None for rel, *_ in group):
+            return "nothing is judged, no query"
+        reason = cannot_evaluate(metric, group)
+        if not reason and self.place == "score" and gaps(group):
+            reason = "scores have no gaps"
+        return reason
+
+
 ROWS = {
     "sql": SqlRows(),
     "sql whole table": SqlWhole(),
@@ -462,6 +533,9 @@ ROWS = {
     "pipe": PolarsPipe("eager"),
     "pipe lazy": PolarsPipe("lazy"),
     "pipe streaming": PolarsPipe("streaming"),
+    "evaluate ranked": EvaluateRanked(),
+    "evaluate joined": EvaluateJoined(),
+    "evaluate scored": EvaluateJoined("score"),
 }
 LIST = {
     "sql list": SqlLists(),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import engines
+import ir_measures
 import polars as pl
 import pytest
 import pytrec_eval
@@ -117,3 +118,80 @@ def test_trec_eval(con):
         for value, name in zip(values, MEASURES.values(), strict=True):
             near = 1e-6 if name == "bpref" else 1e-12
             assert value == pytest.approx(theirs[query][name], rel=near, abs=near), (query, name)
+
+
+# evaluate
+
+CUTOFFS = (1, 5, 10, 20, 100, 1000)
+# our spelling -> trec_eval's name
+TREC_EVAL = {
+    **{f"nDCG@{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
+    **{f"AP(denominator=R)@{k}": f"map_cut_{k}" for k in CUTOFFS},
+    **{f"P@{k}": f"P_{k}" for k in CUTOFFS},
+    **{f"R@{k}": f"recall_{k}" for k in CUTOFFS},
+    **{f"Success@{k}": f"success_{k}" for k in (1, 5, 10)},
+    "nDCG": "ndcg",
+    "AP": "map",
+    "RR": "recip_rank",
+    "Rprec": "Rprec",
+    "Bpref": "bpref",
+    "P(denominator=retrieved)": "set_P",
+    "R": "set_recall",
+    "F1": "set_F",
+}
+
+
+def trec_dicts(name):
+    run, qrels = {}, {}
+    for line in (DATA / f"{name}.run").read_text().splitlines():
+        query, _, item, _, score, _ = line.split()
+        run.setdefault(query, {})[item] = float(score)
+    for line in (DATA / "dl19.qrels").read_text().splitlines():
+        query, _, item, rel = line.split()
+        qrels.setdefault(query, {})[item] = int(rel)
+    return run, qrels
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_evaluate_equals_trec_eval(name):
+    """All shared measures, by their names and by ours, per query, to 1e-9."""
+    run, qrels = trec_dicts(name)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(TREC_EVAL.values())).evaluate(run)
+    paths = DATA / f"{name}.run", DATA / "dl19.qrels"
+    ours = rankql.evaluate(*paths, list(TREC_EVAL), conventions="trec_eval").per_query
+    named = rankql.evaluate(*paths, [n for n in TREC_EVAL.values() if n != "ndcg"]).per_query
+    assert len(ours) == len(named) == len(theirs) == 43
+    for row in ours.to_dicts():
+        for metric, trec_name in TREC_EVAL.items():
+            value = row.get(metric, row.get(metric.replace("(denominator=R)", "")))
+            assert value == pytest.approx(theirs[row["query"]][trec_name], abs=1e-9), metric
+    assert ours.drop("query").mean().row(0) == pytest.approx(
+        tuple(sum(q[n] for q in theirs.values()) / 43 for n in TREC_EVAL.values()), abs=1e-9
+    )
+    by_name = rankql.evaluate(*paths, list(TREC_EVAL.values()), conventions="trec_eval").per_query
+    for column in by_name.columns[1:]:
+        assert by_name[column].to_list() == pytest.approx(ours[column].to_list(), abs=1e-12)
+
+
+IR_MEASURES = [
+    *(f"{m}@{k}" for m in ("nDCG", "P", "R", "RR", "Success", "Judged") for k in (1, 5, 10, 100)),
+    *(f"{m}(rel=2)@{k}" for m in ("P", "R", "RR", "Success") for k in (5, 10)),
+    *("nDCG", "AP", "RR", "Rprec", "Bpref", "AP(rel=2)", "RR(rel=2)", "Rprec(rel=2)"),
+]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_evaluate_equals_ir_measures(name):
+    """The same strings are given to both. (Its AP@k divides by R: AP(denominator=R)@k of ours.)"""
+    run, qrels = trec_dicts(name)
+    paths = DATA / f"{name}.run", DATA / "dl19.qrels"
+    ours = rankql.evaluate(*paths, [*IR_MEASURES, "AP(denominator=R)@10"]).per_query
+    ours = ours.rename({"AP(denominator=R)@10": "AP@10"})
+    measures = [ir_measures.parse_measure(m) for m in (*IR_MEASURES, "AP@10")]
+    values = {row["query"]: row for row in ours.to_dicts()}
+    seen = set()
+    for found in ir_measures.iter_calc(measures, qrels, run):
+        name = str(found.measure)
+        assert values[found.query_id][name] == pytest.approx(found.value, abs=1e-9), name
+        seen.add(name)
+    assert seen == {*IR_MEASURES, "AP@10"}

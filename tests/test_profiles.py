@@ -1,4 +1,4 @@
-"""Every profile against its peer: random data with ties, unjudged items, queries on one side only."""
+"""Every profile against its peer, on random data with ties, gaps and queries on one side only."""
 
 import random
 import shutil
@@ -117,7 +117,9 @@ def test_recbole(seed):
 
 @pytest.mark.slow
 def test_spark():
-    assert shutil.which("java"), "pyspark needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
+    assert shutil.which("java"), (
+        "pyspark needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
+    )
     run, qrels = peers.random_data(3, queries=20)
     metrics = ["nDCG@3,10", "AP", "AP@3,10", "P@3,10", "R@3,10"]
     result = compare("spark", peers.spark, run, qrels, metrics)

@@ -1,0 +1,981 @@
+"""rankql.evaluate: every input the same numbers, slices, conventions, results, errors."""
+
+import csv
+import gzip
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import duckdb
+import peers
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql import names
+from rankql.conventions import CHOICES, PROFILES, choose
+
+ROOT = Path(__file__).resolve().parents[1]
+METRICS = ["nDCG@10", "AP", "RR", "P@5", "R@10", "ERR(max_rel=3)@10", "RBP(p=0.8)"]
+KEYS = ["query"]
+
+
+def data(seed=1, **kinds):
+    """A run and judgments as frames."""
+    run, qrels = peers.random_data(seed, **kinds)
+    scored = [(q, d, s) for q, items in run.items() for d, s in items.items()]
+    judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
+    return (
+        pl.DataFrame(scored, schema=["query", "item", "score"], orient="row"),
+        pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row"),
+    )
+
+
+RUN, QRELS = data()
+EXPECTED = rankql.evaluate(RUN, QRELS, METRICS).per_query
+
+
+def same(left, right):
+    """Equal to 1e-12: threads may add up in any order."""
+    assert_frame_equal(left, right, abs_tol=1e-12, rel_tol=0)
+
+
+class Stream:
+    """Anything with the Arrow C stream, to be read once."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        frame, self.frame = self.frame, None
+        return frame.__arrow_c_stream__(requested_schema)
+
+
+FRAMES = {
+    "polars": lambda frame: frame,
+    "lazy": lambda frame: frame.lazy(),
+    "pandas": lambda frame: frame.to_pandas(),
+    "arrow": lambda frame: frame.to_arrow(),
+    "batch": lambda frame: frame.to_arrow().combine_chunks().to_batches()[0],
+    "reader": lambda frame: pa.RecordBatchReader.from_stream(frame),
+    "dataset": lambda frame: pyarrow.dataset.dataset(frame.to_arrow()),
+    "stream": Stream,
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_frames(kind):
+    made = rankql.evaluate(FRAMES[kind](RUN), FRAMES[kind](QRELS), METRICS)
+    same(made.per_query, EXPECTED)
+
+
+def write_trec(frame, path, opened=open):
+    with opened(path, "wt", encoding="utf-8") as file:
+        for row in frame.iter_rows():
+            line = (row[0], "0", row[1], row[2])
+            if "score" in frame.columns:
+                line = (row[0], "Q0", row[1], "1", repr(row[2]), "tag")
+            file.write(("\t" if "tab" in path.name else " ").join(map(str, line)) + "\n")
+
+
+def write_spaced(frame, path):
+    write_trec(frame, path)
+    path.write_text(
+        "\n".join(f" {line.replace(' ', '   ')} " for line in path.read_text().split("\n"))
+    )
+
+
+FILES = {
+    "x.parquet": lambda frame, path: frame.write_parquet(path),
+    "x.csv": lambda frame, path: frame.write_csv(path),
+    "x.tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
+    "x.csv.gz": lambda frame, path: path.write_bytes(gzip.compress(frame.write_csv().encode())),
+    "x.jsonl": lambda frame, path: frame.write_ndjson(path),
+    "x.ndjson.gz": lambda f, path: path.write_bytes(gzip.compress(f.write_ndjson().encode())),
+    "x.json": lambda frame, path: frame.write_json(path),
+    "x.trec": write_trec,
+    "x.tab": write_trec,
+    "x.spaced": write_spaced,
+    "x.trec.gz": lambda frame, path: write_trec(frame, path, gzip.open),
+    'it\'s a "file".parquet': lambda frame, path: frame.write_parquet(path),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files(name, tmp_path):
+    for folder, frame in {"run": RUN, "qrels": QRELS}.items():
+        (tmp_path / folder).mkdir()
+        FILES[name](frame, tmp_path / folder / name)
+    made = rankql.evaluate(tmp_path / "run" / name, str(tmp_path / "qrels" / name), METRICS)
+    same(made.per_query, EXPECTED)
+
+
+def test_globs_and_folders(tmp_path):
+    half = len(RUN) // 2
+    RUN[:half].write_parquet(tmp_path / "run-1.parquet")
+    RUN[half:].write_parquet(tmp_path / "run-2.parquet")
+    same(rankql.evaluate(f"{tmp_path}/run-*.parquet", QRELS, METRICS).per_query, EXPECTED)
+    same(rankql.evaluate(tmp_path, QRELS, METRICS).per_query, EXPECTED)
+    write_trec(RUN[:half], tmp_path / "a.run")
+    write_trec(RUN[half:], tmp_path / "b.run")
+    same(rankql.evaluate(f"{tmp_path}/*.run", QRELS, METRICS).per_query, EXPECTED)
+
+
+def test_tables_views_and_relations():
+    con = duckdb.connect()
+    con.register("frame", RUN)
+    con.execute('CREATE SCHEMA "my schema"; CREATE TABLE "my schema"."run; DROP" AS FROM frame')
+    con.register("judged", QRELS)
+    con.execute("CREATE VIEW qrels AS SELECT * FROM judged")
+    before = state(con)
+    made = rankql.evaluate("my schema.run; DROP", "qrels", METRICS, con=con)
+    same(made.per_query, EXPECTED)
+    relation = con.sql("SELECT * FROM frame WHERE score IS NOT NULL")
+    same(rankql.evaluate(relation, "qrels", METRICS, con=con).per_query, EXPECTED)
+    same(rankql.evaluate(RUN, QRELS, METRICS, con=con).per_query, EXPECTED)
+    assert state(con) == before
+    with pytest.raises(
+        rankql.RankqlError, match="relation of another connection; pass that as con="
+    ):
+        rankql.evaluate(relation, QRELS, METRICS)
+
+
+def state(con):
+    """The tables, views and settings of a connection, and the functions that a user may call."""
+    return [
+        con.sql(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
+        for what in (
+            "(SELECT table_name FROM duckdb_tables())",
+            "(SELECT view_name FROM duckdb_views())",
+            "(SELECT name, value FROM duckdb_settings() WHERE name NOT LIKE '%profil%')",
+            "(SELECT function_name FROM duckdb_functions() WHERE function_name[:7] <> 'rankql:')",
+        )
+    ]
+
+
+def test_default_connection():
+    run = duckdb.from_arrow(RUN.to_arrow())
+    same(rankql.evaluate(run, QRELS, METRICS).per_query, EXPECTED)
+
+
+def test_read_only_database_and_own_macros(tmp_path):
+    path = str(tmp_path / "x.duckdb")
+    with duckdb.connect(path) as con:
+        con.register("frame", RUN)
+        con.execute("CREATE TABLE run AS FROM frame; CREATE MACRO ndcg(a, b, c) AS 'mine'")
+    con = duckdb.connect(path, read_only=True)
+    same(rankql.evaluate("run", QRELS, METRICS, con=con).per_query, EXPECTED)
+    assert con.sql("SELECT ndcg(1, 2, 3)").fetchall() == [("mine",)]
+
+
+def test_busy_transaction_sees_its_own_rows():
+    con = duckdb.connect()
+    con.register("frame", RUN)
+    con.execute("BEGIN; CREATE TEMP TABLE run AS FROM frame")
+    same(rankql.evaluate("run", QRELS, METRICS, con=con).per_query, EXPECTED)
+    con.execute("ROLLBACK")
+
+
+def test_without_pandas():
+    script = """
+import sys
+sys.modules["pandas"] = None
+import polars as pl, rankql
+run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
+result = rankql.evaluate(run, run.with_columns(rel=1), ["RR", "P@1"], interval=None)
+result.to_arrow(), result.to_json(), repr(result), result._repr_html_(), result.to_markdown()
+print(result["RR"], result.per_query.shape)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1.0 (1, 3)\n"
+
+
+IDS = {
+    "int64": lambda values: values.rank("dense").cast(pl.Int64),
+    "uint32": lambda values: values.rank("dense").cast(pl.UInt32),
+    "category": lambda values: values.cast(pl.Categorical),
+    "unicode": lambda values: "ü " + values + " 查询 🦆 'x' \"y\"",
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_types_of_ids(kind):
+    both = pl.concat([RUN.select("query"), QRELS.select("query")])["query"].unique().sort()
+    ids = dict(zip(both, IDS[kind](both), strict=True))
+    dtype = pl.Series(list(ids.values())).dtype if kind != "category" else pl.String
+    run, qrels = (
+        frame.with_columns(pl.col("query").replace_strict(ids, return_dtype=dtype))
+        for frame in (RUN, QRELS)
+    )
+    if kind == "category":
+        run, qrels = (f.with_columns(pl.col("query").cast(pl.Categorical)) for f in (run, qrels))
+    made = rankql.evaluate(run, qrels, METRICS).per_query
+    same(made.drop("query"), EXPECTED.drop("query"))
+
+
+def test_uuids_and_ids_of_two_types():
+    ids = {q: str(uuid.UUID(int=i)) for i, q in enumerate(sorted({*RUN["query"], *QRELS["query"]}))}
+    run, qrels = (f.with_columns(pl.col("query").replace_strict(ids)) for f in (RUN, QRELS))
+    con = duckdb.connect()
+    con.register("frame", run)
+    con.execute("CREATE TABLE run AS SELECT * REPLACE (query::UUID AS query) FROM frame")
+    made = rankql.evaluate("run", qrels, METRICS, con=con).per_query
+    same(made.drop("query"), EXPECTED.drop("query"))
+    numbers = {q: i for i, q in enumerate(ids)}
+    run = RUN.with_columns(pl.col("query").replace_strict(numbers, return_dtype=pl.Int64))
+    qrels = QRELS.with_columns(pl.col("query").replace_strict(numbers, return_dtype=pl.Int64))
+    made = rankql.evaluate(run, qrels.with_columns(pl.col("query").cast(pl.String)), METRICS)
+    assert made.per_query["query"].dtype == pl.String
+    assert (
+        made.per_query.sort(pl.col("query").cast(int)).drop("query").equals(EXPECTED.drop("query"))
+    )
+
+
+ODD = {"query": 'select "x"; --', "item": "it's", "score": "ORDER", "rel": "a b\n⚑"}
+
+
+def test_odd_names():
+    run, qrels = (
+        RUN.rename({k: ODD[k] for k in RUN.columns}),
+        QRELS.rename({k: ODD[k] for k in QRELS.columns}),
+    )
+    attribute = '"; DROP TABLE x; --'
+    qrels = qrels.with_columns(pl.lit("<b>'1'</b>").alias(attribute))
+    made = rankql.evaluate(run, qrels, METRICS, by=attribute, **ODD)
+    same(made.per_query.drop(attribute).rename({ODD["query"]: "query"}), EXPECTED)
+    assert f"{attribute}=<b>'1'</b>" in made.summary["slice"].to_list()
+    assert "<b>" not in made._repr_html_()
+    assert made.columns["run"] == {k: ODD[k] for k in RUN.columns}
+
+
+def test_columns_that_shadow_ours():
+    """A table may have columns named as those that the query makes itself."""
+    more = {
+        name: pl.lit("x")
+        for name in ("system", "judged", "pos_", "missing", "retrieved", "least", "line")
+    }
+    run = RUN.with_columns(**more).rename({"score": "rel"}).with_columns(score=pl.lit("text"))
+    qrels = QRELS.with_columns(**more).rename({"rel": "score"}).with_columns(rel=pl.lit(None))
+    made = rankql.evaluate(run, qrels, METRICS, score="rel", rel="score")
+    same(made.per_query, EXPECTED)
+
+
+@pytest.mark.parametrize("left", ["user", "qid", "query_id", "USER_ID"])
+@pytest.mark.parametrize("right", ["doc", "docid", "item_id", "DocNo"])
+def test_recognised_columns(left, right):
+    run = RUN.rename({"query": left, "item": right, "score": "sim"})
+    made = rankql.evaluate(run, QRELS.rename({"rel": "grade"}), METRICS)
+    same(made.per_query, EXPECTED)
+    assert made.columns == {
+        "run": {"query": left, "item": right, "score": "sim"},
+        "qrels": {"query": "query", "item": "item", "rel": "grade"},
+    }
+    assert f"run: query = {left}, item = {right}" in repr(made)
+
+
+def test_pair_of_names():
+    run = RUN.rename({"query": "a", "item": "b"})
+    qrels = QRELS.rename({"query": "b", "item": "a"})
+    made = rankql.evaluate(run, qrels, METRICS, query=("a", "b"), item=["b", "a"])
+    same(made.per_query.rename({"b": "query"}), EXPECTED)
+
+
+def test_positions_win_over_scores():
+    ranked = RUN.with_columns(pos=pl.col("score").rank("ordinal").over("query"))
+    made = rankql.evaluate(ranked, QRELS, "nDCG@5")
+    assert made.columns["run"]["pos"] == "pos"
+    assert made["nDCG@5"] != rankql.evaluate(RUN, QRELS, "nDCG@5")["nDCG@5"]
+    same(rankql.evaluate(ranked, QRELS, METRICS, score="score").per_query, EXPECTED)
+
+
+def joined():
+    """One ranked table of the judged queries, as the plain macros take it."""
+    both = RUN.join(QRELS, on=["query", "item"], how="full", coalesce=True)
+    return both.filter(pl.col("query").is_in(QRELS["query"].unique().to_list()))
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_mean_is_that_of_the_plain_macros(many):
+    """The mean of evaluate is avg(ndcg(...)) over the groups."""
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("joined", joined())
+    calls = "ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos), precision_at(rel, pos, 5)"
+    plain = con.sql(f"""
+        SELECT avg(COLUMNS(* EXCLUDE query)) FROM (
+            SELECT query, {calls} FROM ranked('joined', query := 'query') GROUP BY query)
+    """).fetchall()[0]
+    metrics = ["nDCG@10", "AP", "RR", "P@5"]
+    for result in (
+        rankql.evaluate(RUN, QRELS, metrics),
+        rankql.evaluate(joined(), metrics=metrics),
+    ):
+        assert [result[m] for m in metrics] == pytest.approx(plain, abs=1e-12)
+    assert result.summary["undefined"].to_list()[0] > 0
+
+
+def test_sql_that_ran_runs():
+    """The SQL of a result, pasted into a connection with the macros, returns its values."""
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("rankql_run", RUN)
+    con.register("rankql_qrels", QRELS)
+    for options in (
+        {},
+        {"ties": "best"},
+        {"unjudged": "remove"},
+        {"ties": "expected", "gain": "exp2"},
+    ):
+        metrics = [m for m in METRICS if "ERR" not in m]
+        made = rankql.evaluate(RUN, QRELS, metrics, **options)
+        again = con.sql(made.sql).pl().drop("missing")
+        same(again, made.per_query)
+
+
+# Slices
+
+
+def with_segments():
+    """Attributes of the queries: segment, NULL for some, and device."""
+    queries = QRELS.select("query").unique(maintain_order=True).with_row_index("i")
+    return queries.select(
+        "query",
+        segment=pl.when(pl.col("i") % 5 > 0).then(pl.format("s{}", pl.col("i") % 3)),
+        device=pl.when(pl.col("i") % 2 == 0).then(pl.lit("phone")).otherwise(pl.lit("desk")),
+    )
+
+
+def test_slices_are_means_of_their_queries():
+    about = with_segments()
+    made = rankql.evaluate(
+        RUN,
+        QRELS,
+        METRICS,
+        attributes=about,
+        by=[["segment"], ["segment", "device"]],
+        interval=None,
+    )
+    rows = EXPECTED.join(about, on="query")
+    for keys in (["segment"], ["segment", "device"]):
+        for values, part in rows.group_by(keys):
+            label = ", ".join(
+                f"{k}={'NULL' if v is None else v}" for k, v in zip(keys, values, strict=True)
+            )
+            found = made.summary.filter(pl.col("slice") == label)
+            assert found["metric"].to_list() == METRICS
+            assert found["queries"].unique().to_list() == [len(part)]
+            for metric, mean, undefined in found.select("metric", "mean", "undefined").rows():
+                assert undefined == part[metric].null_count()
+                assert mean == pytest.approx(part[metric].mean(), abs=1e-12)
+    assert made.summary.filter(pl.col("slice") == "all")["queries"][0] == len(EXPECTED)
+    assert made.summary.columns[:3] == ["slice", "segment", "device"]
+    assert made.per_query.columns == ["query", "segment", "device", *METRICS]
+
+
+@pytest.mark.parametrize("home", ["run", "qrels", "attributes"])
+def test_attributes_from_anywhere(home):
+    about = with_segments().select("query", "segment")
+    run, qrels, more = RUN, QRELS, {}
+    if home == "attributes":
+        more = {"attributes": about}
+    elif home == "qrels":
+        qrels = QRELS.join(about, on="query", how="left")
+    else:
+        run = RUN.join(about, on="query", how="left")
+    made = rankql.evaluate(run, qrels, "nDCG@10", by="segment", **more).per_query
+    wanted = EXPECTED.select("query", "nDCG@10").join(about, on="query")
+    if home == "run":  # which says nothing of the queries that it lacks
+        seen = RUN["query"].unique().to_list()
+        wanted = wanted.with_columns(
+            pl.when(pl.col("query").is_in(seen)).then("segment").alias("segment")
+        )
+    same(made.sort("query"), wanted.select("query", "segment", "nDCG@10").sort("query"))
+
+
+def test_an_attribute_has_one_value_per_query():
+    run = RUN.with_columns(slot=pl.int_range(pl.len()))
+    with pytest.raises(
+        rankql.RankqlError, match="by: slot must have one value per query, but run has"
+    ):
+        rankql.evaluate(run, QRELS, "AP", by="slot")
+
+
+def test_micro_averages():
+    """Those of the plain macros over all rankings at once, and by slice."""
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("joined", joined().join(with_segments(), on="query"))
+    micro = ["microP@5", "microR@5", "microF1@5", "microP", "microF1(rel=2)"]
+    made = rankql.evaluate(RUN, QRELS, micro, attributes=with_segments(), by="segment").summary
+    calls = """micro_precision_at(rel, pos, 5, query := query), micro_recall_at(rel, pos, 5),
+               micro_f1_at(rel, pos, 5, query := query), micro_precision_at(rel, pos),
+               micro_f1_at(rel, pos, threshold := 2)"""
+    rows = con.sql(f"""
+        SELECT segment, {calls} FROM ranked('joined', query := 'query')
+        GROUP BY GROUPING SETS ((), (segment)) ORDER BY grouping(segment) DESC, segment NULLS LAST
+    """).fetchall()
+    wanted = [value for row in rows for value in row[1:]]
+    assert made["mean"].to_list() == pytest.approx(wanted, abs=1e-12)
+
+
+# Systems
+
+
+def test_many_systems():
+    other = RUN.with_columns(score=-pl.col("score"))
+    made = rankql.evaluate({"b'ad": other, "good": RUN}, QRELS, METRICS)
+    assert made.per_query.columns == ["system", "query", *METRICS]
+    same(made.per_query.filter(pl.col("system") == "good").drop("system"), EXPECTED)
+    alone = rankql.evaluate(other, QRELS, METRICS).per_query
+    same(made.per_query.filter(pl.col("system") == "b'ad").drop("system"), alone)
+    table = pl.concat(
+        [other.with_columns(model=pl.lit("b'ad")), RUN.with_columns(model=pl.lit("good"))]
+    )
+    column = rankql.evaluate(table, QRELS, METRICS, system="model")
+    same(column.per_query, made.per_query)
+    same(column.summary, made.summary)
+    with pytest.raises(rankql.RankqlError, match="several systems"):
+        made["AP"]
+
+
+def test_missing_queries_by_system():
+    some = RUN.filter(pl.col("query").is_in(QRELS["query"].unique().sort()[:5].to_list()))
+    made = rankql.evaluate({"some": some, "all": RUN}, QRELS, "P@5", interval=None).summary
+    counts = dict(made.select("system", "missing").iter_rows())
+    judged = set(QRELS["query"])
+    assert counts["some"] == len(judged - set(some["query"]))
+    assert counts["all"] == len(judged - set(RUN["query"])) > 0
+
+
+# Conventions
+
+
+def test_undefined_and_missing():
+    first = rankql.evaluate(RUN, QRELS, ["AP", "P@5"], interval=None)
+    rows = first.summary.row(0, named=True)
+    values = EXPECTED["AP"]
+    assert rows["undefined"] == values.null_count() > 0
+    missing = set(QRELS["query"]) - set(RUN["query"])
+    assert rows["missing"] == len(missing)
+    zero = rankql.evaluate(RUN, QRELS, ["AP", "P@5"], undefined=0)
+    assert zero["AP"] == pytest.approx(values.fill_null(0).mean())
+    kept = EXPECTED.filter(~pl.col("query").is_in(list(missing)))["AP"].mean()
+    assert rankql.evaluate(RUN, QRELS, "AP", missing="skip")["AP"] == pytest.approx(kept)
+    for option in ("undefined", "missing"):
+        with pytest.raises(rankql.RankqlError, match=rf"{option}='error'"):
+            rankql.evaluate(RUN, QRELS, "AP", **{option: "error"})
+
+
+def test_ties_lie_between_worst_and_best():
+    means = {
+        ties: rankql.evaluate(RUN, QRELS, ["nDCG@5", "RR", "P@3"], ties=ties)
+        for ties in ("worst", "item", "expected", "best")
+    }
+    for metric in ("nDCG@5", "RR", "P@3"):
+        worst, item, expected, best = (means[ties][metric] for ties in means)
+        assert worst < expected < best
+        assert worst <= item <= best
+
+
+def test_gain_by_dict_and_by_name():
+    exp2 = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
+    same = rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1, 2: 3, 3: 7})
+    inside = rankql.evaluate(
+        RUN, QRELS, ["nDCG(gain=exp2)@10", "x = ndcg(exp2_gain(rel), pos, 10)"]
+    )
+    assert exp2["nDCG@10"] == same["nDCG@10"] == inside["nDCG(gain=exp2)@10"]
+    assert inside["x"] == pytest.approx(exp2["nDCG@10"], abs=1e-12)
+    with pytest.raises(rankql.RankqlError, match="gain does not say what grade"):
+        rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
+
+
+def test_discounts_of_a_boosted_slot():
+    ranked = pl.DataFrame({"query": ["q"] * 3, "rel": [1, 0, 3], "pos": [1, 2, 3]})
+    made = rankql.evaluate(ranked, metrics=["DCG@3"], discounts=[0.8, 1.5, 2])
+    assert made["DCG@3"] == pytest.approx(1 / 0.8 + 3 / 2)
+
+
+def test_removed_unjudged_items_close_up():
+    ranked = pl.DataFrame({"query": ["q"] * 3, "rel": [None, 0, 3], "pos": [1, 2, 3]})
+    assert rankql.evaluate(ranked, metrics="RR")["RR"] == pytest.approx(1 / 3)
+    assert rankql.evaluate(ranked, metrics="RR", unjudged="remove")["RR"] == pytest.approx(1 / 2)
+
+
+def test_bounds_hold_whatever_the_judgments():
+    """However the unjudged items of the run are judged, the value lies between low and high."""
+    metrics = [
+        "nDCG@5",
+        "AP",
+        "RR@5",
+        "P@3",
+        "R@5",
+        "Bpref",
+        "Rprec",
+        "ERR@5",
+        "RBP(p=0.8)",
+        "F1@5",
+    ]
+    run = RUN.group_by("query", maintain_order=True).head(5)
+    made = rankql.evaluate(run, QRELS, metrics, unjudged="bounds")
+    assert list(made)[:3] == ["nDCG@5", "nDCG@5 low", "nDCG@5 high"]
+    open_ = run.join(QRELS, on=["query", "item"], how="anti").select("query", "item")
+    open_ = open_.filter(pl.col("query").is_in(QRELS["query"].unique().to_list()))
+    reached = set()
+    for grades in (0, 3, *range(10, 22)):
+        rel = pl.lit(grades) if grades < 10 else (pl.struct("query", "item").hash(grades) % 4)
+        judged = pl.concat([QRELS, open_.with_columns(rel.cast(pl.Int64).alias("rel"))])
+        fixed = ["ERR(max_rel=3)@5" if m == "ERR@5" else m for m in metrics]
+        values = rankql.evaluate(run, judged, fixed).per_query
+        for name, column in zip(metrics, fixed, strict=True):
+            pair = made.per_query.join(values, on="query", suffix=" now")
+            now = pair[f"{column} now" if f"{column} now" in pair.columns else column]
+            low, high = pair[f"{name} low"], pair[f"{name} high"]
+            assert ((now < low - 1e-12) | (now > high + 1e-12)).sum() == 0, name
+            reached |= {
+                (name, side)
+                for side, end in (("low", low), ("high", high))
+                if ((now - end).abs() < 1e-12).any()
+            }
+    assert len(reached) == 2 * len(metrics)
+    for metric in ("TauB", "Judged@5", "x = sum(rel)", "microR@5"):
+        with pytest.raises(rankql.RankqlError, match="unjudged='bounds' is not available for"):
+            rankql.evaluate(RUN, QRELS, metric, unjudged="bounds")
+
+
+def test_conventions_are_part_of_every_result():
+    made = rankql.evaluate(RUN, QRELS, "AP@10", conventions="trec_eval")
+    for shown in (repr(made), made._repr_html_(), made.to_markdown(), made.to_json()):
+        assert "ap_denominator" in shown and "trec_eval" in shown and "float32" in shown
+
+
+def test_every_choice_is_understood():
+    for option, choices in CHOICES.items():
+        for choice in choices:
+            assert getattr(choose(None, {option: choice}), option) == choice
+    assert set(PROFILES) == {"rankql", "trec_eval", "sklearn", "ranx", "recbole", "spark"}
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("ndcg@10", ["nDCG@10"]),
+        ("nDCG@5,10,20", ["nDCG@5", "nDCG@10", "nDCG@20"]),
+        (" P ( rel = 2 ) @ 5 ", ["P(rel=2)@5"]),
+        ("P(threshold=2,cutoff=5)", ["P(rel=2)@5"]),
+        ("MAP", ["AP"]),
+        ("map", ["AP"]),
+        ("map_cut_10", ["AP(denominator=R)@10"]),
+        ("AP(denominator=r)@10", ["AP(denominator=R)@10"]),
+        ("MRR@10", ["RR@10"]),
+        ("recip_rank", ["RR"]),
+        ("HR@10", ["Success@10"]),
+        ("Hit@1", ["Success@1"]),
+        ("success_5", ["Success@5"]),
+        ("P_10", ["P@10"]),
+        ("recall_100", ["R@100"]),
+        ("Rprec", ["Rprec"]),
+        ("bpref", ["Bpref"]),
+        ("ndcg_cut_10", ["nDCG@10"]),
+        ("set_P", ["P(denominator=retrieved)"]),
+        ("nDCG(dcg='exp-log2')@10", ["nDCG(gain=exp2)@10"]),
+        ("nDCG(gain=linear)@10", ["nDCG@10"]),
+        ("ERR(max_rel=4, p=0.9)@20", ["ERR(max_rel=4, p=0.9)@20"]),
+        ("TauDistance(normalized=true)", ["TauDistance(normalized=true)"]),
+        ("mine = sum(rel) / 2", ["mine"]),
+    ],
+)
+def test_names(given, canonical):
+    under = [metric.under(vars(choose(None, {}))).name for metric in names.parse(given)]
+    assert under == canonical
+    if canonical != ["mine"]:  # which is a label, not a name
+        assert [metric.name for name in under for metric in names.parse(name)] == under
+
+
+def test_names_of_trec_eval_keep_their_meaning():
+    """map_cut_10 divides by R whatever the conventions; under those of trec_eval it is AP@10."""
+    ours = rankql.evaluate(RUN, QRELS, ["map_cut_3", "AP@3"])
+    theirs = rankql.evaluate(
+        RUN, QRELS, ["map_cut_3", "AP(denominator=min)@3"], conventions="trec_eval"
+    )
+    assert list(ours) == ["AP(denominator=R)@3", "AP@3"]
+    assert list(theirs) == ["AP@3", "AP(denominator=min)@3"]
+    assert ours["map_cut_3"] != ours["AP@3"]
+    gained = rankql.evaluate(RUN, QRELS, ["ndcg_cut_5", "nDCG@5"], gain="exp2")
+    assert list(gained) == ["nDCG(gain=linear)@5", "nDCG@5"]
+    assert gained["ndcg_cut_5"] == rankql.evaluate(RUN, QRELS, "nDCG@5")["nDCG@5"]
+
+
+def test_every_macro_has_a_name():
+    macros = {m.macro for m in names.MEASURES}
+    rows = {n for n in rankql.__all__ if f"{n}_by_score" in rankql.__all__} | {"rmse", "mae"}
+    assert macros == rows
+    assert all(m.definition for m in names.MEASURES)
+
+
+# Errors: one line that names what is wrong
+
+
+def bad(**columns):
+    return RUN.with_columns(**columns)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: rankql.evaluate(QRELS, RUN, "AP"), "run and qrels look swapped"),
+        (lambda: rankql.evaluate("no.parquet", QRELS), "run: there is no file 'no.parquet'"),
+        (
+            lambda: rankql.evaluate(3, QRELS),
+            "run must be a path, a table, a relation or a frame, not int",
+        ),
+        (lambda: rankql.evaluate({}, QRELS), "run as a dict must hold at least one run"),
+        (lambda: rankql.evaluate(RUN.clear(), QRELS), "run is empty"),
+        (lambda: rankql.evaluate(RUN, QRELS.clear()), "qrels is empty"),
+        (
+            lambda: rankql.evaluate(bad(query=pl.lit("zz")), QRELS),
+            "no query of the run is judged: the run has 'zz'",
+        ),
+        (
+            lambda: rankql.evaluate(bad(score=pl.lit(float("nan"))), QRELS),
+            "run: score must be a number, not nan",
+        ),
+        (
+            lambda: rankql.evaluate(bad(score=pl.lit("x")), QRELS),
+            "run: score must be a number, not text; cast it first",
+        ),
+        (
+            lambda: rankql.evaluate(bad(pos=pl.lit(0)), QRELS),
+            "run: pos must be a whole number from 1, not 0",
+        ),
+        (
+            lambda: rankql.evaluate(bad(pos=pl.lit(1.5)), QRELS),
+            "run: pos must be a whole number from 1, not 1.5",
+        ),
+        (lambda: rankql.evaluate(bad(pos=pl.lit(1)), QRELS), "run has duplicates: query .*, pos 1"),
+        (lambda: rankql.evaluate(bad(query=pl.lit(None)), QRELS), "run: query is NULL in"),
+        (lambda: rankql.evaluate(bad(item=pl.lit(None)), QRELS), "run: item is NULL in"),
+        (
+            lambda: rankql.evaluate(pl.concat([RUN, RUN]), QRELS),
+            "run has duplicates: query .*system=",
+        ),
+        (lambda: rankql.evaluate(RUN, pl.concat([QRELS, QRELS])), "qrels has duplicates: query"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit(float("inf")))),
+            "qrels: rel must be a finite number, not inf",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit("high"))),
+            "qrels: rel must be a number, not text",
+        ),
+        (
+            lambda: rankql.evaluate(RUN.rename({"item": "thing"}), QRELS),
+            "run has no column that is known as item .*item='...'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN.drop("score"), QRELS),
+            "run has no column that is known as score",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, query="qeury"),
+            "query='qeury': no column of that name; did you mean query",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, by="segmnt"), "by: no table has a column 'segmnt'"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, by="query"),
+            "by: 'query' tells rankings apart already",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, system="model"),
+            "system='model': run has no column of that name",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
+            "there is no metric 'nDGC'; did you mean nDCG",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
+        (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
+        (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "P(rel=x)@5"),
+            "threshold must be a finite number, not x",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "P(foo=1)@5"), "P has no option 'foo'"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "P(denominator=R)@5"),
+            "denominator must be one of k, retrieved, min, not R",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, "RBP@5"), "p must be given"),
+        (lambda: rankql.evaluate(RUN, QRELS, "RBP(p=1)@5"), "p must lie between 0 and 1, not 1"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "ERR(max_rel=2)@5"),
+            "max_rel=2 is below the highest grade, 3",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "ERR@5", ties="expected"),
+            "ties 'expected' is not available for err",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, []), "metrics must name at least one"),
+        (lambda: rankql.evaluate(RUN, QRELS, [3]), "a metric must be named by text"),
+        (lambda: rankql.evaluate(RUN, QRELS, "x = foo(rel)"), "foo"),
+        (lambda: rankql.evaluate(RUN, QRELS, "RMSE"), "P@5"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, tie="best"),
+            "there is no option 'tie'; did you mean ties",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, ties="bets"),
+            "ties must be 'item', 'order', 'expected', 'best' or 'worst', not 'bets'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, gain="exp"),
+            "gain must be 'linear', 'exp2', 'binary' or a dict",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, threshold="2"),
+            "threshold must be a finite number, not '2'",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, discounts=[1, 0]),
+            "discounts must be a list of finite numbers above 0",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "DCG@9", discounts=[1, 2]),
+            "discounts has 2 entries, but position",
+        ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, conventions="trec"),
+            "there are no conventions 'trec'; did you mean trec_eval",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, interval="z"), "interval must be"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, confidence=95),
+            "confidence must lie between 0 and 1, not 95",
+        ),
+    ],
+)
+def test_errors(call, line):
+    if line == "P@5":  # not an error: RMSE needs the scores that are there
+        assert call()["RMSE"] > 0
+        return
+    with pytest.raises(rankql.RankqlError, match=line) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_text_files_are_checked(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("query,item,score\nq1,a,1.5\nq1,b,high\n")
+    qrels = pl.DataFrame({"query": ["q1"], "item": ["a"], "rel": [1]})
+    with pytest.raises(rankql.RankqlError, match="run: score must be a number, not high"):
+        rankql.evaluate(path, qrels, "AP")
+    path.write_text("not a run\nat all\n")
+    with pytest.raises(rankql.RankqlError, match="run has no column that is known as query"):
+        rankql.evaluate(path, qrels, "AP")
+    other = tmp_path / "x.run"
+    other.write_text("only three columns\n")
+    with pytest.raises(rankql.RankqlError, match="its first line, which has 3 columns, not 4 or 6"):
+        rankql.evaluate(other, qrels, "AP")
+
+
+def test_padded_ids_stay_apart(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("query,item,score\n01,a,1.5\n1,a,0.5\n")
+    qrels = pl.DataFrame({"query": ["1", "01"], "item": ["a", "a"], "rel": [1, 0]})
+    assert rankql.evaluate(path, qrels, "P@1").per_query["P@1"].to_list() == [0.0, 1.0]
+
+
+# The result
+
+
+def test_ways_out(tmp_path):
+    made = rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], attributes=with_segments(), by="segment")
+    assert made.to_polars().equals(made.summary)
+    assert made.to_pandas().shape == made.summary.shape
+    assert made.to_arrow().num_rows == len(made.summary)
+    plain = json.loads(made.to_json())
+    assert plain["summary"] == made.to_dict()["summary"] == made.summary.to_dicts()
+    assert plain["conventions"]["ties"] == "item"
+    lines = made.to_markdown().split("\n")
+    assert lines[0].startswith("| slice | metric | mean | lo | hi |")
+    assert len([line for line in lines if line.startswith("| ")]) == len(made.summary) + 2
+    assert repr(made).startswith("slice") and "nDCG@10" in repr(made)
+    assert made._repr_html_().count("<tr>") == len(made.summary) + 1
+    with pytest.raises(rankql.RankqlError, match="'P@5' was not evaluated"):
+        made["P@5"]
+
+
+def test_written_per_query_and_combined(tmp_path):
+    days = RUN.with_columns(day=pl.col("query").hash() % 3)
+    judged = QRELS.with_columns(day=pl.col("query").hash() % 3)
+    metrics = [*METRICS, "microR@5"]
+    options = {"by": "segment", "attributes": with_segments()}
+    everything = rankql.evaluate(RUN, QRELS, metrics, **options)
+    parts = []
+    for day in range(3):
+        run, qrels = (f.filter(pl.col("day") == day).drop("day") for f in (days, judged))
+        path = tmp_path / f"day {day}'s.parquet"
+        part = rankql.evaluate(run, qrels, metrics, output=path, **options)
+        assert path.is_file() and part.per_query.height > 0
+        parts.append(path if day else part)
+    assert len(list(tmp_path.iterdir())) == 3
+    combined = rankql.combine(parts)
+    same(combined.per_query, everything.per_query)
+    same(combined.summary, everything.summary)
+    everything.write(tmp_path / "all.parquet")
+    same(rankql.combine([tmp_path / "all.parquet"]).summary, everything.summary)
+    plain = rankql.evaluate(RUN, QRELS, METRICS, by="segment", attributes=with_segments())
+    frames = [plain.per_query[:7], plain.per_query[7:]]
+    same(rankql.combine(frames).summary.drop("missing"), plain.summary.drop("missing"))
+    with pytest.raises(rankql.RankqlError, match="queries that come twice"):
+        rankql.combine([everything, everything])
+    other = rankql.evaluate(RUN, QRELS, metrics, ties="best", **options)
+    with pytest.raises(rankql.RankqlError, match="different conventions cannot be combined"):
+        rankql.combine([everything, other])
+    RUN.write_parquet(tmp_path / "foreign.parquet")
+    with pytest.raises(rankql.RankqlError, match="was not written by rankql"):
+        rankql.combine([tmp_path / "foreign.parquet"])
+
+
+def test_intervals():
+    from scipy.stats import bootstrap, t
+
+    values = EXPECTED["AP"].drop_nulls().to_numpy()
+    row = rankql.evaluate(RUN, QRELS, "AP", confidence=0.9).summary.row(0, named=True)
+    wanted = t.interval(
+        0.9, len(values) - 1, values.mean(), values.std(ddof=1) / len(values) ** 0.5
+    )
+    assert (row["lo"], row["hi"]) == pytest.approx(wanted, abs=1e-12)
+    row = rankql.evaluate(RUN, QRELS, ["AP", "microR@5"], interval="bootstrap").summary
+    found = bootstrap(
+        (values,), lambda x, axis: x.mean(axis), n_resamples=20_000, rng=1
+    ).confidence_interval
+    assert (row["lo"][0], row["hi"][0]) == pytest.approx((found.low, found.high), abs=0.02)
+    assert row["lo"][1] < row["mean"][1] < row["hi"][1]
+    again = rankql.evaluate(RUN, QRELS, ["AP", "microR@5"], interval="bootstrap").summary
+    same(again, row)
+
+
+def test_bounds_of_one_query_have_no_interval():
+    one = pl.DataFrame({"query": ["q"], "item": ["a"], "rel": [1], "pos": [1]})
+    row = rankql.evaluate(one, metrics="AP").summary.row(0, named=True)
+    assert (row["mean"], row["lo"], row["hi"]) == (1.0, None, None)
+
+
+def test_without_scipy_there_is_no_interval():
+    script = """
+import sys
+from importlib import util
+found = util.find_spec
+util.find_spec = lambda name, *more: None if name == "scipy" else found(name, *more)
+import polars as pl, rankql
+ranked = pl.DataFrame({"query": ["q", "r"], "rel": [1, 1], "pos": [1, 2]})
+print(rankql.evaluate(ranked, metrics="RR").summary["lo"].to_list())
+try:
+    rankql.evaluate(ranked, metrics="RR", interval="t")
+except rankql.RankqlError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[None, None]\n".replace("None, None", "None") + (
+        "interval='t' needs scipy: pip install 'rankql[stats]'\n"
+    )
+
+
+# Size
+
+
+@pytest.mark.slow
+def test_parquet_larger_than_memory(tmp_path):
+    """Nothing is copied: two million rows of long ids, evaluated in 150 MB."""
+    path = tmp_path / "run.parquet"
+    con = duckdb.connect()
+    con.execute(f"""
+        COPY (SELECT 'q' || q AS query, md5(q || '-' || i) || md5(i || '+' || q) || md5(i::VARCHAR) AS item,
+                     hash(q, i) % 1000 / 1000.0 AS score
+              FROM range(40000) t(q), range(60) u(i)) TO '{path}' (COMPRESSION uncompressed)
+    """)
+    assert path.stat().st_size > 200_000_000
+    con.execute(f"CREATE TABLE qrels AS SELECT query, item, 1 AS rel FROM '{path}' USING SAMPLE 1%")
+    con.execute("SET memory_limit = '150MB'")
+    con.execute(f"SET temp_directory = '{tmp_path}'")
+    small = rankql.evaluate(path, "qrels", "nDCG@10", con=con)
+    con.execute("SET memory_limit = '4GB'")
+    large = rankql.evaluate(path, "qrels", "nDCG@10", con=con)
+    same(small.per_query, large.per_query)
+
+
+@pytest.mark.slow
+def test_a_million_queries_and_a_query_of_a_million_items():
+    con = duckdb.connect()
+    con.execute("""
+        CREATE TABLE run AS SELECT q, i, q % 7 + i AS score FROM range(1000000) t(q), range(3) u(i);
+        CREATE TABLE qrels AS SELECT q, (q % 3) AS i, 1 AS rel FROM range(1000000) t(q)
+    """)
+    made = rankql.evaluate("run", "qrels", ["RR", "nDCG@2"], con=con, query="q", item="i")
+    assert made["RR"] == pytest.approx((333334 / 3 + 333333 / 2 + 333333) / 1e6, abs=1e-12)
+    assert made.per_query.height == 1_000_000
+    con.execute("""
+        CREATE TABLE long AS SELECT 1 AS q, i, -i AS score FROM range(1000000) u(i);
+        CREATE TABLE few AS SELECT 1 AS q, i * 1000 AS i, 1 AS rel FROM range(1000) u(i)
+    """)
+    made = rankql.evaluate(
+        "long", "few", ["AP", "R@1000000", "Rprec"], con=con, query="q", item="i"
+    )
+    wanted = sum((j + 1) / (j * 1000 + 1) for j in range(1000)) / 1000
+    assert made["AP"] == pytest.approx(wanted, abs=1e-12)
+    assert (made["R@1000000"], made["Rprec"]) == (1.0, 1 / 1000)
+
+
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGKILL"])
+def test_an_interrupted_evaluation_leaves_no_file(tmp_path, signal):
+    """What is under the final name is whole, whenever the program ends."""
+    script = f"""
+import duckdb, os, signal, threading, rankql
+con = duckdb.connect()
+con.execute("CREATE TABLE run AS SELECT q, i, hash(q, i) AS score FROM range(40000) t(q), range(100) u(i)")
+con.execute("CREATE TABLE qrels AS SELECT q, i, i % 2 AS rel FROM range(40000) t(q), range(100) u(i)")
+threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.{signal})).start()
+print("started", flush=True)
+rankql.evaluate("run", "qrels", ["AP", "Bpref", "ERR(max_rel=3)", "TauB"], con=con, query="q", item="i",
+                output={str(tmp_path / "out.parquet")!r})
+print("finished", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode != 0 and done.stdout == "started\n"
+    assert not (tmp_path / "out.parquet").exists()
+    if signal == "SIGINT":
+        assert "KeyboardInterrupt" in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_leaves_the_file_of_before(tmp_path):
+    path = tmp_path / "out.parquet"
+    rankql.evaluate(RUN, QRELS, "AP", output=path)
+    before = path.read_bytes()
+    with pytest.raises(rankql.RankqlError, match="undefined='error'"):
+        rankql.evaluate(RUN, QRELS, "AP", output=path, undefined="error")
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["out.parquet"]
+
+
+def test_csv_reads_as_it_is_written(tmp_path):
+    """Quotes, commas and line breaks in ids."""
+    rows = [('q"1', "a,b", 2.0), ("q'2", "c\nd", 1.0)]
+    with (tmp_path / "x.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("query", "item", "score"), *rows])
+    qrels = pl.DataFrame(
+        [(*row[:2], 1) for row in rows], schema=["query", "item", "rel"], orient="row"
+    )
+    assert rankql.evaluate(tmp_path / "x.csv", qrels, "RR")["RR"] == 1
