@@ -84,6 +84,9 @@ _METRICS = click.option(
     "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="A metric, such as nDCG@5,10."
 )
 _FORMAT = click.option("--format", "form", type=click.Choice(FORMATS), default="table")
+_OBJECT_FORMAT = click.option(
+    "--format", "form", type=click.Choice(["table", "markdown", "json"]), default="table"
+)
 _INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
 
 
@@ -146,14 +149,61 @@ def eval_command(
         )
     if per_query:
         _print(result.per_query, form, result.remarks())
-    elif form == "json":
-        click.echo(result.to_json())
-    elif form == "markdown":
-        click.echo(result.to_markdown())
-    elif form == "table":
-        click.echo(repr(result))
-    else:
+    elif form in ("csv", "jsonl"):
         _print(result.summary, form, result.remarks())
+    else:
+        _echo(result, form)
+
+
+@main.command("explain")
+@_INPUTS
+@click.option("-Q", "--of", metavar="QUERY", help="The query; all of them, where left out.")
+@click.option("--which", metavar="SYSTEM", help="The system, where the inputs hold several.")
+@click.option("-m", "--metric", default="nDCG@10", show_default=True, metavar="NAME")
+@click.option("--worst", type=click.IntRange(1), default=10, show_default=True, metavar="N")
+@_OBJECT_FORMAT
+@_convention_options
+@_column_options
+def explain_command(
+    inputs: Sequence[str],
+    of: str | None,
+    metric: str,
+    form: str,
+    **options: Any,
+) -> None:
+    """Show why a metric is what it is: by position for one query, or what costs most overall."""
+    from rankql.explanation import explain
+
+    run, qrels = _run_and_qrels(inputs)
+    _echo(explain(run, qrels, of, metric, **_columns(options)), form)
+
+
+@main.command("check")
+@_INPUTS
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="The cutoff.")
+@_OBJECT_FORMAT
+@_column_options
+def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> None:
+    """Look for what would make numbers wrong; exit code 1 where something would."""
+    from rankql.preflight import check
+
+    run, qrels = _run_and_qrels(inputs)
+    with _connection() as con:
+        report = check(run, qrels, k=k, con=con, **_columns(options))
+    _echo(report, form)
+    raise SystemExit(0 if report.ok else 1)
+
+
+@main.command("convert")
+@click.argument("source")
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--tag", default="rankql", show_default=True, help="The last column of a TREC run.")
+@_column_options
+def convert_command(source: str, target: Path, **options: Any) -> None:
+    """Convert a run or judgments between TREC and Parquet or CSV, by the name of TARGET."""
+    from rankql.conversion import convert
+
+    click.echo(convert(source, target, **_columns(options)), err=True)
 
 
 @main.command("metrics")
@@ -226,6 +276,12 @@ def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) 
         query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
+
+
+def _echo(shown: Any, form: str) -> None:
+    """An object of ours on stdout."""
+    forms = {"table": repr, "markdown": type(shown).to_markdown, "json": type(shown).to_json}
+    click.echo(forms[form](shown))
 
 
 def _print(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:

@@ -10,6 +10,9 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.tables import Data, Session, Table, assigned, same_kind
 
 
+JUDGED = ("query", "item", "rel")
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What is evaluated: the runs by the name of their system, the judgments, the attributes."""
@@ -78,10 +81,12 @@ def read(
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
     if judged:
-        judged = assigned(judged, first[1], ["query", "item", "rel"])
+        judged = _only(assigned(judged, first[1], JUDGED), JUDGED)
     about = None
     if attributes is not None:
-        about = assigned(here.table(attributes, "attributes"), first[0], ["query"])
+        about = _only(
+            assigned(here.table(attributes, "attributes"), first[0], ["query"]), ["query"]
+        )
     homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
     for name in by:
         homes[name] = _home(name, {"attributes": about, "qrels": judged, "run": runs})
@@ -91,6 +96,11 @@ def read(
         if isinstance(run, Mapping):
             raise RankqlError("system= names a column of one run; a dict names its runs itself")
     return Inputs(runs, judged, about, system, by, homes)
+
+
+def _only(table: Table, roles: Sequence[str]) -> Table:
+    """The table without the columns that nobody looks at."""
+    return replace(table, roles={role: table.roles[role] for role in roles})
 
 
 def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:

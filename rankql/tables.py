@@ -134,16 +134,16 @@ class Session:
             if n not in taken
         )  # fmt: skip
         library = type(data).__module__.partition(".")[0]
-        replays = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "num_rows")
-        if not replays and not hasattr(data, "scanner"):  # an Arrow dataset is scanned in place
+        scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
+        if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
             if not hasattr(data, "__arrow_c_stream__"):
                 raise RankqlError(
                     f"{label} must be a path, a table, a relation or a frame, "
                     f"not {type(data).__name__}"
                 )
-            import pyarrow
+            import polars
 
-            data = pyarrow.table(data)  # a stream may be read only once
+            data = polars.DataFrame(data)  # a stream may be read only once
         try:
             self.con.register(name, data)
         except duckdb.Error as error:

@@ -184,8 +184,12 @@ def test_busy_transaction_sees_its_own_rows():
 
 def test_without_pandas():
     script = """
-import sys
-sys.modules["pandas"] = None
+import importlib.abc, sys
+class NoPandas(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NoPandas())
 import polars as pl, rankql
 run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
 result = rankql.evaluate(run, run.with_columns(rel=1), ["RR", "P@1"], interval=None)

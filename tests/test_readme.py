@@ -6,17 +6,21 @@
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import rankql
 from rankql import demo
+from rankql.cli import main
 
 README = Path(__file__).parents[1] / "README.md"
 SQL = re.compile(r"(```sql\n(.*?)```\n```text\n)(.*?)(?=```)", re.DOTALL)
+SHELL = re.compile(r"(```sh\n(rankql .*?)\n```\n```text\n)(.*?)(?=```)", re.DOTALL)
 PYTHON = re.compile(r"(?<=```python\n)(.*?)(?=```)", re.DOTALL)
 
 
@@ -40,7 +44,12 @@ def run(text):
             output.append(f">>> {line}\n{printed.getvalue()}")
         return "".join(output)
 
-    return PYTHON.sub(python, SQL.sub(sql, text))
+    def shell(block):
+        done = CliRunner().invoke(main, shlex.split(block[2])[1:])
+        assert done.exit_code == 0, done.output
+        return block[1] + done.stdout
+
+    return SHELL.sub(shell, PYTHON.sub(python, SQL.sub(sql, text)))
 
 
 def cells(text):

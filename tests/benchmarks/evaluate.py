@@ -74,8 +74,8 @@ def ranx(run: str, qrels: str) -> object:
     import ranx
 
     left, right = (
-        pl.read_parquet(path).to_pandas().astype({"query": object, "item": object})
-        for path in (qrels, run)
+        pl.read_parquet(path).to_pandas().astype({"query": object, "item": object, **kind})
+        for path, kind in ((qrels, {"rel": "int64"}), (run, {}))
     )
     left = ranx.Qrels.from_df(left, "query", "item", "rel")
     right = ranx.Run.from_df(right, "query", "item", "score")
@@ -122,7 +122,9 @@ def main() -> None:
             "pytrec_eval": lambda: pytrec_eval(run, qrels),
             "ranx": lambda: ranx(run, qrels),
         }
-        title = f"nDCG@10 and AP of {given.peer_queries * 100:,} rows of Parquet, in units of rankql"
+        title = (
+            f"nDCG@10 and AP of {given.peer_queries * 100:,} rows of Parquet, in units of rankql"
+        )
         show(title, measured(tasks, given.repeat))
 
 
