@@ -84,7 +84,7 @@ def evaluate(
                 "weights": built.weights,
                 "conventions": chosen.as_dict(),
             },
-            sql=built.sql,
+            sql=script(here, built.sql),
             columns={table.label: table.roles for table in given.tables},
             interval=interval,
             confidence=confidence,
@@ -124,7 +124,12 @@ def query_of(
     columns = {role: options.pop(role, None) for role in ROLES}
     with session(None, []) as here:
         given = read(here, run, qrels, None, columns, system)
-        return plan(here, given, metrics, conventions, options)[0].sql
+        return script(here, plan(here, given, metrics, conventions, options)[0].sql)
+
+
+def script(here: Session, sql: str) -> str:
+    """A query, after the statements that read the text files."""
+    return ";\n".join([*here.loaded.values(), sql])
 
 
 def prepared(here: Session, sql: str) -> str:
@@ -187,9 +192,7 @@ def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> lis
     """
     ((judged, shown, both, ours, theirs, unjudged),) = execute(here, sql).fetchall()
     if not judged:
-        raise RankqlError("qrels is empty: there is nothing to judge the run by")
-    if not shown:
-        raise RankqlError("run is empty: it has no rows")
+        raise RankqlError("qrels has no grades: there is nothing to judge the run by")
     if not both:
         raise RankqlError(
             f"no query of the run is judged: the run has {examples(theirs)}, "
@@ -211,6 +214,8 @@ def _no_nulls(here: Session, given: Inputs, table: Table) -> None:
         names.append(given.system)
     counts = ", ".join(f"count({quoted(name)})" for name in names)
     total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
+    if not total:
+        raise RankqlError(f"{table.label} is empty: it has no rows")
     for name, count in zip(names, found, strict=True):
         if count < total:
             raise RankqlError(

@@ -185,7 +185,10 @@ def rankings(
     judged = "qrels"
     if qrels is not None:
         if inputs.many:
-            ctes["systems"] = _from("run", ["DISTINCT system"])
+            names = literal([name for name in inputs.runs if name is not None])
+            ctes["systems"] = f"    SELECT unnest({names}) AS system"
+            if inputs.system is not None:
+                ctes["systems"] = _from("run", ["DISTINCT system"])
             judged = "(FROM qrels CROSS JOIN systems)"
         ctes["queries"] = _queries(inputs, rows)
     if _tops_first(inputs, chosen):
@@ -283,11 +286,22 @@ def _queries(inputs: Inputs, rows: str) -> str:
     return body
 
 
+def _unique(names: Sequence[str]) -> None:
+    """Refuse a column name that would come twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise RankqlError(f"{name!r} would be the name of two columns; call one otherwise")
+        seen.add(name.lower())
+
+
 def _select(inputs: Inputs, columns: Mapping[str, str], rows: str) -> str:
     """The last step: the rankings by query."""
     table = inputs.qrels or next(iter(inputs.runs.values()))
+    key = table.roles["query"]
+    _unique([*(["system"] if inputs.many else []), key, *inputs.by, "missing", *columns])
     fields = ["system"] if inputs.many else []
-    fields.append(f"query AS {quoted(table.roles['query'])}")
+    fields.append(f"query AS {quoted(key)}")
     fields += [f"any_value({quoted(name)}) AS {quoted(name)}" for name in inputs.by]
     if inputs.qrels is None:
         missing, source = "false", "ranked"

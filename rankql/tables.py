@@ -118,21 +118,18 @@ class Session:
     def __init__(self, con: duckdb.DuckDBPyConnection, own: bool) -> None:
         self.con = con
         self.registered: list[str] = []
+        # Text files are parsed once, into temporary tables: by name, the statements that make them.
+        self.loaded: dict[str, str] = {}
         self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
 
     def table(self, data: Data, label: str) -> Table:
-        """The source of the data, which is neither copied nor read yet."""
+        """The source of the data, which is not copied; only text files are read at once."""
         if isinstance(data, str | os.PathLike):
             return self._named(os.fspath(data), label)
         return self._described(label, self._register(data, label))
 
     def _register(self, data: Data, label: str) -> str:
-        name = "rankql_" + re.sub(r"\W+", "_", label)
-        taken = self.registered
-        name = next(
-            n for n in itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
-            if n not in taken
-        )  # fmt: skip
+        name = self._free(label)
         library = type(data).__module__.partition(".")[0]
         scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
         if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
@@ -152,8 +149,29 @@ class Session:
                     f"{label} is a relation of another connection; pass that as con="
                 ) from error
             raise RankqlError(f"{label} cannot be read: {str(error).splitlines()[0]}") from error
-        taken.append(name)
+        self.registered.append(name)
         return quoted(name)
+
+    def _free(self, label: str) -> str:
+        """A name for what a label stands for, which no other has."""
+        name = "rankql_" + re.sub(r"\W+", "_", label)
+        names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
+        return next(n for n in names if n not in (*self.registered, *self.loaded))
+
+    def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
+        """What a text file holds, as a temporary table."""
+        name = self._free(label)
+        statement = f"CREATE TEMP TABLE {quoted(name)} AS FROM {sql}"
+        self.con.execute(statement).fetchall()
+        self.loaded[name] = statement
+        return self._described(label, quoted(name), trec, text)
+
+    def close(self) -> None:
+        """Take away what was put on the connection."""
+        for name in self.registered:
+            self.con.unregister(name)
+        for name in self.loaded:
+            self.con.execute(f"DROP TABLE {quoted(name)}").fetchall()
 
     def _named(self, name: str, label: str) -> Table:
         """A path, or the name of a table of the connection."""
@@ -170,25 +188,31 @@ class Session:
         suffix = Path(re.sub(r"\.(gz|zst)$", "", paths[0].lower())).suffix
         if suffix in _READERS:
             sql = _READERS[suffix].format(literal(pattern))
-            return self._described(label, sql, text="all_varchar" in sql)
+            if suffix in (".parquet", ".pq"):
+                return self._described(label, sql)
+            try:
+                return self._load(label, sql, text="all_varchar" in sql)
+            except duckdb.Error as error:
+                line = str(error).splitlines()[0]
+                raise RankqlError(f"{label} cannot be read: {line}") from error
         return self._trec(paths, literal(pattern), label)
 
     def _in_catalog(self, name: str) -> str | None:
         """The SQL of a table or view, by its name as it is or with schema and database before."""
-        rows = self.con.sql(
+        rows = self.con.execute(
             """
-            SELECT database_name, schema_name, table_name FROM duckdb_tables()
-            UNION ALL SELECT database_name, schema_name, view_name FROM duckdb_views()
-            """
+            SELECT database_name, schema_name, table_name FROM (
+                SELECT database_name, schema_name, table_name FROM duckdb_tables()
+                UNION ALL SELECT database_name, schema_name, view_name FROM duckdb_views()
+            ) WHERE lower($name) IN (
+                lower(table_name), lower(concat_ws('.', schema_name, table_name)),
+                lower(concat_ws('.', database_name, schema_name, table_name)))
+            ORDER BY database_name = 'temp' DESC, database_name = current_database() DESC,
+                     schema_name = current_schema() DESC
+            """,
+            {"name": name},
         ).fetchall()
-        # By search path DuckDB finds the table itself; we ask only whether there is such a name.
-        if any(name.lower() == table.lower() for _, _, table in rows):
-            return quoted(name)
-        for row in rows:
-            for path in (row[1:], row):
-                if name.lower() == ".".join(path).lower():
-                    return ".".join(map(quoted, path))
-        return None
+        return ".".join(map(quoted, rows[0])) if rows else None
 
     def _described(self, label: str, sql: str, trec: bool = False, text: bool = False) -> Table:
         try:
@@ -200,7 +224,9 @@ class Session:
     def _trec(self, paths: list[str], pattern: str, label: str) -> Table:
         """A TREC run of six columns or TREC judgments of four, whatever white space is between."""
         head = _head(paths[0])
-        columns = _TREC.get(len(head[0].split())) if head else ("query", "iteration", "item", "rel")
+        if not head:
+            raise RankqlError(f"{label}: {paths[0]!r} is empty")
+        columns = _TREC.get(len(head[0].split()))
         if columns is None:
             raise RankqlError(
                 f"{label}: {paths[0]!r} is no Parquet, CSV or JSON by its name, and no TREC file "
@@ -217,15 +243,14 @@ class Session:
                 f"escape = '', auto_detect = false, columns = {{{names}}})"
             )
             with suppress(duckdb.Error):
-                self.con.sql(f"SELECT count(*) FROM {sql}").fetchall()
-                return self._described(label, sql, trec=True, text=True)
+                return self._load(label, sql, trec=True)
         fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(columns, 1))
         sql = (
             f"(SELECT {fields} FROM (SELECT string_split_regex(trim(line), '\\s+') AS line "
             f"FROM read_csv({pattern}, delim = '\\0', header = false, quote = '', escape = '', "
             "auto_detect = false, columns = {'line': 'VARCHAR'})) WHERE len(line) > 1)"
         )
-        return self._described(label, sql, trec=True, text=True)
+        return self._load(label, sql, trec=True)
 
 
 def _head(path: str, lines: int = 1000) -> list[str]:
@@ -250,8 +275,7 @@ def session(con: duckdb.DuckDBPyConnection | None, inputs: Sequence[Data]) -> It
     try:
         yield here
     finally:
-        for name in here.registered:
-            con.unregister(name)
+        here.close()
         if own:
             own.close()
 

@@ -159,6 +159,21 @@ def state(con):
     ]
 
 
+def test_tables_that_are_called_as_parts_of_our_query():
+    """A table `run` may hold the judgments; one in a schema behind the current one is found."""
+    con = duckdb.connect()
+    con.register("x", RUN)
+    con.register("y", QRELS)
+    con.execute("CREATE TABLE qrels AS FROM x; CREATE TABLE run AS FROM y")
+    con.execute("CREATE SCHEMA other; CREATE TABLE other.top AS FROM x; CREATE TABLE top AS FROM y")
+    same(rankql.evaluate("qrels", "run", METRICS, con=con).per_query, EXPECTED)
+    same(rankql.evaluate("other.top", "top", METRICS, con=con).per_query, EXPECTED)
+    con.execute("USE other")
+    same(rankql.evaluate("top", "main.top", METRICS, con=con).per_query, EXPECTED)
+    con.execute("CREATE TEMP TABLE top AS FROM y")
+    same(rankql.evaluate("other.top", "top", METRICS, con=con).per_query, EXPECTED)
+
+
 def test_default_connection():
     run = duckdb.from_arrow(RUN.to_arrow())
     same(rankql.evaluate(run, QRELS, METRICS).per_query, EXPECTED)
