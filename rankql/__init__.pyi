@@ -17,8 +17,10 @@ from .cascade import (
     rr,
     rr_by_score,
 )
+from .conversion import convert
 from .errors import RankqlError
 from .evaluation import evaluate
+from .explanation import explain
 from .forms import ranked
 from .gain import (
     cg,
@@ -73,6 +75,7 @@ from .precision import (
     recall_at,
     recall_at_by_score,
 )
+from .preflight import check
 from .rating import mae, rmse
 from .result import Result, combine
 
@@ -87,13 +90,16 @@ __all__ = [
     "bpref_by_score",
     "cg",
     "cg_by_score",
+    "check",
     "combine",
+    "convert",
     "dcg",
     "dcg_by_score",
     "err",
     "err_by_score",
     "evaluate",
     "exp2_gain",
+    "explain",
     "f1_at",
     "f1_at_by_score",
     "hit_at",

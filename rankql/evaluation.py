@@ -19,7 +19,7 @@ from rankql.inputs import Inputs, read
 from rankql.macros import quoted
 from rankql.names import Metric, parse
 from rankql.query import DUPLICATES, Query, per_query, with_sources
-from rankql.result import Result, groupings
+from rankql.result import Result, groupings, validate
 from rankql.tables import ROLES, Data, Session, Table, session
 
 DEFAULT = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
@@ -68,27 +68,16 @@ def evaluate(
     >>> evaluate(run, qrels, "RR@10")["RR@10"]
     0.5
     """
+    validate(interval, confidence)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     inputs: list[Data] = [qrels, attributes, *(run.values() if isinstance(run, Mapping) else [run])]
     groups = groupings(by)
     with session(con, inputs) as here:
         given = read(here, run, qrels, attributes, columns, system, groups)
         built, chosen = plan(here, given, metrics, conventions, options)
-        result = Result(
-            meta={
-                "query": (given.qrels or next(iter(given.runs.values()))).roles["query"],
-                "system": given.many,
-                "by": list(given.by),
-                "groupings": groups,
-                "metrics": built.metrics,
-                "weights": built.weights,
-                "conventions": chosen.as_dict(),
-            },
-            sql=script(here, built.sql),
-            columns={table.label: table.roles for table in given.tables},
-            interval=interval,
-            confidence=confidence,
-        )
+        result = outcome(here, given, built, chosen)
+        result.interval, result.confidence = interval, confidence
+        result.meta["groupings"] = groups
         with reporting(here, given, chosen):
             result.notes = inspect(here, given, chosen, built.rows)
             if output is None:
@@ -98,6 +87,24 @@ def evaluate(
     if output is None:
         result.check()
     return result
+
+
+def outcome(here: Session, given: Inputs, built: Query, chosen: Conventions) -> Result:
+    """The result of a query that is yet to run."""
+    return Result(
+        meta={
+            "query": (given.qrels or next(iter(given.runs.values()))).roles["query"],
+            "system": given.many,
+            "by": list(given.by),
+            "groupings": [],
+            "metrics": built.metrics,
+            "weights": built.weights,
+            "conventions": chosen.as_dict(),
+        },
+        sql=script(here, built.sql),
+        columns={table.label: table.roles for table in given.tables},
+        interval=None,
+    )
 
 
 def plan(

@@ -9,7 +9,6 @@ from typing import Any
 from rankql.errors import RankqlError, did_you_mean
 from rankql.tables import Data, Session, Table, assigned, same_kind
 
-
 JUDGED = ("query", "item", "rel")
 
 

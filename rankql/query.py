@@ -70,7 +70,7 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
             raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
         given = metric.arguments(vars(chosen))
         gain, threshold = metric.gain(vars(chosen)), given.get("threshold", chosen.threshold)
-        rel = _gained(gain, threshold)
+        rel = gained(gain, threshold)
         ideal = " AND pos IS NOT NULL" if given.pop("ideal", "judged") == "retrieved" else ""
         items = f"list({{'pos': CAST(pos AS DOUBLE), 'rel': {rel}}} ORDER BY pos ASC)"
         arguments = []
@@ -109,7 +109,8 @@ def _level(gain: str | Mapping[float, float], threshold: float, grade: float) ->
     """The gain of a grade."""
     if isinstance(gain, Mapping):
         return gain.get(grade, 0.0)
-    return {"linear": grade, "exp2": 2.0**grade - 1, "binary": float(grade >= threshold)}[gain]
+    gains = {"linear": grade, "exp2": pow(2.0, grade) - 1, "binary": float(grade >= threshold)}
+    return float(gains[gain])
 
 
 def with_sources(inputs: Inputs, chosen: Conventions) -> str:
@@ -330,10 +331,10 @@ def _select(inputs: Inputs, columns: Mapping[str, str], rows: str) -> str:
 def call(metric: Metric, chosen: Conventions) -> str:
     """A metric as a call of its macro."""
     if metric.measure is None:
-        return f"({metric.expression})"
+        return f"CAST(({metric.expression}) AS DOUBLE)"
     macro = metric.measure.macro
     given = metric.arguments(vars(chosen))
-    rel = _gained(metric.gain(vars(chosen)), given.get("threshold", chosen.threshold))
+    rel = gained(metric.gain(vars(chosen)), given.get("threshold", chosen.threshold))
     if macro in ("rmse", "mae"):
         return f"{macro}(rel, score)"
     columns = [rel, "pos"]
@@ -349,11 +350,13 @@ def _sql(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else literal(value)
 
 
-def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
+def gained(gain: str | Mapping[float, float], threshold: float) -> str:
+    """The gain of a row, as SQL."""
     if isinstance(gain, Mapping):
         cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
         error = "error('gain does not say what grade ' || rel || ' is worth')"
-        return f"CASE rel {cases} ELSE CASE WHEN rel IS NOT NULL THEN {error} END END"
+        other = f"CASE WHEN rel IS NOT NULL THEN {error} END"
+        return f"CAST(CASE rel {cases} ELSE {other} END AS DOUBLE)"
     return {
         "linear": "rel",
         "exp2": "exp2_gain(rel)",

@@ -56,16 +56,6 @@ class Result:
     rows: pl.DataFrame | Path = field(default_factory=pl.DataFrame, repr=False)
     _summary: pl.DataFrame | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        if self.interval not in ("auto", "t", "bootstrap", None):
-            raise RankqlError(
-                f"interval must be 'auto', 't', 'bootstrap' or None, not {self.interval!r}"
-            )
-        if not 0 < self.confidence < 1:
-            raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence}")
-        if self.interval in ("t", "bootstrap"):
-            _need_scipy(self.interval)
-
     @property
     def metrics(self) -> list[str]:
         """The metrics, by their canonical names."""
@@ -331,8 +321,13 @@ def _bootstrap(sample: list[dict[str, float]], confidence: float) -> tuple[Any, 
     return float(found.low), float(found.high)
 
 
-def _need_scipy(interval: str) -> None:
-    if not find_spec("scipy"):
+def validate(interval: str | None, confidence: float) -> None:
+    """Refuse intervals that there are not."""
+    if interval not in ("auto", "t", "bootstrap", None):
+        raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
+    if not 0 < confidence < 1:
+        raise RankqlError(f"confidence must lie between 0 and 1, not {confidence}")
+    if interval in ("t", "bootstrap") and not find_spec("scipy"):
         raise RankqlError(f"interval={interval!r} needs scipy: pip install 'rankql[stats]'")
 
 
@@ -347,10 +342,11 @@ def combine(
     do not say under which conventions their values stand (those of the others, or ours) nor which
     queries were missing. Metrics, slices and conventions must agree, and no query may come twice.
 
-    >>> day = pl.DataFrame({"query": ["a"], "AP": [0.5]}), pl.DataFrame({"query": ["b"], "AP": [1.0]})
-    >>> combine(day)["AP"]
+    >>> days = [pl.DataFrame({"query": [q], "AP": [ap]}) for q, ap in [("a", 0.5), ("b", 1.0)]]
+    >>> combine(days)["AP"]
     0.75
     """
+    validate(interval, confidence)
     if not results:
         raise RankqlError("combine needs at least one result")
     known = [_part(result) for result in results if not isinstance(result, pl.DataFrame)]

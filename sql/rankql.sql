@@ -7,6 +7,10 @@ CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), '
 -- Is it text, or a list of text? (typeof() of a column is a constant: what is decided by it costs nothing.)
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
 
+-- Is the number no NaN? DuckDB 2.0 answers isnan() and comparisons of a Parquet column from its minimum and maximum,
+-- which leave NaN out; isfinite() and isinf() look.
+CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
+
 -- The grade as DOUBLE, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN rankql_is_text(rel) THEN error('rel must be a number, not text; cast it first')
@@ -44,7 +48,8 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN rankql_is_text(pos) THEN error('pos must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR (typeof(pos) NOT LIKE '%INT%' AND NOT (
-              CAST(pos AS DOUBLE) < 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
+              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) < 9007199254740992
+              AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))))
          THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
@@ -115,8 +120,8 @@ CREATE OR REPLACE MACRO rankql_walk(steps) AS
 -- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
 CREATE OR REPLACE MACRO rankql_score(score) AS
     CASE WHEN rankql_is_text(score) THEN error('score must be a number, not text; cast it first')
-         WHEN isnan(CAST(score AS DOUBLE)) THEN error('score must be a number, not nan')
-         ELSE score
+         WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
+         ELSE error('score must be a number, not nan')
     END;
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
@@ -201,10 +206,10 @@ CREATE OR REPLACE MACRO rankql_read_rel(value, name) AS
     rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)), name, 'a finite number');
 
 CREATE OR REPLACE MACRO rankql_read_score(value, name) AS
-    rankql_read(value, NOT isnan(TRY_CAST(value AS DOUBLE)), name, 'a number');
+    rankql_read(value, rankql_no_nan(TRY_CAST(value AS DOUBLE)), name, 'a number');
 
 CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
-    rankql_read(value, TRY_CAST(value AS DOUBLE) BETWEEN 1 AND 9007199254740992
+    rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) BETWEEN 1 AND 9007199254740992
                        AND TRY_CAST(value AS DOUBLE) = floor(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
 
 -- Rounded to 32 bits, as trec_eval's scores are; what is too large for them is infinite.

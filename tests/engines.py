@@ -533,9 +533,6 @@ ROWS = {
     "pipe": PolarsPipe("eager"),
     "pipe lazy": PolarsPipe("lazy"),
     "pipe streaming": PolarsPipe("streaming"),
-    "evaluate ranked": EvaluateRanked(),
-    "evaluate joined": EvaluateJoined(),
-    "evaluate scored": EvaluateJoined("score"),
 }
 LIST = {
     "sql list": SqlLists(),
@@ -552,7 +549,13 @@ EXPECTED = {
     "sql score expected": SqlScores(ties="expected"),
     "polars score expected": PolarsScores("eager", ties="expected"),
 }
-ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED}
+# Whole runs have errors of their own, which test_evaluate.py is about.
+EVALUATE = {
+    "evaluate ranked": EvaluateRanked(),
+    "evaluate joined": EvaluateJoined(),
+    "evaluate scored": EvaluateJoined("score"),
+}
+ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE}
 
 
 def engines_for(metric):
@@ -561,7 +564,13 @@ def engines_for(metric):
         return LIST
     if metric.endswith("_by_score"):
         return SCORE
-    return ENGINES if metric in api.RANKING else ROWS
+    return {**ROWS, **LIST, **SCORE, **EXPECTED} if metric in api.RANKING else ROWS
+
+
+def with_evaluate(metric):
+    """Those, and evaluate where it has the metric."""
+    whole = metric in (*api.RANKING, *api.RATING)
+    return {**engines_for(metric), **(EVALUATE if whole else {})}
 
 
 def same(value, expected):

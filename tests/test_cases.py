@@ -132,7 +132,7 @@ def check(engine, cases):
 
 @pytest.mark.parametrize(
     ("metric", "name"),
-    [(metric, name) for metric in METRICS for name in engines.engines_for(metric)],
+    [(metric, name) for metric in METRICS for name in engines.with_evaluate(metric)],
 )
 def test_case(metric, name):
     engine, cases = engines.ENGINES[name], METRICS[metric]

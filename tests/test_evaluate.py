@@ -792,6 +792,22 @@ def test_errors(call, line):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("column", ["score", "pos", "rel"])
+def test_nan_in_parquet(tmp_path, column):
+    """Whose statistics leave NaN out: DuckDB 2.0 answers isnan() and comparisons from them."""
+    rows = {"query": ["q"] * 3, "item": ["a", "b", "c"], "rel": [1.0, 0.0, 1.0]}
+    rows |= {"score" if column == "rel" else column: [3.0, 2.0, 1.0]}
+    rows[column][1] = float("nan")
+    pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(rankql.RankqlError, match=f"{column} must be a .*number.*, not nan"):
+        rankql.evaluate(tmp_path / "x.parquet", metrics="RR")
+    con = duckdb.connect()
+    rankql.register(con)
+    call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
+    with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
+        con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
+
+
 def test_rows_of_text_files_are_checked(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("query,item,score\nq1,a,1.5\nq1,b,high\n")

@@ -1,0 +1,241 @@
+"""The command line: what it prints, where, and how it ends."""
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import peers
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli import main
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A run and judgments as TREC files, a second run, and the same in Parquet."""
+    folder = tmp_path_factory.mktemp("cli")
+    run, qrels = peers.random_data(2)
+    for name, sign in (("one", 1), ("two", -1)):
+        lines = [
+            f"{q} Q0 {d} 0 {sign * s!r} t" for q, items in run.items() for d, s in items.items()
+        ]
+        (folder / f"{name}.run").write_text("\n".join(lines))
+    judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
+    (folder / "qrels").write_text("\n".join(f"{q} 0 {d} {r}" for q, d, r in judged))
+    frame = pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row")
+    frame = frame.with_columns(segment=pl.format("s{}", pl.col("query").str.len_chars()))
+    frame.write_parquet(folder / "qrels.parquet")
+    return folder
+
+
+def run(folder, *arguments, code=0):
+    """What the command prints on stdout and on stderr."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    finally:
+        os.chdir(before)
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    return done.stdout, done.stderr
+
+
+def test_eval(files):
+    out, err = run(files, "eval", "one.run", "qrels", "-m", "nDCG@5,10", "-m", "AP")
+    expected = rankql.evaluate(files / "one.run", files / "qrels", ["nDCG@5,10", "AP"])
+    assert out == repr(expected) + "\n" and err == ""
+    assert [line.split()[0] for line in out.split("\n")[1:4]] == ["nDCG@5", "nDCG@10", "AP"]
+
+
+def test_formats(files):
+    arguments = ["eval", "one.run", "qrels.parquet", "-m", "AP", "-m", "P@5", "--by", "segment"]
+    expected = rankql.evaluate(
+        files / "one.run", files / "qrels.parquet", ["AP", "P@5"], by="segment"
+    )
+    out, err = run(files, *arguments, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [float(row["mean"]) for row in rows] == expected.summary["mean"].to_list()
+    assert err.startswith("Conventions: (rankql)")
+    out, _ = run(files, *arguments, "--format", "json")
+    assert json.loads(out)["summary"] == expected.summary.to_dicts()
+    out, err = run(files, *arguments, "--format", "jsonl")
+    assert [json.loads(line) for line in out.splitlines()] == expected.summary.to_dicts()
+    out, _ = run(files, *arguments, "--format", "markdown")
+    assert out == expected.to_markdown() + "\n"
+
+
+def test_per_query_and_output(files, tmp_path):
+    path = tmp_path / "out.parquet"
+    arguments = ["eval", "one.run", "qrels", "-m", "AP", "-q", "--format", "jsonl"]
+    out, _ = run(files, *arguments, "--output", path)
+    rows = [json.loads(line) for line in out.splitlines()]
+    expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query.to_dicts()
+    assert rows == expected
+    assert rankql.combine([path]).per_query.to_dicts() == expected
+
+
+def test_several_runs(files):
+    out, _ = run(files, "eval", "one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["system"] for row in rows] == ["one", "two"]
+    _, err = run(files, "eval", "one.run", "./one.run", "qrels", code=2)
+    assert "must have file names that differ" in err
+
+
+def test_options_of_conventions(files):
+    out, _ = run(files, "eval", "one.run", "qrels", "-m", "AP@5", "--conventions", "trec_eval")
+    paths = files / "one.run", files / "qrels"
+    assert out == repr(rankql.evaluate(*paths, "AP@5", conventions="trec_eval")) + "\n"
+    options = ["--ties", "best", "--gain", "exp2", "--undefined", "zero", "--threshold", "2"]
+    out, _ = run(files, "eval", "one.run", "qrels", "-m", "nDCG@5", *options)
+    chosen = {"ties": "best", "gain": "exp2", "undefined": "zero", "threshold": 2.0}
+    assert out == repr(rankql.evaluate(*paths, "nDCG@5", **chosen)) + "\n"
+    out, _ = run(files, "eval", "one.run", "qrels", "-m", "P@5", "--item", "item,item")
+    assert "item = item" in out
+
+
+def test_one_ranked_table(files):
+    table = pl.DataFrame({"user": ["a", "a"], "rel": [0, 1], "pos": [1, 2]})
+    table.write_parquet(files / "ranked.parquet")
+    out, _ = run(files, "eval", "ranked.parquet", "-m", "RR", "--format", "csv")
+    assert next(csv.DictReader(io.StringIO(out)))["mean"] == "0.5"
+
+
+def test_sql(files):
+    out, _ = run(files, "sql")
+    assert out == (Path(__file__).parents[1] / "sql" / "rankql.sql").read_text()
+    out, _ = run(files, "sql", files / "one.run", files / "qrels", "-m", "AP")
+    con = duckdb.connect()
+    rankql.register(con)
+    expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query
+    assert con.sql(out).pl().drop("missing").equals(expected)
+
+
+def test_metrics(files):
+    out, _ = run(files, "metrics")
+    assert "nDCG" in out and "Normalised dcg" in out and "Conventions: (rankql)" in out
+    rows = json.loads(run(files, "metrics", "--format", "json")[0])
+    assert {row["name"] for row in rows} >= {"nDCG", "AP", "RR", "ERR", "microF1"}
+
+
+def test_explain(files):
+    out, _ = run(files, "explain", "one.run", "qrels", "-Q", "q3", "-m", "nDCG@5")
+    paths = files / "one.run", files / "qrels"
+    assert out == repr(rankql.explain(*paths, "q3", "nDCG@5")) + "\n"
+    out, _ = run(files, "explain", "one.run", "qrels", "--worst", "3", "--format", "json")
+    assert json.loads(out)
+
+
+def test_check(files):
+    out, _ = run(files, "check", "one.run", "qrels", "-k", "5")
+    assert out == repr(rankql.check(files / "one.run", files / "qrels", k=5)) + "\n"
+    (files / "twice").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
+    out, _ = run(files, "check", "one.run", "twice", code=1)
+    assert "duplicate" in out
+
+
+def test_convert(files, tmp_path):
+    _, err = run(files, "convert", "one.run", tmp_path / "one.parquet")
+    assert str(tmp_path / "one.parquet") in err
+    run(files, "convert", tmp_path / "one.parquet", tmp_path / "again.run")
+    results = [
+        rankql.evaluate(path, files / "qrels", ["AP", "nDCG@10"]).per_query
+        for path in (files / "one.run", tmp_path / "one.parquet", tmp_path / "again.run")
+    ]
+    assert results[0].equals(results[1]) and results[0].equals(results[2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["eval", "no.run", "qrels"], "rankql: run: there is no file 'no.run'"),
+        (["eval", "qrels", "one.run"], "rankql: run and qrels look swapped"),
+        (["eval", "one.run", "qrels", "-m", "nDGC"], "rankql: there is no metric 'nDGC'; did you"),
+        (["eval", "one.run", "qrels", "--by", "x"], "rankql: by: no table has a column 'x'"),
+        (["eval", "one.run", "qrels", "--query", "x"], "rankql: query='x': no column of that name"),
+        (["eval", "one.run", "qrels", "--output", "no/such/x.parquet"], "rankql: "),
+        (["eval", "one.run", "qrels", "--ties", "x"], "Invalid value for '--ties'"),
+        (["eval"], "Missing argument"),
+        (["evla"], "No such command 'evla'"),
+        (["explain", "one.run", "qrels", "-Q", "nobody"], "rankql: "),
+        (["convert", "no.run", "x.parquet"], "rankql: "),
+        (["check", "no.run", "qrels"], "rankql: "),
+    ],
+)
+def test_errors(files, arguments, line):
+    out, err = run(files, *arguments, code=2)
+    assert line in err and out == ""
+    if line.startswith("rankql"):
+        assert err.count("\n") == 1
+
+
+def test_debug_shows_where(files):
+    done = CliRunner().invoke(main, ["--debug", "eval", "no.run", "qrels"])
+    assert isinstance(done.exception, rankql.RankqlError)
+
+
+def command(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "rankql", *map(str, arguments)], capture_output=True, **options
+    )
+
+
+def test_pipes_get_no_colour_and_no_progress(files):
+    done = command("eval", "one.run", "qrels", cwd=files, env={**os.environ, "FORCE_COLOR": "1"})
+    assert done.returncode == 0 and done.stderr == b"" and b"\x1b" not in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(files):
+    text = f"{sys.executable} -m rankql eval one.run qrels -q | head -1"
+    done = subprocess.run(text, shell=True, cwd=files, capture_output=True, text=True)
+    assert done.stdout.startswith("query") and "Traceback" not in done.stderr
+
+
+def test_progress_goes_to_a_terminal(tmp_path):
+    """A bar on stderr when someone looks at it, and the data alone on stdout."""
+    con = duckdb.connect()
+    con.execute(f"""
+        COPY (SELECT q AS query, i AS item, hash(q, i) AS score, i % 2 AS rel
+              FROM range(30000) t(q), range(100) u(i)) TO '{tmp_path}/x.parquet'""")
+    seen, shown = pty.openpty()
+    arguments = ["eval", "x.parquet", "-m", "AP", "-m", "Bpref", "-m", "TauB", "--format", "csv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "rankql", *arguments],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=shown, text=True,
+    )  # fmt: skip
+    os.close(shown)
+    assert done.returncode == 0 and done.stdout.startswith("slice,metric,mean")
+    assert "evaluating" in os.read(seen, 100_000).decode()
+
+
+def test_help_does_not_wait_for_the_engines():
+    """--help imports neither duckdb nor polars."""
+    script = (
+        "import sys; from rankql.cli import main; main(['--help'], standalone_mode=False); "
+        "print([name for name in ('duckdb', 'polars', 'pyarrow', 'pandas', 'scipy', 'altair') "
+        "if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.rstrip().endswith("[]"), done.stderr
+    assert command("--help").returncode == 0
+
+
+def test_optional_libraries_are_imported_only_when_used(files):
+    script = (
+        "import sys, rankql; r = rankql.evaluate('one.run', 'qrels', 'AP', interval=None); repr(r); "
+        "print([n for n in ('pandas', 'pyarrow', 'scipy', 'altair', 'numpy') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=files, capture_output=True, text=True)
+    assert (
+        "scipy" not in done.stdout and "altair" not in done.stdout and "pandas" not in done.stdout
+    )
