@@ -50,7 +50,7 @@ class Conventions:
     def __str__(self) -> str:
         said = self.as_dict()
         name = said.pop("profile")
-        return f"({name}) {', '.join(f'{k} {v}' for k, v in said.items() if v is not None)}"
+        return f"({name}) {', '.join(f'{k}={v}' for k, v in said.items() if v is not None)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The conventions as plain values."""
