@@ -17,6 +17,7 @@ from .cascade import (
     rr,
     rr_by_score,
 )
+from .conventions import Conventions
 from .conversion import convert
 from .errors import RankqlError
 from .evaluation import evaluate
@@ -80,6 +81,7 @@ from .rating import mae, rmse
 from .result import Result, combine
 
 __all__ = [
+    "Conventions",
     "RankqlError",
     "Result",
     "ap",

@@ -14,36 +14,43 @@ from rankql.names import DENOMINATORS, GAINS
 
 @dataclass(frozen=True)
 class Conventions:
-    """What peers disagree on. The defaults are ours."""
+    """What peers disagree on, and what each option of `evaluate` may be. The defaults are ours.
+
+    - gain: the grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2' (2^rel - 1), 'binary',
+      or a dict of grade: gain.
+    - discounts: a divisor per position in place of log2(pos + 1).
+    - ideal: what the ideal ranking is made of: all 'judged' items, or only those 'retrieved'.
+    - negative: a negative grade gains nothing ('zero') or less ('keep'), is as if 'unjudged', or an
+      'error'.
+    - threshold: relevant from this grade.
+    - precision_denominator, ap_denominator: what P@k ('k', 'retrieved', 'min') and AP@k ('min',
+      'R', 'found', 'k') are divided by; 'min' is that of k and the relevant items R.
+    - max_rel: the end of the scale of grades, for ERR; by default the highest of all judgments.
+    - ties: equal scores stand by 'item' descending (as text bytes) or in the 'order' of the rows;
+      the value is the 'expected' one over all orders, or that of the 'best' or the 'worst'.
+    - float32: scores are rounded to 32 bits before they are compared.
+    - unjudged: a retrieved item that nobody judged gains nothing ('zero'), is taken out of the
+      ranking ('remove'), or could be anything ('bounds': the lowest and the highest value too).
+    - levels: the grades that it could have then; by default those that occur.
+    - undefined: in a mean, an undefined value is left out ('skip'), 'zero', or an 'error'; with
+      'drop' a query without relevant items has no value at all, no precision of 0 either.
+    - missing: in a mean, a judged query that the run lacks is 'zero', left out ('skip'), or an
+      'error'.
+    """
 
     profile: str = "rankql"
-    # The grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2', 'binary', or grade: gain.
     gain: str | Mapping[float, float] = "linear"
-    # A divisor per position in place of log2(pos + 1).
     discounts: tuple[float, ...] | None = None
-    # The items that the ideal ranking is made of: all 'judged' ones, or only those 'retrieved'.
     ideal: str = "judged"
-    # A negative grade gains nothing ('zero') or less ('keep'), is as if 'unjudged', or an 'error'.
     negative: str = "zero"
-    # Relevant from this grade.
     threshold: float = 1
-    # What P@k and AP@k divide by.
     precision_denominator: str = "k"
     ap_denominator: str = "min"
-    # The end of the scale of grades, for ERR; by default the highest grade of all judgments.
     max_rel: float | None = None
-    # Equal scores: by 'item' descending, in the 'order' of the rows, the 'expected' value over all
-    # orders, or those of them that are 'best' or 'worst'.
     ties: str = "item"
-    # Scores are rounded to 32 bits before they are compared.
     float32: bool = False
-    # A retrieved item that nobody judged gains nothing ('zero'), is taken out of the ranking
-    # ('remove'), or could be anything ('bounds': the lowest and the highest value too).
     unjudged: str = "zero"
-    # The grades that an unjudged item could have, for 'bounds'; by default those that occur.
     levels: tuple[float, ...] | None = None
-    # In a mean: what becomes of an undefined value, and of a query that the run lacks. With 'drop'
-    # a query without relevant items has no value at all, no precision of 0 either.
     undefined: str = "skip"
     missing: str = "zero"
 

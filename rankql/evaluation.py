@@ -58,9 +58,9 @@ def evaluate(
     by=[["segment"], ["segment", "device"]]. `interval` is 't', 'bootstrap' or None; 'auto' is 't'
     where scipy is installed. `output` writes the values per query to a Parquet file.
 
-    `conventions` is a profile, 'rankql' or that of a peer, and each option changes one of them:
-    gain, discounts, ideal, negative, threshold, precision_denominator, ap_denominator, max_rel,
-    ties, float32, unjudged, undefined, missing (help: rankql.conventions.Conventions).
+    `conventions` is a profile: 'rankql', 'trec_eval', 'sklearn', 'ranx', 'recbole' or 'spark'; each
+    further option changes one of its conventions, such as ties='expected': `rankql.Conventions`
+    says which there are.
 
     >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})

@@ -71,8 +71,8 @@ def read(
     else:
         runs = {None: here.table(run, "run")}
     judged = None if qrels is None else here.table(qrels, "qrels")
-    first = [_side(columns, 0), _side(columns, 1)]
     _known(columns, [*runs.values(), *([judged] if judged else [])])
+    first = [_side(columns, 0), _side(columns, 1)]
     if judged:
         for table in runs.values():
             _not_swapped(table, judged, *first)
@@ -114,6 +114,12 @@ def _known(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
     """Refuse a name that no table has."""
     there = list(dict.fromkeys(name for table in tables for name in table.columns))
     for role, given in columns.items():
+        if isinstance(given, list | tuple):
+            if len(given) != 2 or len(tables) < 2:
+                raise RankqlError(f"{role}={given!r}: a pair names the columns of run and qrels")
+            for name, side in ((given[0], tables[:-1]), (given[1], tables[-1:])):
+                for table in side:
+                    _need(table, name, role)
         for name in given if isinstance(given, list | tuple) else [given]:
             if name is not None and str(name).lower() not in map(str.lower, there):
                 raise RankqlError(
@@ -148,7 +154,7 @@ def _run(table: Table, given: Mapping[str, str | None], judged: bool) -> Table:
 
 
 def _need(table: Table, name: str, what: str) -> None:
-    if name not in table.columns:
+    if name.lower() not in map(str.lower, table.columns):
         hint = did_you_mean(name, list(table.columns))
         raise RankqlError(f"{what}={name!r}: {table.label} has no column of that name{hint}")
 

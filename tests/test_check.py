@@ -8,9 +8,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.preflight import CHECKS, LEVELS, Finding, Report, check
 from rankql.errors import RankqlError
 from rankql.evaluation import evaluate
+from rankql.preflight import CHECKS, LEVELS, Finding, Report, check
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 QRELS = [("a", "x", 1), ("a", "y", 0), ("b", "x", 1), ("b", "y", 0)]

@@ -232,7 +232,7 @@ def test_help_does_not_wait_for_the_engines():
 
 def test_optional_libraries_are_imported_only_when_used(files):
     script = (
-        "import sys, rankql; r = rankql.evaluate('one.run', 'qrels', 'AP', interval=None); repr(r); "
+        "import sys, rankql; repr(rankql.evaluate('one.run', 'qrels', 'AP', interval=None)); "
         "print([n for n in ('pandas', 'pyarrow', 'scipy', 'altair', 'numpy') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=files, capture_output=True, text=True)

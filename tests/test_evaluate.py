@@ -1,9 +1,11 @@
 """rankql.evaluate: every input the same numbers, slices, conventions, results, errors."""
 
 import csv
+import dataclasses
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -579,6 +581,10 @@ def test_every_choice_is_understood():
     for option, choices in CHOICES.items():
         for choice in choices:
             assert getattr(choose(None, {option: choice}), option) == choice
+    for field in dataclasses.fields(rankql.Conventions)[1:]:
+        assert re.search(rf"^    - .*\b{field.name}\b.*:", rankql.Conventions.__doc__, re.M), field
+    for choice in {choice for choices in CHOICES.values() for choice in choices}:
+        assert f"'{choice}'" in rankql.Conventions.__doc__
     assert set(PROFILES) == {"rankql", "trec_eval", "sklearn", "ranx", "recbole", "spark"}
 
 
@@ -709,6 +715,11 @@ def bad(**columns):
             lambda: rankql.evaluate(RUN, QRELS, query="qeury"),
             "query='qeury': no column of that name; did you mean query",
         ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
+            "query='q': qrels has no column",
+        ),
+        (lambda: rankql.evaluate(RUN, QRELS, query=["query"]), "a pair names the columns of run"),
         (lambda: rankql.evaluate(RUN, QRELS, by="segmnt"), "by: no table has a column 'segmnt'"),
         (
             lambda: rankql.evaluate(RUN, QRELS, by="query"),
@@ -938,8 +949,8 @@ def test_parquet_larger_than_memory(tmp_path):
     path = tmp_path / "run.parquet"
     con = duckdb.connect()
     con.execute(f"""
-        COPY (SELECT 'q' || q AS query, md5(q || '-' || i) || md5(i || '+' || q) || md5(i::VARCHAR) AS item,
-                     hash(q, i) % 1000 / 1000.0 AS score
+        COPY (SELECT 'q' || q AS query, hash(q, i) % 1000 / 1000.0 AS score,
+                     md5(q || '-' || i) || md5(i || '+' || q) || md5(i::VARCHAR) AS item
               FROM range(40000) t(q), range(60) u(i)) TO '{path}' (COMPRESSION uncompressed)
     """)
     assert path.stat().st_size > 200_000_000
@@ -980,12 +991,14 @@ def test_an_interrupted_evaluation_leaves_no_file(tmp_path, signal):
     script = f"""
 import duckdb, os, signal, threading, rankql
 con = duckdb.connect()
-con.execute("CREATE TABLE run AS SELECT q, i, hash(q, i) AS score FROM range(40000) t(q), range(100) u(i)")
-con.execute("CREATE TABLE qrels AS SELECT q, i, i % 2 AS rel FROM range(40000) t(q), range(100) u(i)")
+rows = "FROM range(40000) AS t (q), range(100) AS u (i)"
+con.execute(f"CREATE TABLE run AS SELECT q, i, hash(q, i) AS score {{rows}}")
+con.execute(f"CREATE TABLE qrels AS SELECT q, i, i % 2 AS rel {{rows}}")
 threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.{signal})).start()
 print("started", flush=True)
-rankql.evaluate("run", "qrels", ["AP", "Bpref", "ERR(max_rel=3)", "TauB"], con=con, query="q", item="i",
-                output={str(tmp_path / "out.parquet")!r})
+metrics = ["AP", "Bpref", "ERR(max_rel=3)", "TauB"]
+path = {str(tmp_path / "out.parquet")!r}
+rankql.evaluate("run", "qrels", metrics, con=con, query="q", item="i", output=path)
 print("finished", flush=True)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -18,7 +18,17 @@ from rankql import macros
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(rankql.__file__).parent
 # What rankql has besides metrics.
-OTHERS = {"RankqlError", "Result", "check", "combine", "convert", "evaluate", "explain", "register"}
+OTHERS = {
+    "Conventions",
+    "RankqlError",
+    "Result",
+    "check",
+    "combine",
+    "convert",
+    "evaluate",
+    "explain",
+    "register",
+}
 FAMILIES = ["gain", "precision", "cascade", "order", "rating"]
 
 
