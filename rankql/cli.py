@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,7 @@ class _Group(click.Group):
             raise SystemExit(130) from None
         except Exception as error:
             if ctx.params["debug"] or not _is_expected(error):
-                raise
+                traceback.print_exc()
             click.echo(f"rankql: {str(error).splitlines()[0]}", err=True)
             raise SystemExit(2) from None
 
@@ -97,7 +98,7 @@ def _run_and_qrels(inputs: Sequence[str]) -> tuple[Any, str | None]:
     *runs, qrels = inputs
     if len(runs) == 1:
         return runs[0], qrels
-    named = {Path(run).name.partition(".")[0]: run for run in runs}
+    named = {Path(run.removesuffix(".gz")).stem: run for run in runs}
     if len(named) < len(runs):
         raise click.UsageError("the runs must have file names that differ: they name the systems")
     return named, qrels
@@ -175,7 +176,9 @@ def explain_command(
     from rankql.explanation import explain
 
     run, qrels = _run_and_qrels(inputs)
-    _echo(explain(run, qrels, of, metric, **_columns(options)), form)
+    with _connection() as con:
+        explanation = explain(run, qrels, of, metric, con=con, **_columns(options))
+    _echo(explanation, form)
 
 
 @main.command("check")
@@ -203,7 +206,8 @@ def convert_command(source: str, target: Path, **options: Any) -> None:
     """Convert a run or judgments between TREC and Parquet or CSV, by the name of TARGET."""
     from rankql.conversion import convert
 
-    click.echo(convert(source, target, **_columns(options)), err=True)
+    with _connection() as con:
+        click.echo(convert(source, target, con=con, **_columns(options)), err=True)
 
 
 @main.command("metrics")
@@ -232,7 +236,7 @@ def metrics_command(form: str) -> None:
 @_convention_options
 @_column_options
 def sql_command(inputs: Sequence[str], metrics: Sequence[str], **options: Any) -> None:
-    """Print the macros, for any DuckDB, or the query that `eval` would run.
+    """Print the macros, for any DuckDB, or the query that `eval` would run on them.
 
     rankql sql > rankql.sql, then .read rankql.sql
     """
@@ -326,6 +330,6 @@ def _show_progress(con: duckdb.DuckDBPyConnection, done: threading.Event) -> Non
     """A bar that appears when the work takes longer than a second."""
     if done.wait(1):
         return
-    with click.progressbar(length=100, label="evaluating", file=sys.stderr) as bar:
+    with click.progressbar(length=100, label="working", file=sys.stderr) as bar:
         while not done.wait(0.2):
             bar.update(max(0, int(con.query_progress()) - bar.pos))

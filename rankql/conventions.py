@@ -64,7 +64,7 @@ class Conventions:
         plain = asdict(self)
         if isinstance(self.gain, Mapping):
             plain["gain"] = {str(grade): gain for grade, gain in self.gain.items()}
-        return plain
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
 
 
 CHOICES = {
@@ -151,6 +151,8 @@ def _valid(name: str, value: Any) -> Any:
 
 def _gain(value: Any) -> Any:
     if isinstance(value, Mapping):
+        if not value:
+            raise RankqlError("gain must say what each grade is worth; it is an empty dict")
         for grade, gain in value.items():
             if not (_finite(grade) and _finite(gain)):
                 raise RankqlError(f"gain must map numbers to numbers, not {grade!r} to {gain!r}")

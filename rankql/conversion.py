@@ -137,14 +137,14 @@ def _table(here: Session, table: Table) -> str:
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
-            fields.append(f"CAST({table.number(role)} AS {_type(here, table, role)}) AS {role}")
+            fields.append(f"CAST({table.read(role)} AS {_type(here, table, role)}) AS {role}")
     return f"SELECT {', '.join(fields)} FROM {table.sql}"
 
 
 def _type(here: Session, table: Table, role: str) -> str:
     """BIGINT for positions, and for grades where all are whole."""
     if role == "rel":
-        fractions = f"{table.number(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
+        fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
         ((count,),) = here.con.sql(
             prepared(here, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
         ).fetchall()
@@ -158,7 +158,7 @@ def _trec(here: Session, table: Table, tag: str) -> str:
     _refuse(here, table, blank, "is empty or holds white space, which ends a field of a TREC file")
     keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
-        rel = table.number("rel")
+        rel = table.read("rel")
         whole = "rel = floor(rel) AND abs(rel) < 1e15"
         return f"""
             SELECT query, '0', item, CASE WHEN {whole} THEN CAST(CAST(rel AS BIGINT) AS VARCHAR)
@@ -169,7 +169,7 @@ def _trec(here: Session, table: Table, tag: str) -> str:
         raise RankqlError(f"tag must be one word, not {tag!r}")
     system = table.key("system", as_text=True) if "system" in table.roles else literal(tag)
     numbers = [role for role in ("pos", "score") if role in table.roles]
-    fields = ", ".join([keys, *(f"{table.number(role)} AS {role}" for role in numbers)])
+    fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])
     source = f"(SELECT {fields}, {system} AS system FROM {table.sql})"
     source = f"(SELECT * FROM {source} WHERE {numbers[0]} IS NOT NULL)"
     order = "ORDER BY score DESC, encode(CAST(item AS VARCHAR)) DESC"

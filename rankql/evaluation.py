@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -19,7 +18,7 @@ from rankql.inputs import Inputs, read
 from rankql.macros import quoted
 from rankql.names import Metric, parse
 from rankql.query import DUPLICATES, Query, per_query, with_sources
-from rankql.result import Result, groupings, validate
+from rankql.result import Result, groupings, parquet, validate
 from rankql.tables import ROLES, Data, Session, Table, session
 
 DEFAULT = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
@@ -72,19 +71,21 @@ def evaluate(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     inputs: list[Data] = [qrels, attributes, *(run.values() if isinstance(run, Mapping) else [run])]
     groups = groupings(by)
+    target = None if output is None else parquet(output, inputs)
     with session(con, inputs) as here:
         given = read(here, run, qrels, attributes, columns, system, groups)
+        sound(here, given)
         built, chosen = plan(here, given, metrics, conventions, options)
         result = outcome(here, given, built, chosen)
         result.interval, result.confidence = interval, confidence
         result.meta["groupings"] = groups
         with reporting(here, given, chosen):
             result.notes = inspect(here, given, chosen, built.rows)
-            if output is None:
-                result.rows = execute(here, built.sql).pl()
+            if target is None:
+                result.rows = execute(here, built.sql, built.checked).pl()
             else:
-                result.copy(here.con, prepared(here, built.sql), Path(output))
-    if output is None:
+                result.copy(here.con, prepared(here, built.sql, built.checked), target)
+    if target is None:
         result.check()
     return result
 
@@ -139,16 +140,17 @@ def script(here: Session, sql: str) -> str:
     return ";\n".join([*here.loaded.values(), sql])
 
 
-def prepared(here: Session, sql: str) -> str:
+def prepared(here: Session, sql: str, checked: bool = False) -> str:
     """The SQL with its macros made known to the connection."""
-    create, called = macros.trusting(sql)
-    here.con.execute(create).fetchall()
-    return called
+    create, query = macros.called(sql, checked)
+    if create:
+        here.con.execute(create).fetchall()
+    return query
 
 
-def execute(here: Session, sql: str) -> duckdb.DuckDBPyRelation:
+def execute(here: Session, sql: str, checked: bool = False) -> duckdb.DuckDBPyRelation:
     """The rows of a query that may call our macros."""
-    return here.con.sql(prepared(here, sql))
+    return here.con.sql(prepared(here, sql, checked))
 
 
 def complete(
@@ -159,9 +161,12 @@ def complete(
     if not given.scored:
         chosen = replace(chosen, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", chosen.max_rel) for m in wanted if m.scaled]
-    if scales or chosen.unjudged == "bounds":
+    exponential = any(m.measure and m.gain(vars(chosen)) == "exp2" for m in wanted)
+    if scales or exponential or chosen.unjudged == "bounds":
         grades = _grades(here, given, chosen)
         highest = max(grades)
+        if highest > 1000 and (scales or exponential):
+            raise RankqlError(f"2^rel of grade {highest:g} is beyond all numbers; scale the grades")
         for scale in scales:
             if scale is not None and scale < highest:
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
@@ -180,45 +185,65 @@ def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, .
         return (0.0, *sorted(rel for (rel,) in execute(here, sql).fetchall()))
 
 
+def sound(here: Session, given: Inputs) -> None:
+    """Refuse tables that hold what cannot be evaluated."""
+    with reporting():
+        for table in given.tables:
+            _sound(here, table, given.system if table is not given.qrels else None)
+
+
 def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> list[str]:
     """Refuse what cannot be evaluated; return what is worth knowing of queries on one side only."""
-    for table in given.tables:
-        _no_nulls(here, given, table)
     for home in ("attributes", "qrels", "run"):
         for name in given.homed(home):
             _one_value(here, given, chosen, home, name)
     if given.qrels is None:
         return []
+    system = "system" if given.many else "NULL"
     sql = f"""{with_sources(given, chosen)}
-        SELECT count(*) FILTER (WHERE judged), count(*) FILTER (WHERE shown),
-               count(*) FILTER (WHERE judged AND shown),
-               min(query, 3) FILTER (WHERE judged), min(query, 3) FILTER (WHERE shown),
-               min(query, 3) FILTER (WHERE shown AND judged IS NULL)
-        FROM (SELECT DISTINCT query, true AS judged FROM qrels)
-        FULL JOIN (SELECT DISTINCT query, true AS shown FROM run) USING (query)
-    """
-    ((judged, shown, both, ours, theirs, unjudged),) = execute(here, sql).fetchall()
-    if not judged:
-        raise RankqlError("qrels has no grades: there is nothing to judge the run by")
-    if not both:
-        raise RankqlError(
-            f"no query of the run is judged: the run has {examples(theirs)}, "
-            f"qrels has {examples(ours)}"
-        )
-    if twice := duplicates(here, given, chosen, "qrels", "WHERE rel > 0" if rows == "gain" else ""):
+        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
+        FROM (SELECT DISTINCT {given.keys} FROM run)
+        LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
+        GROUP BY ALL ORDER BY 1"""
+    found = []
+    for name, shown, both, unjudged in execute(here, sql).fetchall():
+        run = "the run" if name is None else f"run {name!r}"
+        if not both:
+            _nothing_judged(here, given, chosen, run, unjudged)
+        if shown > both:
+            found.append(
+                f"{shown - both} of {shown} queries of {run} are not judged and left out "
+                f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
+            )
+    # Of the rows that count, by their hashes, which are quicker to compare than ids.
+    where = "WHERE rel > 0" if rows == "gain" else ""
+    hashes = f"SELECT hash(query, item) AS h FROM qrels {where}"
+    sql = f"{with_sources(given, chosen)}SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
+    twice = None
+    if execute(here, f"{sql} LIMIT 1").fetchall():
+        twice = duplicates(here, given, chosen, "qrels", where)
+    if twice:
         raise RankqlError(twice)
-    if shown > both:
-        return [
-            f"{shown - both} of {shown} queries of the run are not judged and left out "
-            f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
-        ]
-    return []
+    return found
 
 
-def _no_nulls(here: Session, given: Inputs, table: Table) -> None:
+def _nothing_judged(
+    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object]
+) -> None:
+    sql = f"{with_sources(given, chosen)}SELECT min(query, 3) FROM qrels"
+    ((ours,),) = execute(here, sql).fetchall()
+    if not ours:
+        raise RankqlError("qrels has no grades: there is nothing to judge the run by")
+    raise RankqlError(
+        f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
+    )
+
+
+def _sound(here: Session, table: Table, system: str | None) -> None:
+    """Refuse ids that are NULL, and what is no number where one belongs."""
     names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    if given.system and table.label == "run":
-        names.append(given.system)
+    if system and "query" in table.roles and table.label == "run":
+        names.append(system)
     counts = ", ".join(f"count({quoted(name)})" for name in names)
     total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
     if not total:
@@ -228,13 +253,20 @@ def _no_nulls(here: Session, given: Inputs, table: Table) -> None:
             raise RankqlError(
                 f"{table.label}: {name} is NULL in {total - count} of {total} rows; leave them out"
             )
+    for role in ("rel", "score", "pos"):
+        if role in table.roles:
+            value, valid = quoted(table.roles[role]), f"rankql_is_{role}({table.number(role)})"
+            # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
+            bad = f"FILTER (WHERE {value} IS NOT NULL AND NOT coalesce({valid}, false))"
+            ((wrong,),) = execute(here, f"SELECT count(*) {bad} FROM {table.sql}").fetchall()
+            if wrong:
+                execute(here, f"SELECT any_value({table.read(role)}) {bad} FROM {table.sql}").pl()
 
 
 def _one_value(here: Session, given: Inputs, chosen: Conventions, home: str, name: str) -> None:
     """Refuse an attribute that is not one of the query."""
-    keys = given.keys if home == "run" else "query"
     sql = f"""{with_sources(given, chosen)}
-        SELECT query, min({quoted(name)}), max({quoted(name)}) FROM {home} GROUP BY {keys}
+        SELECT query, min({quoted(name)}), max({quoted(name)}) FROM {home} GROUP BY query
         HAVING min({quoted(name)}) <> max({quoted(name)}) ORDER BY ALL LIMIT 1"""
     for key, low, high in execute(here, sql).fetchall():
         raise RankqlError(
@@ -249,13 +281,15 @@ def examples(values: Sequence[object] | None) -> str:
 
 
 @contextmanager
-def reporting(here: Session, given: Inputs, chosen: Conventions) -> Iterator[None]:
-    """Errors of DuckDB in the words of rankql."""
+def reporting(
+    here: Session | None = None, given: Inputs | None = None, chosen: Conventions | None = None
+) -> Iterator[None]:
+    """Errors of DuckDB in the words of rankql; where all is given, with the duplicates named."""
     try:
         yield
     except duckdb.Error as error:
         line = re.sub(r"^[\w ]+ Error: ", "", str(error).splitlines()[0])
-        if DUPLICATES in line:
+        if here and given and chosen and DUPLICATES in line:
             line = _duplicates(here, given, chosen)
         raise RankqlError(line) from error
     except RuntimeError as error:

@@ -14,7 +14,7 @@ import polars as pl
 from rankql import show
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation import complete, duplicates, execute, inspect, outcome, reporting
+from rankql.evaluation import complete, duplicates, execute, inspect, outcome, reporting, sound
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import MEASURES, Metric, Rows, parse
@@ -76,6 +76,7 @@ def explain(
     wanted, chosen = _one(metric), choose(conventions, options)
     with session(con, inputs) as here:
         given = read(here, run, qrels, None, columns, system)
+        sound(here, given)
         for table in given.runs.values():
             assigned(table, {}, () if "item" in table.roles else ("item",))
         chosen, (wanted,) = complete(here, given, [wanted], chosen)

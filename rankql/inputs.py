@@ -9,6 +9,12 @@ from typing import Any
 from rankql.errors import RankqlError, did_you_mean
 from rankql.tables import Data, Session, Table, assigned, same_kind
 
+# What columns of the SQL and of the results are called.
+RESERVED = (
+    *("query", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved", "missing"),
+    *("slice", "metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample"),
+    *("value", "weight", "weighed"),
+)
 JUDGED = ("query", "item", "rel")
 
 
@@ -165,9 +171,14 @@ def _home(name: str, tables: Mapping[str, Any]) -> str:
     for home, table in tables.items():
         for each in table.values() if isinstance(table, Mapping) else filter(None, [table]):
             if name in each.columns:
-                if name in (each.roles["query"], "system", "missing"):
+                if name in (each.roles["query"], "system"):
                     raise RankqlError(
                         f"by: {name!r} tells rankings apart already; name an attribute"
+                    )
+                if name.lower() in RESERVED:
+                    raise RankqlError(
+                        f"by: {name!r} is what a column of the result or of the query is called; "
+                        "give the attribute another name"
                     )
                 return home
             there += each.columns

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     import duckdb
 
 # common.sql first: every other family stands on it.
-FAMILIES = ("common", "gain", "precision", "cascade", "order", "rating")
+FAMILIES = ("common", "gain", "precision", "cascade", "order", "rating", "bounds")
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
-_COMMENT_LINE = re.compile(r"^COMMENT ON .*\n?", re.MULTILINE)
+# Comments may hold quotes that nothing closes.
+_COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
 
@@ -62,46 +63,46 @@ def parameters() -> dict[str, dict[str, str | None]]:
             for parameter, default in re.findall(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?", listed)
         }
         for name, listed in re.findall(
-            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", sql() + _text("bounds"), re.MULTILINE
+            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", sql(), re.MULTILINE
         )
     }
 
 
 @cache
-def _trusting() -> dict[str, str]:
-    """The macros without their checks, each as a statement, by name."""
-    parts = re.split(
-        r"^(?=CREATE OR REPLACE MACRO)",
-        f"{sql()}\n{_text('bounds')}\n{_text('trusted')}",
-        flags=re.M,
-    )
+def _statements(checked: bool) -> dict[str, str]:
+    """Each macro as a statement, by name; with the checks of every row and argument, or without."""
+    text = sql() if checked else f"{sql()}\n{_text('trusted')}"
+    parts = re.split(r"^(?=CREATE OR REPLACE MACRO)", text, flags=re.MULTILINE)
     return {match[1]: part for part in parts if (match := _CREATE.match(part))}
 
 
-def trusting(query: str) -> tuple[str, str]:
-    """What makes a query run whose columns have been checked, and the query that then runs.
+def called(query: str, checked: bool = False) -> tuple[str, str]:
+    """The statements that a query needs, and the query that then runs.
 
     The macros it calls are created under names of their own, so that nobody else's are replaced or
-    hidden, and without the checks of every row and argument, which cost more than the metrics.
+    hidden; and without the checks of every row and argument, which cost more than the metrics,
+    unless `checked`.
     """
-    statements = _trusting()
-    called = re.compile(
-        rf"(?<![\w.:])({'|'.join(sorted(statements, key=len, reverse=True))})(?=\()"
-    )
+    statements = _statements(checked)
+    names = "|".join(sorted(statements, key=len, reverse=True))
+    # Texts and quoted names are passed over.
+    call = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
+    prefix = "rankql checked " if checked else "rankql "
     needed: dict[str, None] = {}
 
     def need(text: str) -> None:
-        for name in called.findall(text):
+        for name in filter(None, call.findall(text)):
             if name not in needed:
-                body = statements[name]
-                need(body[_CREATE.match(body).end() :])  # type: ignore[union-attr]
+                need(_CREATE.sub("", statements[name]))
                 needed[name] = None
 
+    def renamed(text: str) -> str:
+        return call.sub(lambda m: f'"{prefix}{m[1]}"' if m[1] else m[0], text)
+
     need(query)
-    text = "".join(_COMMENT_LINE.sub("", statements[name]) for name in needed)
-    renamed = called.sub(r'"rankql:\1"', text)
-    create = renamed.replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
-    return create, called.sub(r'"rankql:\1"', query)
+    text = "".join(_COMMENTS.sub("", statements[name]) for name in needed)
+    create = renamed(text).replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
+    return create, renamed(query)
 
 
 def register(

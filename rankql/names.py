@@ -133,6 +133,8 @@ class Metric:
         macro = self.measure.macro
         given: dict[str, Any] = {}
         for option, default in self.measure.defaults.items():
+            if option == "denominator" and self.measure.weight:
+                continue  # a micro average is taken of k, or of what was shown
             value = self.options.get(option, convention(macro, option, conventions))
             if value is not None and literal(value) != default:
                 given[option] = value
@@ -195,11 +197,20 @@ _EXPRESSION = re.compile(r"\s*(?P<label>[^=()@]*[^=()@\s<>!])\s*=(?!=)\s*(?P<sql
 
 def parse(names: str | Sequence[str]) -> list[Metric]:
     """The metrics of a list of names, each once. `nDCG@5,10` is two; `name = SQL` one's own."""
+    if not isinstance(names, str | list | tuple):
+        raise RankqlError(f"metrics must be named by text, such as 'nDCG@10', not {names!r}")
     given = [names] if isinstance(names, str) else list(names)
     if not given:
         raise RankqlError("metrics must name at least one, such as 'nDCG@10'")
     found = [metric for text in given for metric in _one(text)]
-    return list({metric.name: metric for metric in found}.values())
+    by_name: dict[str, Metric] = {}
+    for metric in found:
+        other = by_name.setdefault(metric.name, metric)
+        if other.expression != metric.expression:
+            raise RankqlError(
+                f"{metric.name!r} would be the name of two columns; call one otherwise"
+            )
+    return list(by_name.values())
 
 
 def _one(text: str) -> Iterator[Metric]:
@@ -220,6 +231,8 @@ def _one(text: str) -> Iterator[Metric]:
         options = dict(_options(text, measure, match["options"] or ""))
         cutoffs = [match["k"]] if match["k"] is None else match["k"].split(",")
         k = options.pop("k", None)
+        if k is not None and match["k"] is not None:
+            raise RankqlError(f"{text!r}: the cutoff is given twice")
         if cutoffs != [None]:
             yield from (_metric(text, measure, options, cutoff) for cutoff in cutoffs)
         else:
@@ -278,7 +291,10 @@ def _valid(text: str, metric: Metric) -> Metric:
 
 
 def _options(text: str, measure: Measure, options: str) -> Iterator[tuple[str, Any]]:
-    known = [o for o in measure.defaults if o not in ("query", "discounts")]
+    known = [o for o in measure.defaults if o != "discounts"]
+    if measure.weight and "denominator" in known:
+        known.remove("denominator")
+    seen = set()
     if measure.macro in _GAINS:
         known.append("gain")
     for part in filter(None, map(str.strip, options.split(","))):
@@ -289,6 +305,9 @@ def _options(text: str, measure: Measure, options: str) -> Iterator[tuple[str, A
             raise RankqlError(
                 f"{text!r}: {measure.name} has no option {name!r}{did_you_mean(name, shown)}"
             )
+        if name in seen:
+            raise RankqlError(f"{text!r}: {name} is given twice")
+        seen.add(name)
         if not equals or not value:
             raise RankqlError(f"{text!r}: {name} must have a value: {name}=...")
         yield name, _value(text, name, value)

@@ -26,11 +26,14 @@ class Query:
     weights: dict[str, str]
     # The rows that were looked at: those with gain, all judged ones, or those unjudged too.
     rows: str
+    # An expression of the user may call our macros with anything: they check it.
+    checked: bool = False
 
 
 def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> Query:
     """The SQL that computes all the metrics, one row per query and system."""
     conventions = vars(chosen)
+    _refuse(inputs, metrics, chosen)
     need = {metric.rows(conventions) for metric in metrics}
     if chosen.unjudged == "bounds" or not _tops_first(inputs, chosen):
         need.add("all")
@@ -42,20 +45,51 @@ def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
     weights: dict[str, str] = {}
     for metric in metrics:
         columns[metric.name] = call(metric, chosen)
-        if chosen.undefined == "drop":
-            relevant = f"rankql_relevant(rel, {chosen.threshold})"
-            columns[metric.name] = f"CASE WHEN {relevant} > 0 THEN {call(metric, chosen)} END"
         if metric.measure and metric.measure.weight:
             weights[metric.name] = f"{metric.name} weight"
             columns[weights[metric.name]] = _weight(metric, chosen)
+    if chosen.undefined == "drop":
+        relevant = f"rankql_relevant(rel, {chosen.threshold}) > 0"
+        columns = {name: f"CASE WHEN {relevant} THEN {v} END" for name, v in columns.items()}
     ctes = _with(sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows))
     names = [metric.name for metric in metrics]
     if chosen.unjudged != "bounds":
-        return Query(ctes + _select(inputs, columns, rows), names, weights, rows)
+        own = any(metric.measure is None for metric in metrics)
+        return Query(ctes + _select(inputs, columns, rows), names, weights, rows, own)
     lists, bounds = _bounds(metrics, chosen)
     values = _select(inputs, columns | lists, rows)
-    sql = f"{ctes}{_with_bounds(values, names, list(lists), bounds)}"
+    sql = f"{ctes}{_with_bounds(values, names, list(lists), bounds)}\nORDER BY {_keys(inputs)}"
     return Query(sql, [f"{n}{side}" for n in names for side in ("", " low", " high")], {}, rows)
+
+
+def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> None:
+    """Refuse what would have no value, or one that means nothing."""
+    scores = all("score" in table.roles for table in inputs.runs.values())
+    for metric in metrics:
+        if metric.measure and metric.measure.macro in ("rmse", "mae") and not scores:
+            raise RankqlError(f"{metric.name} compares grades with scores; name them: score='...'")
+    gains = chosen.gain.items() if isinstance(chosen.gain, Mapping) else ()
+    if chosen.ties in ("best", "worst"):
+        discounts = list(chosen.discounts or ())
+        rising = [gain for _, gain in sorted(gains)]
+        if discounts != sorted(discounts) or rising != sorted(rising):
+            raise RankqlError(
+                f"ties={chosen.ties!r} puts tied items in the order of their grades: it asks for "
+                "gains that rise with the grade, and for discounts that rise with the position"
+            )
+    if chosen.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
+        raise RankqlError("unjudged='bounds' asks for a gain of 0 for grade 0")
+
+
+def _keys(inputs: Inputs) -> str:
+    """The keys under the names that they have in the result."""
+    key = quoted((inputs.qrels or next(iter(inputs.runs.values()))).roles["query"])
+    return _ascending(["system", key] if inputs.many else [key])
+
+
+def _ascending(keys: Sequence[str]) -> str:
+    """In this order whatever the settings."""
+    return ", ".join(f"{key} ASC NULLS LAST" for key in keys)
 
 
 def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, str], list[str]]:
@@ -130,8 +164,8 @@ def sources(inputs: Inputs, chosen: Conventions) -> dict[str, str]:
     def keys(table: Table) -> list[str]:
         return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
 
-    def attributes(home: str, form: str = "{}") -> list[str]:
-        return [f"{form.format(quoted(a))} AS {quoted(a)}" for a in inputs.homed(home)]
+    def attributes(home: str) -> list[str]:
+        return [quoted(attribute) for attribute in inputs.homed(home)]
 
     runs = []
     for name, table in inputs.runs.items():
@@ -154,8 +188,8 @@ def sources(inputs: Inputs, chosen: Conventions) -> dict[str, str]:
         fields = [*keys(table), f"{grade} AS rel", *attributes("qrels")]
         ctes["qrels"] = _from(table.sql, fields, f"WHERE {grade} IS NOT NULL")
     if inputs.attributes is not None:
-        fields = keys(inputs.attributes) + attributes("attributes", "any_value({})")
-        ctes["attributes"] = _from(inputs.attributes.sql, fields, "GROUP BY ALL")
+        fields = keys(inputs.attributes) + attributes("attributes")
+        ctes["attributes"] = _from(inputs.attributes.sql, fields)
     return ctes
 
 
@@ -208,7 +242,7 @@ def rankings(
     place = "score" if inputs.scored else "pos"
     fields = ["*"]
     if chosen.ties != "expected" and (inputs.scored or chosen.unjudged == "remove"):
-        order = _order(chosen.ties) if inputs.scored else "pos"
+        order = _order(chosen.ties) if inputs.scored else "pos ASC"
         number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
         pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
         fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
@@ -238,7 +272,8 @@ def _top(keys: str, k: int | None, order: str) -> str:
 
 def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
     """The first position that no metric looks beyond."""
-    further = _needs_scores(metrics) or any(
+    further = _needs_scores(metrics) or chosen.unjudged == "bounds"
+    further = further or any(
         metric.k is None or metric.arguments(vars(chosen)).get("ideal") == "retrieved"
         for metric in metrics
     )
@@ -254,9 +289,9 @@ def _order(ties: str) -> str:
         "score DESC, "
         + {
             "item": item,
-            "order": "line",
-            "best": f"coalesce(rel, 0) DESC, {item}",
-            "worst": f"coalesce(rel, 0), {item}",
+            "order": "line ASC",
+            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {item}",
+            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {item}",
         }[ties]
     )
 
@@ -270,21 +305,26 @@ def _queries(inputs: Inputs, rows: str) -> str:
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
 
-    def values(home: str) -> str:
-        return "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed(home))
-
+    values = "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed("qrels"))
     attributes = "".join(f", {quoted(name)}" for name in inputs.by)
     body = (
         f"    SELECT {keys}, judged, retrieved IS NULL AS missing{attributes}\n"
-        f"    FROM (SELECT query, {count} AS judged{values('qrels')} FROM qrels GROUP BY query)\n"
+        f"    FROM (SELECT query, {count} AS judged{values} FROM qrels GROUP BY query)\n"
     )
     if inputs.many:
         body += "    CROSS JOIN systems\n"
-    shown = f"SELECT {keys}, true AS retrieved{values('run')} FROM run GROUP BY {keys}"
+    shown = f"SELECT DISTINCT {keys}, true AS retrieved FROM run"
     body += f"    LEFT JOIN ({shown}) USING ({keys})"
-    if inputs.attributes is not None:
-        body += "\n    LEFT JOIN attributes USING (query)"
+    for home in ("run", "attributes"):
+        if inputs.homed(home):
+            body += f"\n    LEFT JOIN {_about(inputs, home)} USING (query)"
     return body
+
+
+def _about(inputs: Inputs, home: str) -> str:
+    """The attributes that a table has, by query."""
+    values = "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed(home))
+    return f"(SELECT query{values} FROM {home} GROUP BY query)"
 
 
 def _unique(names: Sequence[str]) -> None:
@@ -307,7 +347,7 @@ def _select(inputs: Inputs, columns: Mapping[str, str], rows: str) -> str:
     if inputs.qrels is None:
         missing, source = "false", "ranked"
         if inputs.attributes is not None:
-            source += " LEFT JOIN attributes USING (query)"
+            source += f" LEFT JOIN {_about(inputs, 'attributes')} USING (query)"
         twice = "count(item) FILTER (WHERE rel > 0) > count(DISTINCT item) FILTER (WHERE rel > 0)"
         checks = [twice] if "item" in table.roles else []
     else:
@@ -324,14 +364,14 @@ def _select(inputs: Inputs, columns: Mapping[str, str], rows: str) -> str:
     fields += [f"{value} AS {quoted(name)}" for name, value in columns.items()]
     return (
         "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\n"
-        f"GROUP BY {inputs.keys}\nORDER BY {inputs.keys}"
+        f"GROUP BY {inputs.keys}\nORDER BY {_ascending(inputs.keys.split(', '))}"
     )
 
 
 def call(metric: Metric, chosen: Conventions) -> str:
     """A metric as a call of its macro."""
     if metric.measure is None:
-        return f"CAST(({metric.expression}) AS DOUBLE)"
+        return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
     macro = metric.measure.macro
     given = metric.arguments(vars(chosen))
     rel = gained(metric.gain(vars(chosen)), given.get("threshold", chosen.threshold))

@@ -33,9 +33,14 @@ def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     """The groupings that are asked for: names are one grouping, lists of names one each."""
     if isinstance(by, str):
         return [[by]]
+    if not isinstance(by, list | tuple):
+        raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
     if all(isinstance(name, str) for name in by):
-        return [list(by)] if by else []  # type: ignore[arg-type]
-    return [[group] if isinstance(group, str) else list(group) for group in by]
+        return [list(by)] if by else []
+    found = [[group] if isinstance(group, str) else list(group) for group in by]
+    if not all(isinstance(name, str) for group in found for name in group):
+        raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
+    return [group for i, group in enumerate(found) if group and group not in found[:i]]
 
 
 @dataclass
@@ -87,8 +92,8 @@ class Result:
     def __getitem__(self, metric: str) -> float | None:
         name = metric
         if name not in self.metrics:  # another spelling of it
-            (wanted,) = parse(metric)
-            name = wanted.under(self.conventions).name
+            wanted = parse(metric)
+            name = wanted[0].under(self.conventions).name if len(wanted) == 1 else metric
         if name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
         if self.meta["system"]:
@@ -157,7 +162,7 @@ class Result:
         """Write the values per query to a Parquet file, which `combine` takes in again."""
         con = duckdb.connect()
         con.register("rows", self._source())
-        self.copy(con, "FROM rows", Path(path))
+        self.copy(con, "FROM rows", parquet(path))
 
     def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> Path:
         """Write what a query returns to a file, which appears whole or not at all."""
@@ -219,7 +224,9 @@ class Result:
     def _long(self) -> str:
         """One row per query and metric: its value in the mean, and its weight there."""
         zero = self.conventions["undefined"] == "zero"
-        keys = ", ".join(map(quoted, [*self.keys, *self.meta["by"]]))
+        systems = ["system"] if self.meta["system"] else []
+        keys = f"{quoted(self.meta['query'])} AS query"
+        keys = ", ".join([keys, *map(quoted, [*systems, *self.meta["by"]])])
         parts = []
         for i, name in enumerate(self.metrics):
             column, weight = quoted(name), self.meta["weights"].get(name)
@@ -227,13 +234,14 @@ class Result:
             parts.append(
                 f"SELECT {keys}, missing, {i} AS i, {value} AS value, "
                 f"{column} IS NULL AS undefined, {weight is not None} AS weighed, "
-                f"{quoted(weight) if weight else 1.0} AS weight FROM rows"
+                f"CAST({quoted(weight) if weight else 1} AS DOUBLE) AS weight FROM rows"
             )
         return "\nUNION ALL ".join(parts)
 
     def _summarised(self) -> pl.DataFrame:
         systems = ["system"] if self.meta["system"] else []
-        by, keys = self.meta["by"], ", ".join(map(quoted, self.keys))
+        by = self.meta["by"]
+        keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
         sets = [[*systems, *group, "i"] for group in ([], *self.meta["groupings"])]
         label = ", ".join(
             f"CASE WHEN grouping({quoted(name)}) = 0 "
@@ -262,7 +270,7 @@ class Result:
                        CASE WHEN NOT any_value(weighed)
                             THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) END AS error,
                        count(value) {kept} AS n,
-                       {sample} AS sample,
+                       {sample} AS sample, any_value(weighed) AS weighed,
                        count(*) AS queries,
                        count(*) FILTER (WHERE undefined) AS undefined,
                        count(*) FILTER (WHERE missing) AS missing
@@ -280,7 +288,8 @@ class Result:
     def _interval(self, means: pl.DataFrame) -> list[pl.Series]:
         """The confidence interval of every mean, NULL where there is none."""
         if self.interval == "bootstrap":
-            bounds = [_bootstrap(sample, self.confidence) for sample in means["sample"]]
+            pairs = zip(means["sample"].to_list(), means["weighed"], strict=True)
+            bounds = [_bootstrap(sample, weighed, self.confidence) for sample, weighed in pairs]
             return [
                 pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
                 for side, name in enumerate(("lo", "hi"))
@@ -295,13 +304,17 @@ class Result:
         return [(means["mean"] - width).alias("lo"), (means["mean"] + width).alias("hi")]
 
 
-def _bootstrap(sample: list[dict[str, float]], confidence: float) -> tuple[Any, Any]:
+def _bootstrap(
+    sample: list[dict[str, float | None]], weighed: bool, confidence: float
+) -> tuple[Any, Any]:
     """The percentile interval of a mean, weighted or not, over resampled queries."""
     import numpy as np
     from scipy.stats import bootstrap
 
-    values = np.array([row["value"] for row in sample if row["value"] is not None])
-    weights = np.array([row["weight"] for row in sample if row["value"] is not None])
+    # An undefined value weighs in a weighted mean, and is left out of a plain one.
+    kept = [row for row in sample if row["weight"] and (weighed or row["value"] is not None)]
+    values = np.array([row["value"] or 0.0 for row in kept])
+    weights = np.array([row["weight"] for row in kept])
     if len(values) < 2 or not weights.sum():
         return None, None
 
@@ -321,11 +334,24 @@ def _bootstrap(sample: list[dict[str, float]], confidence: float) -> tuple[Any, 
     return float(found.low), float(found.high)
 
 
+def parquet(path: str | os.PathLike[str], inputs: Sequence[Any] = ()) -> Path:
+    """A path to write a Parquet file to: not in place of an input, a device or another kind."""
+    target = Path(path).resolve()
+    if target.suffix not in (".parquet", ".pq"):
+        raise RankqlError(f"output is a Parquet file: {str(path)!r} must end in .parquet")
+    if target.exists() and not target.is_file():
+        raise RankqlError(f"output {str(path)!r} is no regular file")
+    for data in inputs:
+        if isinstance(data, str | os.PathLike) and Path(data).resolve() == target:
+            raise RankqlError(f"output {str(path)!r} would overwrite what is evaluated")
+    return target
+
+
 def validate(interval: str | None, confidence: float) -> None:
     """Refuse intervals that there are not."""
     if interval not in ("auto", "t", "bootstrap", None):
         raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
-    if not 0 < confidence < 1:
+    if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise RankqlError(f"confidence must lie between 0 and 1, not {confidence}")
     if interval in ("t", "bootstrap") and not find_spec("scipy"):
         raise RankqlError(f"interval={interval!r} needs scipy: pip install 'rankql[stats]'")
@@ -347,6 +373,8 @@ def combine(
     0.75
     """
     validate(interval, confidence)
+    if isinstance(results, str | os.PathLike | Result | pl.DataFrame):
+        results = [results]
     if not results:
         raise RankqlError("combine needs at least one result")
     known = [_part(result) for result in results if not isinstance(result, pl.DataFrame)]
@@ -358,7 +386,7 @@ def combine(
             if part.meta[what] != first.meta[what]:
                 raise RankqlError(
                     f"results of different {what} cannot be combined: "
-                    f"{first.meta[what]} and {part.meta[what]}"
+                    f"{_differing(first.meta[what], part.meta[what])}"
                 )
     frames = [
         pl.read_parquet(part.rows) if isinstance(part.rows, Path) else part.rows for part in parts
@@ -378,9 +406,19 @@ def combine(
     )
 
 
+def _differing(one: Any, other: Any) -> str:
+    if isinstance(one, dict):
+        names = [name for name in one if one[name] != other.get(name)]
+        one, other = ({name: each.get(name) for name in names} for each in (one, other))
+    return f"{one} and {other}"
+
+
 def _part(result: Result | str | os.PathLike[str]) -> Result:
     if isinstance(result, Result):
         return result
+    if not isinstance(result, str | os.PathLike):
+        kind = type(result).__name__
+        raise RankqlError(f"combine takes results, their files and per_query frames, not {kind}")
     path = Path(result)
     if not path.is_file():
         raise RankqlError(f"there is no file {str(path)!r}")

@@ -79,12 +79,18 @@ class Table:
         return next((lower[name] for name in names if name in lower), None)
 
     def number(self, role: str) -> str:
-        """The column of a role as DOUBLE, an error where it holds anything but numbers."""
+        """The column of a role as DOUBLE; that it holds numbers, `read` tells."""
         name = self.roles[role]
         kind = self.columns[name]
         if not self.text and not _is_number(kind):
             kind = "text" if _is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
+        return f"{'TRY_' if self.text else ''}CAST({quoted(name)} AS DOUBLE)"
+
+    def read(self, role: str) -> str:
+        """The same, an error where it holds anything but numbers."""
+        self.number(role)
+        name = self.roles[role]
         return f"rankql_read_{role}({quoted(name)}, {literal(f'{self.label}: {name}')})"
 
     def key(self, role: str, as_text: bool = False) -> str:
@@ -156,7 +162,7 @@ class Session:
         """A name for what a label stands for, which no other has."""
         name = "rankql_" + re.sub(r"\W+", "_", label)
         names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
-        return next(n for n in names if n not in (*self.registered, *self.loaded))
+        return next(name for name in names if not self._in_catalog(name))
 
     def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
         """What a text file holds, as a temporary table."""
@@ -171,10 +177,13 @@ class Session:
         for name in self.registered:
             self.con.unregister(name)
         for name in self.loaded:
-            self.con.execute(f"DROP TABLE {quoted(name)}").fetchall()
+            with suppress(duckdb.Error):  # in a transaction that failed it is gone already
+                self.con.execute(f"DROP TABLE {quoted(name)}").fetchall()
 
     def _named(self, name: str, label: str) -> Table:
         """A path, or the name of a table of the connection."""
+        if not name:
+            raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
         table = self._in_catalog(name)
         if table:
             return self._described(label, table)
@@ -182,7 +191,10 @@ class Session:
         if Path(name).is_dir():
             pattern = str(Path(name) / "**" / "*.parquet")
         if "://" not in name:
-            paths = sorted(glob(pattern, recursive=True)) if has_magic(pattern) else paths
+            if Path(name).is_file():
+                pattern = re.sub(r"([\[*?])", r"[\1]", name)  # no pattern, this very file
+            elif has_magic(pattern):
+                paths = sorted(glob(pattern, recursive=True))
             if not paths or not Path(paths[0]).is_file():
                 raise RankqlError(f"{label}: there is no file {name!r}{self._hint}")
         suffix = Path(re.sub(r"\.(gz|zst)$", "", paths[0].lower())).suffix
@@ -244,20 +256,31 @@ class Session:
             )
             with suppress(duckdb.Error):
                 return self._load(label, sql, trec=True)
-        fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(columns, 1))
-        sql = (
-            f"(SELECT {fields} FROM (SELECT string_split_regex(trim(line), '\\s+') AS line "
+        lines = (
+            "(SELECT string_split_regex(trim(line), '\\s+') AS line "
             f"FROM read_csv({pattern}, delim = '\\0', header = false, quote = '', escape = '', "
-            "auto_detect = false, columns = {'line': 'VARCHAR'})) WHERE len(line) > 1)"
+            "auto_detect = false, columns = {'line': 'VARCHAR'}) WHERE trim(line) <> '')"
         )
-        return self._load(label, sql, trec=True)
+        wrong = f"SELECT array_to_string(line, ' ') FROM {lines} WHERE len(line) <> {len(columns)}"
+        fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(columns, 1))
+        try:
+            for (line,) in self.con.sql(f"{wrong} LIMIT 1").fetchall():
+                many = len(columns)
+                raise RankqlError(f"{label}: {paths[0]!r}: no {many} columns in the line {line!r}")
+            return self._load(label, f"(SELECT {fields} FROM {lines})", trec=True)
+        except duckdb.Error as error:
+            line = str(error).splitlines()[0]
+            raise RankqlError(f"{label}: {paths[0]!r} cannot be read: {line}") from error
 
 
 def _head(path: str, lines: int = 1000) -> list[str]:
     """The first lines of a text file, which may be compressed."""
     opened = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8", errors="replace") as file:
-        return [line.rstrip("\r\n") for line in itertools.islice(file, lines) if line.strip()]
+    try:
+        with opened(path, "rt", encoding="utf-8", errors="replace") as file:
+            return [line.rstrip("\r\n") for line in itertools.islice(file, lines) if line.strip()]
+    except (OSError, EOFError) as error:
+        raise RankqlError(f"{path!r} cannot be read: {error}") from error
 
 
 def _split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:

@@ -197,20 +197,26 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
 -- What is read from a table, by the name that an error gives it: grades, scores and positions, from numbers or text.
+CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
+
+CREATE OR REPLACE MACRO rankql_is_score(value) AS rankql_no_nan(value);
+
+CREATE OR REPLACE MACRO rankql_is_pos(value) AS
+    isfinite(value) AND value BETWEEN 1 AND 9007199254740992 AND value = floor(value);
+
 CREATE OR REPLACE MACRO rankql_read(value, valid, name, must) AS
     CASE WHEN valid THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN error(name || ' must be ' || must || ', not ' || CAST(value AS VARCHAR))
     END;
 
 CREATE OR REPLACE MACRO rankql_read_rel(value, name) AS
-    rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)), name, 'a finite number');
+    rankql_read(value, rankql_is_rel(TRY_CAST(value AS DOUBLE)), name, 'a finite number');
 
 CREATE OR REPLACE MACRO rankql_read_score(value, name) AS
-    rankql_read(value, rankql_no_nan(TRY_CAST(value AS DOUBLE)), name, 'a number');
+    rankql_read(value, rankql_is_score(TRY_CAST(value AS DOUBLE)), name, 'a number');
 
 CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
-    rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) BETWEEN 1 AND 9007199254740992
-                       AND TRY_CAST(value AS DOUBLE) = floor(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
+    rankql_read(value, rankql_is_pos(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
 
 -- Rounded to 32 bits, as trec_eval's scores are; what is too large for them is infinite.
 CREATE OR REPLACE MACRO rankql_float32(score) AS

@@ -197,20 +197,26 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
 -- What is read from a table, by the name that an error gives it: grades, scores and positions, from numbers or text.
+CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
+
+CREATE OR REPLACE MACRO rankql_is_score(value) AS rankql_no_nan(value);
+
+CREATE OR REPLACE MACRO rankql_is_pos(value) AS
+    isfinite(value) AND value BETWEEN 1 AND 9007199254740992 AND value = floor(value);
+
 CREATE OR REPLACE MACRO rankql_read(value, valid, name, must) AS
     CASE WHEN valid THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN error(name || ' must be ' || must || ', not ' || CAST(value AS VARCHAR))
     END;
 
 CREATE OR REPLACE MACRO rankql_read_rel(value, name) AS
-    rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)), name, 'a finite number');
+    rankql_read(value, rankql_is_rel(TRY_CAST(value AS DOUBLE)), name, 'a finite number');
 
 CREATE OR REPLACE MACRO rankql_read_score(value, name) AS
-    rankql_read(value, rankql_no_nan(TRY_CAST(value AS DOUBLE)), name, 'a number');
+    rankql_read(value, rankql_is_score(TRY_CAST(value AS DOUBLE)), name, 'a number');
 
 CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
-    rankql_read(value, isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) BETWEEN 1 AND 9007199254740992
-                       AND TRY_CAST(value AS DOUBLE) = floor(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
+    rankql_read(value, rankql_is_pos(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
 
 -- Rounded to 32 bits, as trec_eval's scores are; what is too large for them is infinite.
 CREATE OR REPLACE MACRO rankql_float32(score) AS
@@ -836,3 +842,358 @@ COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades, NULL
 
 CREATE OR REPLACE MACRO mae(rel, score) AS avg(abs(rankql_error(rel, score)));
 COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL where no row has both.';
+
+
+-- Bounds: the lowest and the highest value that a metric could take once every unjudged item retrieved were judged,
+-- as {'low', 'high'}; both NULL where no judgement defines it. Load the other families first.
+-- These helpers are not part of the interface; their names start with rankql_. All of them take
+--   items    the items retrieved for one query, [{'pos', 'rel'}], by pos, which may have gaps; rel NULL: unjudged
+--   judged   the grades of all judged items of the query, retrieved or not
+--   levels   the grades that an unjudged item could be given, ascending from 0
+-- and k and the options of the metric. Of m unjudged items that are relevant it is best that they are the top m, worst
+-- that they are the bottom m; so for hits it is enough to look at m = 0, 1, 2, ...
+
+-- The items, typed; none where there is no list.
+CREATE OR REPLACE MACRO rankql_items(items) AS coalesce(CAST(items AS STRUCT(pos DOUBLE, rel DOUBLE)[]), []);
+
+-- The lowest and the highest of the values at hand; what is undefined is left out.
+CREATE OR REPLACE MACRO rankql_span(lows, highs) AS
+    {'low': CAST(list_min(lows) AS DOUBLE), 'high': CAST(list_max(highs) AS DOUBLE)};
+
+-- The sums of the first 0, 1, 2, ... of a list: that of the first m stands at m + 1. (A slice copies, but the copying
+-- of 100 items costs less than anything else here.)
+CREATE OR REPLACE MACRO rankql_sums(list) AS
+    list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
+        CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
+
+-- The positions of some items.
+CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x: x.pos);
+
+-- How many of the positions lie within the cutoff.
+CREATE OR REPLACE MACRO rankql_within(positions, k) AS
+    len(list_filter(positions, lambda p: p <= rankql_cutoff(k)));
+
+-- 1 or 0 as in rankql_hit, also for the unjudged where no level or every level is relevant; NULL where it is open.
+CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
+    coalesce(rankql_hit(rel, threshold), CASE WHEN levels[1] >= rankql_threshold(threshold) THEN 1
+                                              WHEN levels[-1] < rankql_threshold(threshold) THEN 0 END);
+
+-- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
+-- are relevant and not relevant while the open ones are neither.
+CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
+    list_transform([list_transform(rankql_items(items), lambda x:
+        {'pos': x.pos, 'hit': rankql_mark(x.rel, levels, threshold), 'new': x.rel IS NULL})], lambda marks: {
+        'items': marks,
+        'hits': rankql_places(list_filter(marks, lambda x: x.hit = 1)),
+        'open': rankql_places(list_filter(marks, lambda x: x.hit IS NULL)),
+        'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
+                    + len(list_filter(marks, lambda x: x.new AND x.hit = 1)),
+        'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
+                  + len(list_filter(marks, lambda x: x.new AND x.hit = 0))})[1];
+
+-- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
+CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
+        list_transform([{
+            'hits': rankql_within(marked.hits, k), 'open': rankql_within(marked.open, k), 'all': len(marked.open),
+            'relevant': marked.relevant, 'retrieved': rankql_within(rankql_places(marked.items), k)}], lambda n:
+            list_transform(range(n.all + 1), lambda m: {
+                'fewest': CAST(n.hits + greatest(m - (n.all - n.open), 0) AS DOUBLE),
+                'most': CAST(n.hits + least(m, n.open) AS DOUBLE),
+                'relevant': n.relevant + m,
+                'retrieved': n.retrieved}))[1])[1];
+
+-- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
+-- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
+CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked: {
+        'low': list_filter(CASE WHEN marked.relevant > 0 THEN marked.hits
+                                WHEN len(marked.open) > 0 THEN [marked.open[-1]] END, lambda p: p <= rankql_cutoff(k)),
+        'high': list_filter(CASE WHEN marked.relevant + len(marked.open) > 0
+                                 THEN list_concat(marked.hits, marked.open) END, lambda p: p <= rankql_cutoff(k))})[1];
+
+-- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
+-- and j-th of the depths has i - j positions before it.
+CREATE OR REPLACE MACRO rankql_above(positions, depths) AS
+    list_transform(rankql_ones(list_transform(
+        list_sort(list_concat(list_transform(positions, lambda p: p - 0.5::DOUBLE), depths), 'ASC', 'NULLS LAST'),
+        lambda x: CASE WHEN x = floor(x) THEN 1 END)), lambda i, j: i - j);
+
+-- The sum of least(n, most) over the hits after the `lo`-th up to the `hi`-th, n being the others above a hit and
+-- `shift` more: `sums` are those of n, `before` how many hits stand above the 1st, 2nd, ... other.
+CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
+    list_transform([greatest(lo, least(hi, CASE WHEN most > shift
+                                                THEN coalesce(before[CAST(most - shift AS BIGINT)], hi) ELSE 0 END))],
+        lambda t: sums[t + 1] - sums[lo + 1] + shift * (t - lo) + most * (hi - t))[1];
+
+-- What stands in front of bpref: the hits once if all that is open is relevant ('a') and once if nothing is ('b'), with
+-- the sums of the others above them and the hits before each other; and the `ranks` of the open among the hits of 'a'.
+CREATE OR REPLACE MACRO rankql_preferences(hits) AS
+    list_transform([{
+        'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
+        'b': rankql_ones(hits)}], lambda found: {
+        'a': rankql_sums(list_transform(found.a, lambda i, j: i - j)),
+        'b': rankql_sums(list_transform(found.b, lambda i, j: i - j)),
+        'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
+                                   lambda i, j: i - j),
+        'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
+                                   lambda i, j: i - j),
+        'ranks': rankql_ones(list_transform(found.a, lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
+
+CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
+    (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
+
+-- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
+-- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
+-- relevant so far, `best` the highest or the lowest ap so far.
+CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) AS {
+    'open': CAST(open AS DOUBLE), 'weight': CAST(weight AS DOUBLE), 'above': CAST(above AS DOUBLE),
+    'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
+
+-- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
+CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a.total + b.open * ((a.above + 1) * b.weight + a.rest);
+
+-- The ap with m of the open relevant. (`n` are the numbers that do not change.)
+CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
+    rankql_ap(total, n.hits + m, n.relevant + m, n.retrieved, k, denominator);
+
+-- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
+CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
+    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n.rest, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
+                            steps), lambda a, b: {
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a.above + 1, 'rest': a.rest - (1 - b.open) * b.weight,
+        'total': rankql_ap_total(a, b), 'm': a.m + b.open,
+        'best': greatest(a.best, CASE WHEN b.open = 1 THEN
+            rankql_ap_of(rankql_ap_total(a, b), a.m + 1, n, k, denominator) END)}).best;
+
+CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
+    list_reduce(list_concat([rankql_ap_item(0, 0, n.hits, 0, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
+                            list_reverse(steps)), lambda a, b: {
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a.above - (1 - b.open), 'rest': a.rest + b.weight,
+        'total': rankql_ap_total(a, b), 'm': a.m + b.open,
+        'best': least(a.best, CASE WHEN b.open = 1 THEN
+            rankql_ap_of(rankql_ap_total(a, b), a.m + 1, n, k, denominator) END)}).best;
+
+-- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
+CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
+    CASE WHEN pos > rankql_cutoff(k) THEN 0
+         WHEN discounts IS NULL THEN rankql_base(base) / log2(pos + 1)
+         ELSE 1 / rankql_listed(pos, discounts) END;
+
+-- The same of the first n positions of the ideal ranking, the best first.
+CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
+    CASE WHEN discounts IS NULL THEN list_transform(range(1, n + 1), lambda i: rankql_base(base) / log2(i + 1))
+         ELSE list_transform([list_sort(rankql_top(CAST(discounts AS DOUBLE[]), k), 'ASC', 'NULLS LAST')], lambda least:
+            list_transform(range(1, n + 1), lambda i: 1 / rankql_listed(i, least)))[1] END;
+
+-- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
+CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
+    list_transform([list_transform(rankql_items(items), lambda x:
+        {'gain': rankql_negative(x.rel, negative), 'weight': rankql_weight(x.pos, k, discounts, base)})], lambda xs: {
+        'own': rankql_sum(list_transform(xs, lambda x: x.gain * x.weight))
+               / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END,
+        'weights': list_sort(list_transform(list_filter(xs, lambda x: x.gain IS NULL), lambda x: x.weight),
+                             'DESC', 'NULLS LAST')})[1];
+
+-- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
+-- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
+-- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
+CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
+    list_transform([list_sort(list_distinct(list_concat(best, list_filter(levels, lambda level: level > 0))),
+                              'ASC', 'NULLS LAST')], lambda edges:
+        list_transform(edges, lambda edge, i: {
+            'width': edge - coalesce(edges[i - 1], 0),
+            'judged': len(list_filter(best, lambda grade: grade >= edge)),
+            'level': list_min(list_filter(levels, lambda level: level >= edge))}))[1];
+
+-- The part of idcg that some slices have, m more items reaching over them.
+CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
+    rankql_sum(list_transform(slices, lambda slice: slice.width * ideal[least(slice.judged + m + 1, len(ideal))]));
+
+-- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
+-- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
+CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
+    list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
+                   lambda level:
+        list_transform([list_filter(slices, lambda slice: slice.level = level)], lambda own:
+            list_transform([rankql_sum(list_transform(own, lambda slice: slice.width))], lambda width: {
+                'dcg': list_transform(shown, lambda sum: width * sum),
+                'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
+                'width': width})[1])[1]);
+
+-- ndcg with the i-th of the dcg and the idcg that each level adds.
+CREATE OR REPLACE MACRO rankql_one_ndcg(own, above, dcg, idcg) AS
+    (own + rankql_sum(dcg)) / nullif(above + rankql_sum(idcg), 0);
+
+-- Where a list is highest.
+CREATE OR REPLACE MACRO rankql_peak(list) AS
+    list_transform([list], lambda x: list_position(x, list_max(x)))[1];
+
+-- The highest ndcg: where t is the ndcg reached so far, each level takes the m that has the most dcg - t * idcg, for
+-- itself, since a higher level never takes more; what they reach together is the next t (Dinkelbach). It never falls,
+-- and is found exactly after a few rounds: t is always one that some judgement reaches.
+CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
+    list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
+        list_transform([list_transform(s.levels, lambda x:
+            rankql_peak(list_transform(x.dcg, lambda dcg, m: dcg - t * x.idcg[m])))], lambda peaks:
+            coalesce(rankql_one_ndcg(s.own, s.above, list_transform(s.levels, lambda x, i: x.dcg[peaks[i]]),
+                                     list_transform(s.levels, lambda x, i: x.idcg[peaks[i]])), t))[1]);
+
+-- The lowest: 0, or all at one level, for the bottom m.
+CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
+    list_transform([levels], lambda chosen: list_min(list_transform(s.hidden, lambda sum, m:
+        rankql_one_ndcg(s.own, s.above, list_transform(chosen, lambda x: x.width * sum),
+                        list_transform(chosen, lambda x: x.idcg[m])))))[1];
+
+
+CREATE OR REPLACE MACRO rankql_bounds_precision_at(
+    items, judged, k, levels, threshold := 1, denominator := 'k'
+) AS
+    list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
+        list_transform(hits, lambda x: rankql_precision(x.fewest, x.relevant, x.retrieved, k, denominator)),
+        list_transform(hits, lambda x: rankql_precision(x.most, x.relevant, x.retrieved, k, denominator))))[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_recall_at(items, judged, k, levels, threshold := 1) AS
+    list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
+        list_transform(hits, lambda x: x.fewest / nullif(x.relevant, 0)),
+        list_transform(hits, lambda x: x.most / nullif(x.relevant, 0))))[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1) AS
+    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x: x.relevant > 0)],
+                   lambda hits: rankql_span(
+        list_transform(hits, lambda x: 2 * x.fewest / (rankql_size(k, x.retrieved) + x.relevant)),
+        list_transform(hits, lambda x: 2 * x.most / (rankql_size(k, x.retrieved) + x.relevant))))[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
+    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x: {
+        'low': CAST(len(x.low) > 0 AS DOUBLE), 'high': CAST(len(x.high) > 0 AS DOUBLE)})[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
+        list_transform([list_transform(range(len(marked.open) + 1), lambda m: marked.relevant + m)], lambda depths:
+            list_transform([{'hits': rankql_above(marked.hits, depths), 'open': rankql_above(marked.open, depths),
+                             'all': len(marked.open)}], lambda n: rankql_span(
+                list_transform(depths, lambda r, j:
+                    (n.hits[j] + greatest(j - 1 - (n.all - n.open[j]), 0)) / nullif(r, 0)),
+                list_transform(depths, lambda r, j: (n.hits[j] + least(j - 1, n.open[j])) / nullif(r, 0))))[1])[1])[1];
+
+-- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
+CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
+        list_transform([list_transform(
+            list_filter(marked.items, lambda x: (x.hit IS NULL OR x.hit = 1)
+                                                AND (denominator <> 'found' OR x.pos <= rankql_cutoff(k))),
+            lambda x: rankql_ap_item(x.hit IS NULL, CASE WHEN x.pos <= rankql_cutoff(k) THEN 1 / x.pos ELSE 0 END,
+                                     0, 0, 0, NULL))], lambda steps:
+            list_transform([list_filter(steps, lambda x: x.open = 0)], lambda hits:
+                list_transform([{
+                    'hits': len(hits),
+                    'rest': rankql_sum(list_transform(hits, lambda x: x.weight)),
+                    'total': rankql_sum(list_transform(hits, lambda x, j: x.weight * j)),
+                    'relevant': marked.relevant + CASE WHEN denominator = 'found'
+                        THEN len(marked.open) - rankql_within(marked.open, k) ELSE 0 END,
+                    'retrieved': rankql_within(rankql_places(marked.items), k)}], lambda n: {
+                    'low': rankql_ap_lowest(steps, n, k, denominator),
+                    'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
+        list_transform([rankql_preferences(list_transform(marked.items, lambda x: x.hit))], lambda found:
+            list_transform([{'hits': len(found.b) - 1, 'all': len(found.a) - 1, 'open': len(found.ranks),
+                             'relevant': marked.relevant, 'others': marked.others + len(found.ranks)}], lambda n:
+                rankql_span(
+                    list_transform(range(n.open + 1), lambda m: rankql_bpref_of(
+                        n.hits + m,
+                        rankql_capped(found.b, found.before_b, 0,
+                                      coalesce(found.ranks[n.open - m] - (n.open - m), 0), n.relevant + m, 0)
+                        + rankql_capped(found.a, found.before_a, coalesce(found.ranks[n.open - m], 0), n.all,
+                                        n.relevant + m, n.open - m),
+                        n.relevant + m, n.others - m)),
+                    list_transform(range(n.open + 1), lambda m: rankql_bpref_of(
+                        n.hits + m,
+                        rankql_capped(found.a, found.before_a, 0, coalesce(found.ranks[m], 0), n.relevant + m, 0)
+                        + rankql_capped(found.b, found.before_b, coalesce(found.ranks[m] - m, 0), n.hits,
+                                        n.relevant + m, -m),
+                        n.relevant + m, n.others - m))))[1])[1])[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
+    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x: {
+        'low': CASE WHEN x.low IS NOT NULL THEN coalesce(1 / list_min(x.low), 0) END,
+        'high': CASE WHEN x.high IS NOT NULL THEN coalesce(1 / list_min(x.high), 0) END})[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold := 1) AS
+    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x: {
+        'low': rankql_sum(list_transform(x.low, lambda p: 1 / p)),
+        'high': rankql_sum(list_transform(x.high, lambda p: 1 / p))})[1];
+
+-- err with every unjudged item at one level.
+CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p) AS
+    rankql_walk(list_transform(list_filter(items, lambda x: x.pos <= rankql_cutoff(k)), lambda x: rankql_step(
+        x.pos, rankql_stop(coalesce(x.rel, level), max_rel), rankql_utility(x.pos, p))));
+
+-- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
+-- item at the bottom, a level above 0.
+CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1) AS
+    list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel) > 0, false)
+                                                          AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x:
+        list_transform([list_filter(x.items, lambda item: item.rel IS NULL)], lambda open: {
+            'low': CASE WHEN x.use THEN rankql_err_at(x.items, 0, k, max_rel, p)
+                        WHEN len(open) > 0 AND len(levels) > 1
+                        THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p) END,
+            'high': CASE WHEN x.use OR (len(open) > 0 AND levels[-1] > 0)
+                         THEN rankql_err_at(x.items, levels[-1], k, max_rel, p) END})[1])[1];
+
+-- rbp with every unjudged item at one level.
+CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
+    (1 - rankql_patience(p)) * rankql_sum(list_transform(
+        list_filter(items, lambda x: x.pos <= rankql_cutoff(k)),
+        lambda x: rankql_worth(coalesce(x.rel, level), threshold, max_rel) * rankql_look(x.pos, p)));
+
+CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, threshold := 1, max_rel := NULL) AS
+    list_transform([rankql_items(items)], lambda xs: {
+        'low': rankql_rbp_at(xs, levels[1], k, p, threshold, max_rel),
+        'high': rankql_rbp_at(xs, levels[-1], k, p, threshold, max_rel)})[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
+    list_transform([list_filter(rankql_items(items), lambda x: x.pos <= rankql_cutoff(k))], lambda xs: {
+        'low': rankql_sum(list_transform(xs, lambda x: coalesce(x.rel, levels[1]))),
+        'high': rankql_sum(list_transform(xs, lambda x: coalesce(x.rel, levels[-1])))})[1];
+
+CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts := NULL, base := 2) AS
+    list_transform([rankql_open_gains(items, k, discounts, base, 'keep')], lambda x: {
+        'low': x.own + levels[1] * rankql_sum(x.weights),
+        'high': x.own + levels[-1] * rankql_sum(x.weights)})[1];
+
+-- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
+CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
+    list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
+                     'open': list_filter(rankql_items(items), lambda x: x.rel IS NULL)}], lambda x: {
+        'low': list_idcg(x.judged, k, discounts, base),
+        'high': list_idcg(list_concat(x.judged, list_transform(x.open, lambda item: levels[-1])), k, discounts, base)
+        })[1];
+
+-- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
+-- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
+-- even the highest dcg is below 0, the highest idcg is best.
+CREATE OR REPLACE MACRO rankql_bounds_ndcg(
+    items, judged, k, levels, discounts := NULL, base := 2, negative := 'zero'
+) AS
+    list_transform([{'gains': rankql_open_gains(items, k, discounts, base, negative),
+                     'best': rankql_list_best(coalesce(CAST(judged AS DOUBLE[]), []), k)}], lambda x:
+        list_transform([{
+            'slices': rankql_slices(x.best, CAST(levels AS DOUBLE[])),
+            'ideal': rankql_sums(rankql_ideal_weights(
+                CAST(least(len(x.best) + len(x.gains.weights), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
+            'shown': rankql_sums(list_filter(x.gains.weights, lambda weight: weight > 0))}], lambda y:
+            list_transform([{
+                'own': x.gains.own,
+                'hidden': rankql_sums(list_reverse(x.gains.weights)),
+                'above': rankql_slices_idcg(list_filter(y.slices, lambda slice: slice.level IS NULL), y.ideal, 0),
+                'levels': rankql_level_gains(y.slices, y.ideal, y.shown, len(x.gains.weights),
+                                             CAST(levels AS DOUBLE[])),
+                'barren': x.gains.own < 0 AND len(x.best) = 0}], lambda s:
+                list_transform([rankql_one_ndcg(
+                    s.own, s.above, list_transform(s.levels, lambda level: level.width * s.hidden[-1]),
+                    list_transform(s.levels, lambda level: level.idcg[-1]))], lambda start: {
+                    'low': rankql_lowest_ndcg(CASE WHEN s.barren THEN s.levels[:1] ELSE s.levels END, s),
+                    'high': CASE WHEN start < 0 THEN start ELSE rankql_highest_ndcg(start, s) END})[1])[1])[1])[1];

@@ -11,10 +11,10 @@ CREATE OR REPLACE MACRO rankql_threshold(threshold) AS CAST(threshold AS DOUBLE)
 
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS CAST(coalesce(k, 9007199254740992) AS DOUBLE);
 
-CREATE OR REPLACE MACRO rankql_pos(pos, k) AS CASE WHEN k IS NULL OR pos <= k THEN pos END;
+CREATE OR REPLACE MACRO rankql_pos(pos, k) AS CASE WHEN k IS NULL OR pos <= k THEN CAST(pos AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
-    CASE WHEN rel >= threshold AND (k IS NULL OR pos <= k) THEN pos END;
+    CASE WHEN rel >= threshold AND (k IS NULL OR pos <= k) THEN CAST(pos AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS CAST(count(*) FILTER (WHERE rel >= threshold) AS DOUBLE);
 

@@ -14,6 +14,7 @@ import peers
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.cli import main
@@ -152,7 +153,8 @@ def test_convert(files, tmp_path):
         rankql.evaluate(path, files / "qrels", ["AP", "nDCG@10"]).per_query
         for path in (files / "one.run", tmp_path / "one.parquet", tmp_path / "again.run")
     ]
-    assert results[0].equals(results[1]) and results[0].equals(results[2])
+    for result in results[1:]:
+        assert_frame_equal(results[0], result, abs_tol=1e-12, rel_tol=0)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_errors(files, arguments, line):
 
 def test_debug_shows_where(files):
     done = CliRunner().invoke(main, ["--debug", "eval", "no.run", "qrels"])
-    assert isinstance(done.exception, rankql.RankqlError)
+    assert done.exit_code == 2 and "Traceback" in done.stderr and "RankqlError" in done.stderr
 
 
 def command(*arguments, **options):
@@ -215,7 +217,7 @@ def test_progress_goes_to_a_terminal(tmp_path):
     )  # fmt: skip
     os.close(shown)
     assert done.returncode == 0 and done.stdout.startswith("slice,metric,mean")
-    assert "evaluating" in os.read(seen, 100_000).decode()
+    assert "working" in os.read(seen, 100_000).decode()
 
 
 def test_help_does_not_wait_for_the_engines():
