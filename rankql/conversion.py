@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,8 @@ from rankql.errors import RankqlError
 from rankql.evaluation import prepared, reporting
 from rankql.inputs import Inputs
 from rankql.macros import literal
+from rankql.query import BY_ITEM
+from rankql.result import whole
 from rankql.tables import Data, Session, Table, assigned, session
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
@@ -68,10 +68,16 @@ def convert(
     return path
 
 
+# Kinds of files that a TREC file would be mistaken for.
+_OTHERS = (".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".feather", ".duckdb")
+
+
 def _format(path: Path) -> tuple[str, bool]:
     """The options of COPY, and whether the file is one of TREC."""
     zipped = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if zipped else path.name).suffix.lower()
+    if suffix in _OTHERS:
+        raise RankqlError(f"{str(path)!r}: {suffix} is not written; .parquet, .csv, or TREC")
     options = _TABLES.get(suffix, f"{_TREC}, DELIMITER ' '")
     if zipped and suffix == ".parquet":
         raise RankqlError(f"{str(path)!r}: a Parquet file is compressed already; leave out .gz")
@@ -172,7 +178,7 @@ def _trec(here: Session, table: Table, tag: str) -> str:
     fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])
     source = f"(SELECT {fields}, {system} AS system FROM {table.sql})"
     source = f"(SELECT * FROM {source} WHERE {numbers[0]} IS NOT NULL)"
-    order = "ORDER BY score DESC, encode(CAST(item AS VARCHAR)) DESC"
+    order = f"ORDER BY score DESC, {BY_ITEM}"
     score = "score"
     if "pos" in table.roles:
         score = _scores(here, table, source, order)
@@ -209,16 +215,6 @@ def _scores(here: Session, table: Table, source: str, order: str) -> str:
 
 
 def _write(here: Session, sql: str, path: Path, options: str) -> None:
-    """Write what a query returns to a file, which appears whole or not at all."""
-    if not path.parent.is_dir():
-        raise RankqlError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    copy = f"COPY ({prepared(here, sql)}) TO {literal(str(beside))} ({options})"
-    try:
+    with whole(path) as beside:
+        copy = f"COPY ({prepared(here, sql)}) TO {literal(str(beside))} ({options})"
         here.con.execute(copy).fetchall()
-        os.replace(beside, path)
-    except OSError as error:
-        raise RankqlError(f"{str(path)!r} cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            beside.unlink()

@@ -18,7 +18,7 @@ from rankql.evaluation import complete, duplicates, execute, inspect, outcome, r
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import MEASURES, Metric, Rows, parse
-from rankql.query import gained, per_query, rankings, sources, with_sources
+from rankql.query import BY_ITEM, gained, per_query, rankings, sources, with_sources
 from rankql.result import Result
 from rankql.tables import Data, Session, Table, assigned, session
 
@@ -422,11 +422,8 @@ def _rank(terms: Terms, keys: str) -> str:
     # By a list of discounts a higher position may be a worse one.
     place = [terms.discount.format(place="place")] if terms.discounts else []
     ascending = [f"{each} ASC NULLS LAST" for each in (*place, "pos")]
-    order = ", ".join(["gain DESC", *ascending, f"{_BYTES} DESC"])
+    order = ", ".join(["gain DESC", *ascending, BY_ITEM])
     return f"row_number() OVER (PARTITION BY {keys}, gain > 0 AND {terms.pool} ORDER BY {order})"
-
-
-_BYTES = "encode(CAST(item AS VARCHAR))"
 
 
 def _best(terms: Terms, metric: Metric) -> str:

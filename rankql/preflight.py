@@ -18,6 +18,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation import reporting
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
+from rankql.query import BY_ITEM
 from rankql.tables import ROLES, Data, Session, Table, same_kind, session
 
 LEVELS = ("error", "warning", "note")
@@ -788,7 +789,7 @@ def _judged_tops(case: _Case, run: _Side, qrels: _Side | None) -> str:
         # The k-th score of each ranking is quick to find, and few rows are left to be sorted.
         least = f"max(score, {case.k})[-1] AS least"
         least = f"(SELECT {run.keys}, {least} FROM {run.clean} GROUP BY {run.keys})"
-        order = "score DESC, encode(CAST(item AS VARCHAR)) DESC"
+        order = f"score DESC, {BY_ITEM}"
         top = f"""(
             SELECT {run.keys}, item{rel} FROM {run.clean} JOIN {least} USING ({run.keys})
             WHERE score >= least

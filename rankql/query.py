@@ -13,6 +13,9 @@ from rankql.macros import literal, parameters, quoted
 from rankql.names import Metric
 from rankql.tables import Table
 
+# Equal scores: the higher item first, by the bytes of its text, as in trec_eval.
+BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
+
 # What an error about duplicates begins with: evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
 
@@ -284,14 +287,13 @@ def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
 
 def _order(ties: str) -> str:
     """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
-    item = "encode(CAST(item AS VARCHAR)) DESC"
     return (
         "score DESC, "
         + {
-            "item": item,
+            "item": BY_ITEM,
             "order": "line ASC",
-            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {item}",
-            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {item}",
+            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
+            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
         }[ties]
     )
 

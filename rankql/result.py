@@ -166,19 +166,14 @@ class Result:
 
     def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> Path:
         """Write what a query returns to a file, which appears whole or not at all."""
-        beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         meta = literal(json.dumps(self.meta, ensure_ascii=False))
-        try:
+        with whole(path) as beside:
             con.execute(
                 f"COPY ({sql}) TO {literal(str(beside))} "
                 f"(FORMAT parquet, KV_METADATA {{rankql: {meta}}})"
             ).fetchall()
             self.rows = beside
             self.check()
-            os.replace(beside, path)
-        finally:
-            with suppress(OSError):
-                beside.unlink()
         self.rows = path
         return path
 
@@ -345,6 +340,22 @@ def parquet(path: str | os.PathLike[str], inputs: Sequence[Any] = ()) -> Path:
         if isinstance(data, str | os.PathLike) and Path(data).resolve() == target:
             raise RankqlError(f"output {str(path)!r} would overwrite what is evaluated")
     return target
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A path to write to, which then takes the place of this one: whole, or not at all."""
+    if not path.parent.is_dir():
+        raise RankqlError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield beside
+        os.replace(beside, path)
+    except OSError as error:
+        raise RankqlError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink()
 
 
 def validate(interval: str | None, confidence: float) -> None:
