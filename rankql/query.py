@@ -118,7 +118,7 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
             lists.setdefault(part, f"list {len(lists)}")
             arguments.append(quoted(lists[part]))
         k = literal(given.pop("k", None))
-        levels = {_level(gain, threshold, grade) for grade in (0.0, *(chosen.levels or ()))}
+        levels = {_level(gain, threshold, grade) for grade in chosen.levels or ()}
         arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
         arguments += [f"{name} := {_sql(value)}" for name, value in given.items()]
         calls.append(f"{macro}({', '.join(arguments)})")

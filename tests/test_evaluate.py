@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import gzip
 import json
+import math
 import os
 import re
 import subprocess
@@ -505,6 +506,35 @@ def test_ties_lie_between_worst_and_best():
         worst, item, expected, best = (means[ties][metric] for ties in means)
         assert worst < expected < best
         assert worst <= item <= best
+
+
+def test_best_and_worst_of_unjudged_and_grade_0():
+    """Judged items of grade 0 and unjudged ones differ where a threshold of 0 makes them."""
+    run = pl.DataFrame({"query": ["q"] * 2, "item": ["a", "z"], "score": [1, 1]})
+    qrels = pl.DataFrame({"query": ["q"], "item": ["a"], "rel": [0]})
+    for ties, value in (("best", 1.0), ("worst", 0.5)):
+        made = rankql.evaluate(run, qrels, ["RR(rel=0)", "Judged@1"], ties=ties)
+        assert made["RR(rel=0)"] == value and made["Judged@1"] == float(ties == "best")
+
+
+def test_bounds_with_a_gain():
+    """By hand: x of grade 2 stands second, below an unjudged item that could be worth 0, 1 or 2."""
+    ranked = pl.DataFrame({"query": ["q"] * 2, "rel": [None, 2], "pos": [1, 2]})
+    second = 1 / math.log2(3)
+    for gain, low, high in (("linear", second, 1), ("exp2", second, 1), ("binary", second, 1)):
+        made = rankql.evaluate(ranked, metrics="nDCG", gain=gain, unjudged="bounds", threshold=2)
+        assert made["nDCG low"] == pytest.approx(low) and made["nDCG high"] == pytest.approx(high)
+    alone = pl.DataFrame({"query": ["q"] * 2, "rel": [None, 1], "pos": [1, 2]})
+    made = rankql.evaluate(alone, metrics="nDCG", gain="binary", unjudged="bounds", levels=[0, 2])
+    assert made["nDCG low"] == pytest.approx(second) and made["nDCG high"] == pytest.approx(1)
+    made = rankql.evaluate(
+        ranked, metrics="DCG", gain="binary", unjudged="bounds", levels=[0, 1], threshold=2
+    )
+    assert made["DCG low"] == made["DCG high"] == pytest.approx(second)
+    made = rankql.evaluate(
+        ranked, metrics="DCG", gain="binary", unjudged="bounds", levels=[2], threshold=2
+    )
+    assert (made["DCG low"], made["DCG high"]) == pytest.approx((second, 1 + second))
 
 
 def test_gain_by_dict_and_by_name():
