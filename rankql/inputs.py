@@ -89,9 +89,9 @@ def read(
         judged = _only(assigned(judged, first[1], JUDGED), JUDGED)
     about = None
     if attributes is not None:
-        about = _only(
-            assigned(here.table(attributes, "attributes"), first[0], ["query"]), ["query"]
-        )
+        about = here.table(attributes, "attributes")
+        side = first[0] if first[0]["query"] in about.columns else first[1]
+        about = _only(assigned(about, side, ["query"]), ["query"])
     homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
     for name in by:
         homes[name] = _home(name, {"attributes": about, "qrels": judged, "run": runs})

@@ -308,6 +308,12 @@ def test_pair_of_names():
     qrels = QRELS.rename({"query": "b", "item": "a"})
     made = rankql.evaluate(run, qrels, METRICS, query=("a", "b"), item=["b", "a"])
     same(made.per_query.rename({"b": "query"}), EXPECTED)
+    for name in ("a", "b"):
+        about = with_segments().rename({"query": name})
+        sliced = rankql.evaluate(
+            run, qrels, "AP", query=("a", "b"), item=["b", "a"], by="segment", attributes=about
+        )
+        assert sliced.summary["slice"].n_unique() > 2
 
 
 def test_positions_win_over_scores():
