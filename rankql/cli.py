@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import traceback
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.conventions import CHOICES, PROFILES
+from rankql.conventions import CHOICES, PROFILES, Conventions
 from rankql.names import GAINS
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def _column_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "pos": "The column of the position, 1 at the top.",
         "score": "The column of the score.",
         "rel": "The column of the grade.",
-        "item": "The column of the item.",
-        "query": "The column of the query; query=left,right where run and qrels differ.",
+        "item": "The column of the item; LEFT,RIGHT likewise.",
+        "query": "The column of the query; LEFT,RIGHT where run and qrels differ.",
     }
     for role, text in said.items():
         command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
@@ -71,14 +72,22 @@ def _column_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _convention_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that change a convention."""
-    command = click.option("--max-rel", type=float, help="The end of the scale of grades.")(command)
-    command = click.option("--threshold", type=float, help="Relevant from this grade.")(command)
-    for name, choices in reversed({"gain": GAINS, **CHOICES}.items()):
+    """The options that change a convention, with what is said of them where they are defined."""
+    bullets = re.findall(
+        r"^    - ([\w, ]+): (.*?)(?=\n    - |\Z)", Conventions.__doc__ or "", re.M | re.S
+    )
+    said = {name: " ".join(text.split()) for names, text in bullets for name in names.split(", ")}
+    numbers = {"max_rel": float, "threshold": float}
+    kinds = {name: click.Choice(choices) for name, choices in {"gain": GAINS, **CHOICES}.items()}
+    for name, kind in {**numbers, **dict(reversed(kinds.items()))}.items():
         option = f"--{name.replace('_', '-')}"
-        command = click.option(option, type=click.Choice(choices))(command)
+        command = click.option(option, type=kind, help=said[name][0].upper() + said[name][1:])(
+            command
+        )
     profiles = click.Choice(list(PROFILES))
-    return click.option("--conventions", type=profiles, help="Those of a peer.")(command)
+    return click.option("--conventions", type=profiles, help="All of them as a peer has them.")(
+        command
+    )
 
 
 _METRICS = click.option(
