@@ -9,10 +9,8 @@ from pathlib import Path
 
 import duckdb
 
-from rankql.conventions import choose
 from rankql.errors import RankqlError
 from rankql.evaluation import prepared, reporting
-from rankql.inputs import Inputs
 from rankql.macros import literal
 from rankql.query import BY_ITEM
 from rankql.result import whole
@@ -57,9 +55,9 @@ def convert(
     path = Path(target)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     options, trec = _format(path)
-    with session(con, [source]) as here:
+    with session(con, source) as here:
         table = _read(here.table(source, "source"), columns, system)
-        with reporting(here, Inputs({None: table}), choose(None, {})):
+        with reporting():
             _refuse(here, table, "id IS NULL", "is NULL")
             if trec:
                 table = _wanted(table, columns, path)
@@ -165,10 +163,10 @@ def _trec(here: Session, table: Table, tag: str) -> str:
     keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
         rel = table.read("rel")
-        whole = "rel = floor(rel) AND abs(rel) < 1e15"
+        integer = "rel = floor(rel) AND abs(rel) < 1e15"
         return f"""
-            SELECT query, '0', item, CASE WHEN {whole} THEN CAST(CAST(rel AS BIGINT) AS VARCHAR)
-                                          ELSE CAST(rel AS VARCHAR) END
+            SELECT query, '0', item, CASE WHEN {integer} THEN CAST(CAST(rel AS BIGINT) AS VARCHAR)
+                                            ELSE CAST(rel AS VARCHAR) END
             FROM (SELECT {keys}, {rel} AS rel FROM {table.sql}) WHERE rel IS NOT NULL
             ORDER BY query, item"""
     if not tag or tag.split() != [tag]:

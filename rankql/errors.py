@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class RankqlError(ValueError):
     """What is wrong, with which argument or column, and what to do about it."""
 
 
-def did_you_mean(name: str, choices: Sequence[str]) -> str:
-    """The end of an error about an unknown name: the likely one, then all."""
+def closest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice that is most like a name, if one is."""
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    hint = f"; did you mean {lower[close[0]]}?" if close else ";"
+    return lower[close[0]] if close else None
+
+
+def did_you_mean(name: str, choices: Sequence[str], likely: str | None = None) -> str:
+    """The end of an error about an unknown name: the likely one, then all."""
+    likely = likely or closest(name, choices)
+    hint = f"; did you mean {likely}?" if likely else ";"
     return f"{hint} There are: {', '.join(choices)}"

@@ -19,7 +19,7 @@ from rankql.macros import quoted
 from rankql.names import Metric, parse
 from rankql.query import DUPLICATES, Query, per_query, with_sources
 from rankql.result import Result, groupings, parquet, validate
-from rankql.tables import ROLES, Data, Session, Table, session
+from rankql.tables import ROLES, Data, Session, Table, each, session
 
 DEFAULT = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 
@@ -69,42 +69,47 @@ def evaluate(
     """
     validate(interval, confidence)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    inputs: list[Data] = [qrels, attributes, *(run.values() if isinstance(run, Mapping) else [run])]
     groups = groupings(by)
-    target = None if output is None else parquet(output, inputs)
-    with session(con, inputs) as here:
+    target = None if output is None else parquet(output, each(run, qrels, attributes))
+    with session(con, run, qrels, attributes) as here:
         given = read(here, run, qrels, attributes, columns, system, groups)
         sound(here, given)
         built, chosen = plan(here, given, metrics, conventions, options)
-        result = outcome(here, given, built, chosen)
-        result.interval, result.confidence = interval, confidence
-        result.meta["groupings"] = groups
+        result = outcome(here, given, built, chosen, groups, interval, confidence)
         with reporting(here, given, chosen):
             result.notes = inspect(here, given, chosen, built.rows)
             if target is None:
                 result.rows = execute(here, built.sql, built.checked).pl()
+                result.check()
             else:
                 result.copy(here.con, prepared(here, built.sql, built.checked), target)
-    if target is None:
-        result.check()
     return result
 
 
-def outcome(here: Session, given: Inputs, built: Query, chosen: Conventions) -> Result:
+def outcome(
+    here: Session,
+    given: Inputs,
+    built: Query,
+    chosen: Conventions,
+    groups: Sequence[Sequence[str]] = (),
+    interval: str | None = None,
+    confidence: float = 0.95,
+) -> Result:
     """The result of a query that is yet to run."""
     return Result(
         meta={
-            "query": (given.qrels or next(iter(given.runs.values()))).roles["query"],
+            "query": given.query,
             "system": given.many,
             "by": list(given.by),
-            "groupings": [],
+            "groupings": list(groups),
             "metrics": built.metrics,
             "weights": built.weights,
             "conventions": chosen.as_dict(),
         },
         sql=script(here, built.sql),
         columns={table.label: table.roles for table in given.tables},
-        interval=None,
+        interval=interval,
+        confidence=confidence,
     )
 
 
@@ -130,7 +135,7 @@ def query_of(
 ) -> str:
     """The SQL that `evaluate` would run."""
     columns = {role: options.pop(role, None) for role in ROLES}
-    with session(None, []) as here:
+    with session(None) as here:
         given = read(here, run, qrels, None, columns, system)
         return script(here, plan(here, given, metrics, conventions, options)[0].sql)
 
@@ -179,8 +184,7 @@ def complete(
 
 def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, ...]:
     """The grades that occur, from 0."""
-    source = "run" if given.qrels is None else "qrels"
-    sql = f"{with_sources(given, chosen)}SELECT DISTINCT rel FROM {source} WHERE rel > 0"
+    sql = f"{with_sources(given, chosen)}SELECT DISTINCT rel FROM {given.graded} WHERE rel > 0"
     with reporting(here, given, chosen):
         return (0.0, *sorted(rel for (rel,) in execute(here, sql).fetchall()))
 
@@ -189,7 +193,8 @@ def sound(here: Session, given: Inputs) -> None:
     """Refuse tables that hold what cannot be evaluated."""
     with reporting():
         for table in given.tables:
-            _sound(here, table, given.system if table is not given.qrels else None)
+            _no_nulls(here, table, given.system if table in given.runs.values() else None)
+            _numbers(here, table)
 
 
 def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> list[str]:
@@ -219,10 +224,9 @@ def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> lis
     where = "WHERE rel > 0" if rows == "gain" else ""
     hashes = f"SELECT hash(query, item) AS h FROM qrels {where}"
     sql = f"{with_sources(given, chosen)}SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
-    twice = None
-    if execute(here, f"{sql} LIMIT 1").fetchall():
-        twice = duplicates(here, given, chosen, "qrels", where)
-    if twice:
+    if execute(here, f"{sql} LIMIT 1").fetchall() and (
+        twice := duplicates(here, given, chosen, "qrels", where)
+    ):
         raise RankqlError(twice)
     return found
 
@@ -239,11 +243,10 @@ def _nothing_judged(
     )
 
 
-def _sound(here: Session, table: Table, system: str | None) -> None:
-    """Refuse ids that are NULL, and what is no number where one belongs."""
+def _no_nulls(here: Session, table: Table, system: str | None) -> None:
+    """Refuse ids that are NULL."""
     names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    if system and "query" in table.roles and table.label == "run":
-        names.append(system)
+    names += [system] if system else []
     counts = ", ".join(f"count({quoted(name)})" for name in names)
     total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
     if not total:
@@ -253,14 +256,24 @@ def _sound(here: Session, table: Table, system: str | None) -> None:
             raise RankqlError(
                 f"{table.label}: {name} is NULL in {total - count} of {total} rows; leave them out"
             )
-    for role in ("rel", "score", "pos"):
-        if role in table.roles:
-            value, valid = quoted(table.roles[role]), f"rankql_is_{role}({table.number(role)})"
-            # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
-            bad = f"FILTER (WHERE {value} IS NOT NULL AND NOT coalesce({valid}, false))"
-            ((wrong,),) = execute(here, f"SELECT count(*) {bad} FROM {table.sql}").fetchall()
+
+
+def _numbers(here: Session, table: Table) -> None:
+    """Refuse what is no number where one belongs."""
+    # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
+    bad = {
+        role: f"FILTER (WHERE {quoted(table.roles[role])} IS NOT NULL "
+        f"AND NOT coalesce(rankql_is_{role}({table.number(role)}), false))"
+        for role in ("rel", "score", "pos")
+        if role in table.roles
+    }
+    if bad:
+        counts = ", ".join(f"count(*) {rows}" for rows in bad.values())
+        (found,) = execute(here, f"SELECT {counts} FROM {table.sql}").fetchall()
+        for (role, rows), wrong in zip(bad.items(), found, strict=True):
             if wrong:
-                execute(here, f"SELECT any_value({table.read(role)}) {bad} FROM {table.sql}").pl()
+                sql = f"SELECT any_value({table.read(role)}) {rows} FROM {table.sql}"
+                execute(here, sql).fetchall()
 
 
 def _one_value(here: Session, given: Inputs, chosen: Conventions, home: str, name: str) -> None:

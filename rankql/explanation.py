@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -18,7 +18,7 @@ from rankql.evaluation import complete, duplicates, execute, inspect, outcome, r
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import MEASURES, Metric, Rows, parse
-from rankql.query import BY_ITEM, gained, per_query, rankings, sources, with_sources
+from rankql.query import BY_ITEM, gained, per_query, rankings, sources, with_ctes, with_sources
 from rankql.result import Result
 from rankql.tables import Data, Session, Table, assigned, session
 
@@ -72,9 +72,8 @@ def explain(
     if isinstance(worst, bool) or not isinstance(worst, int) or worst < 1:
         raise RankqlError(f"worst must be a whole number from 1, not {worst!r}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    inputs: list[Data] = [qrels, *(run.values() if isinstance(run, Mapping) else [run])]
     wanted, chosen = _one(metric), choose(conventions, options)
-    with session(con, inputs) as here:
+    with session(con, run, qrels) as here:
         given = read(here, run, qrels, None, columns, system)
         sound(here, given)
         for table in given.runs.values():
@@ -410,11 +409,8 @@ def _explained(
     SELECT *, ideal_contribution - contribution AS loss
     FROM (SELECT *, coalesce(gain * weight / total, 0) AS contribution,
                  coalesce(gain * ideal_weight / total, 0) AS ideal_contribution FROM worths)"""
-    kept = {"rankql_explained": "MATERIALIZED"}
-    return "WITH " + ", ".join(
-        f"{name} AS {kept.get(name, 'NOT MATERIALIZED')} (\n{body.lstrip(chr(10))}\n)"
-        for name, body in ctes.items()
-    )
+    steps = {name: body.lstrip("\n") for name, body in ctes.items()}
+    return with_ctes(steps, kept="rankql_explained")
 
 
 def _rank(terms: Terms, keys: str) -> str:
@@ -562,7 +558,7 @@ def _valued(
     elif twice := duplicates(here, given, chosen, "qrels", ""):
         raise RankqlError(twice)
     result.rows = execute(here, built.sql).pl()
-    return result, cast(Rows, built.rows)
+    return result, built.rows
 
 
 def _values(result: Result) -> pl.DataFrame:

@@ -46,6 +46,16 @@ class Inputs:
         return all("pos" not in table.roles for table in self.runs.values())
 
     @property
+    def query(self) -> str:
+        """What the column of the query is called: by the judgments, else by the run."""
+        return (self.qrels or next(iter(self.runs.values()))).roles["query"]
+
+    @property
+    def graded(self) -> str:
+        """Where the grades are: in the table `qrels`, or in the run itself."""
+        return "run" if self.qrels is None else "qrels"
+
+    @property
     def tables(self) -> list[Table]:
         """All of them."""
         return [*self.runs.values(), *filter(None, (self.qrels, self.attributes))]
@@ -70,12 +80,8 @@ def read(
     groups: Sequence[Sequence[str]] = (),
 ) -> Inputs:
     """The tables with their columns recognised, or an error that says what is amiss."""
-    if isinstance(run, Mapping):
-        if not run or not all(isinstance(name, str) and name for name in run):
-            raise RankqlError("run as a dict must hold at least one run, each by its name")
-        runs = {name: here.table(data, f"run {name!r}") for name, data in run.items()}
-    else:
-        runs = {None: here.table(run, "run")}
+    opened = opened_runs(here, run)
+    runs = opened if isinstance(opened, Mapping) else {None: opened}
     judged = None if qrels is None else here.table(qrels, "qrels")
     _known(columns, [*runs.values(), *([judged] if judged else [])])
     first = [_side(columns, 0), _side(columns, 1)]
@@ -101,6 +107,15 @@ def read(
         if isinstance(run, Mapping):
             raise RankqlError("system= names a column of one run; a dict names its runs itself")
     return Inputs(runs, judged, about, system, by, homes)
+
+
+def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
+    """The table of the run; or of each, by its name."""
+    if not isinstance(run, Mapping):
+        return here.table(run, "run")
+    if not run or not all(isinstance(name, str) and name for name in run):
+        raise RankqlError("run as a dict must hold at least one run, each by its name")
+    return {name: here.table(data, f"run {name!r}") for name, data in run.items()}
 
 
 def _only(table: Table, roles: Sequence[str]) -> Table:

@@ -76,6 +76,13 @@ def _statements(checked: bool) -> dict[str, str]:
     return {match[1]: part for part in parts if (match := _CREATE.match(part))}
 
 
+@cache
+def _call() -> re.Pattern[str]:
+    """A call of one of the macros; texts and quoted names are passed over."""
+    names = "|".join(sorted(_statements(False), key=len, reverse=True))
+    return re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
+
+
 def called(query: str, checked: bool = False) -> tuple[str, str]:
     """The statements that a query needs, and the query that then runs.
 
@@ -83,10 +90,7 @@ def called(query: str, checked: bool = False) -> tuple[str, str]:
     hidden; and without the checks of every row and argument, which cost more than the metrics,
     unless `checked`.
     """
-    statements = _statements(checked)
-    names = "|".join(sorted(statements, key=len, reverse=True))
-    # Texts and quoted names are passed over.
-    call = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
+    statements, call = _statements(checked), _call()
     prefix = "rankql checked " if checked else "rankql "
     needed: dict[str, None] = {}
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Literal
 
 from rankql import macros
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, closest, did_you_mean
 from rankql.macros import literal
 
 Rows = Literal["gain", "judged", "all"]
@@ -221,13 +221,13 @@ def _one(text: str) -> Iterator[Metric]:
     elif match := _NAME.fullmatch(text):
         measure = _index().get(match["name"].lower())
         if measure is None:
-            choices = [m.name for m in MEASURES]
-            hint = did_you_mean(match["name"], [*_index()])
-            known = re.match(r"; did you mean (\w+)\?", hint)
-            hint = f"; did you mean {_index()[known[1].lower()].name}?" if known else ";"
-            raise RankqlError(
-                f"there is no metric {match['name']!r}{hint} There are: {', '.join(choices)}"
+            likely = closest(match["name"], _index())  # of all names, aliases too
+            hint = did_you_mean(
+                match["name"],
+                [measure.name for measure in MEASURES],
+                _index()[likely].name if likely else None,
             )
+            raise RankqlError(f"there is no metric {match['name']!r}{hint}")
         options = dict(_options(text, measure, match["options"] or ""))
         cutoffs = [match["k"]] if match["k"] is None else match["k"].split(",")
         k = options.pop("k", None)

@@ -13,16 +13,14 @@ import duckdb
 import polars as pl
 
 from rankql import show
-from rankql.conventions import choose
 from rankql.errors import RankqlError
 from rankql.evaluation import reporting
-from rankql.inputs import Inputs, read
+from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import literal, quoted
-from rankql.query import BY_ITEM
-from rankql.tables import ROLES, Data, Session, Table, same_kind, session
+from rankql.query import BY_ITEM, HIGHEST_K, tops
+from rankql.tables import ROLES, Data, Session, Table, each, same_kind, session
 
 LEVELS = ("error", "warning", "note")
-HIGHEST_K = 999_998
 # More findings of one kind than this are summed up where a report is shown.
 SHOWN = 5
 
@@ -49,13 +47,12 @@ def check(
     >>> check(run, k=2).findings[0].message
     'the same item more than once in a ranking: 1 item'
     """
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HIGHEST_K:
-        raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K}, not {k!r}")
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
+        raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    inputs: list[Data] = [qrels, *(run.values() if isinstance(run, Mapping) else [run])]
-    with session(con, inputs) as here:
+    with session(con, run, qrels) as here:
         given = _given(here, run, qrels, columns, system)
-        with reporting(here, given, choose(None, {})):
+        with reporting():
             case = _Case(here, given, k)
             findings = [finding for one in CHECKS for finding in one(case)]
             tables = {side.label: {"rows": side.rows, "columns": side.roles} for side in case.sides}
@@ -72,9 +69,8 @@ def _given(
 ) -> Inputs:
     """The tables that evaluate would read, or a run that has no judgments as yet."""
     if qrels is None:
-        name = columns["rel"]
-        runs = run.values() if isinstance(run, Mapping) else [run]
-        if not any(here.table(data, "run").find("rel", name) for data in runs):
+        run = opened_runs(here, run)
+        if not any(table.find("rel", columns["rel"]) for table in each(run)):
             nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
             return replace(read(here, run, nothing, None, columns, system), qrels=None)
     return read(here, run, qrels, None, columns, system)
@@ -786,12 +782,9 @@ def _judged_tops(case: _Case, run: _Side, qrels: _Side | None) -> str:
     item = ", item" if "item" in run.roles else ""
     top = f"(SELECT {run.keys}{item}{rel} FROM {run.clean} WHERE pos <= {case.k})"
     if run.scored:
-        # The k-th score of each ranking is quick to find, and few rows are left to be sorted.
-        least = f"max(score, {case.k})[-1] AS least"
-        least = f"(SELECT {run.keys}, {least} FROM {run.clean} GROUP BY {run.keys})"
         order = f"score DESC, {BY_ITEM}"
         top = f"""(
-            SELECT {run.keys}, item{rel} FROM {run.clean} JOIN {least} USING ({run.keys})
+            SELECT {run.keys}, item{rel} FROM {tops(run.clean, run.keys, case.k)}
             WHERE score >= least
             QUALIFY row_number() OVER (PARTITION BY {run.keys} ORDER BY {order}) <= {case.k})"""
     if not qrels:

@@ -10,11 +10,14 @@ from rankql.conventions import Conventions
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs
 from rankql.macros import literal, parameters, quoted
-from rankql.names import Metric
+from rankql.names import Metric, Rows
 from rankql.tables import Table
 
 # Equal scores: the higher item first, by the bytes of its text, as in trec_eval.
 BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
+
+# max(score, k) knows no higher k.
+HIGHEST_K = 999_999
 
 # What an error about duplicates begins with: evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
@@ -28,7 +31,7 @@ class Query:
     metrics: list[str]
     weights: dict[str, str]
     # The rows that were looked at: those with gain, all judged ones, or those unjudged too.
-    rows: str
+    rows: Rows
     # An expression of the user may call our macros with anything: they check it.
     checked: bool = False
 
@@ -42,7 +45,8 @@ def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         need.add("all")
     elif isinstance(chosen.gain, Mapping) or chosen.threshold <= 0:
         need.add("judged")
-    rows = next(kind for kind in ("all", "judged", "gain") if kind in need)
+    order: tuple[Rows, ...] = ("all", "judged", "gain")
+    rows = next(kind for kind in order if kind in need)
 
     columns: dict[str, str] = {}
     weights: dict[str, str] = {}
@@ -54,13 +58,13 @@ def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
     if chosen.undefined == "drop":
         relevant = f"rankql_relevant(rel, {chosen.threshold}) > 0"
         columns = {name: f"CASE WHEN {relevant} THEN {v} END" for name, v in columns.items()}
-    ctes = _with(sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows))
+    ctes = with_ctes(sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows))
     names = [metric.name for metric in metrics]
     if chosen.unjudged != "bounds":
         own = any(metric.measure is None for metric in metrics)
-        return Query(ctes + _select(inputs, columns, rows), names, weights, rows, own)
+        return Query(ctes + _select(inputs, columns), names, weights, rows, own)
     lists, bounds = _bounds(metrics, chosen)
-    values = _select(inputs, columns | lists, rows)
+    values = _select(inputs, columns | lists)
     sql = f"{ctes}{_with_bounds(values, names, list(lists), bounds)}\nORDER BY {_keys(inputs)}"
     return Query(sql, [f"{n}{side}" for n in names for side in ("", " low", " high")], {}, rows)
 
@@ -86,7 +90,7 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> N
 
 def _keys(inputs: Inputs) -> str:
     """The keys under the names that they have in the result."""
-    key = quoted((inputs.qrels or next(iter(inputs.runs.values()))).roles["query"])
+    key = quoted(inputs.query)
     return _ascending(["system", key] if inputs.many else [key])
 
 
@@ -152,11 +156,15 @@ def _level(gain: str | Mapping[float, float], threshold: float, grade: float) ->
 
 def with_sources(inputs: Inputs, chosen: Conventions) -> str:
     """The sources alone, to ask something else of them."""
-    return _with(sources(inputs, chosen))
+    return with_ctes(sources(inputs, chosen))
 
 
-def _with(ctes: Mapping[str, str]) -> str:
-    parts = (f"{name} AS NOT MATERIALIZED (\n{body}\n)" for name, body in ctes.items())
+def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
+    """The steps of a query, each read where it is asked for, but for the one that is kept."""
+    parts = (
+        f"{name} AS {'' if name == kept else 'NOT '}MATERIALIZED (\n{body}\n)"
+        for name, body in ctes.items()
+    )
     return "WITH " + ", ".join(parts) + "\n"
 
 
@@ -215,7 +223,7 @@ def _number(table: Table, role: str, chosen: Conventions) -> str:
 
 
 def rankings(
-    inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions, rows: str
+    inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions, rows: Rows
 ) -> dict[str, str]:
     """The rows that count, with their grades and positions."""
     keys, qrels = inputs.keys, inputs.qrels
@@ -267,10 +275,17 @@ def _top(keys: str, k: int | None, order: str) -> str:
     fields = [keys, "item", "score", position]
     if k is None:
         return _from("run", fields, "WHERE score IS NOT NULL")
-    # The k-th score of each ranking is quick to find, and few rows are left to be sorted.
-    least = f"(SELECT {keys}, max(score, {k})[-1] AS least FROM run GROUP BY {keys})"
     rest = f"WHERE score >= least QUALIFY pos <= {k}"
-    return _from(f"run JOIN {least} USING ({keys})", fields, rest)
+    return _from(tops("run", keys, k), fields, rest)
+
+
+def tops(source: str, keys: str, k: int) -> str:
+    """The rows of a run, each with `least`, the k-th score of its ranking.
+
+    That is quick to find, and few rows of as much or more are left to be sorted.
+    """
+    least = f"(SELECT {keys}, max(score, {k})[-1] AS least FROM {source} GROUP BY {keys})"
+    return f"{source} JOIN {least} USING ({keys})"
 
 
 def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
@@ -281,8 +296,7 @@ def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
         for metric in metrics
     )
     k = max(metric.k or 0 for metric in metrics)
-    # max(score, k) knows no higher k.
-    return None if further or k >= 1_000_000 else k
+    return None if further or k > HIGHEST_K else k
 
 
 def _order(ties: str) -> str:
@@ -302,7 +316,7 @@ def _needs_scores(metrics: Sequence[Metric]) -> bool:
     return any(m.measure is None or m.measure.macro in ("rmse", "mae") for m in metrics)
 
 
-def _queries(inputs: Inputs, rows: str) -> str:
+def _queries(inputs: Inputs, rows: Rows) -> str:
     """Every judged query, for every system: its attributes, and whether the run lacks it."""
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
@@ -338,20 +352,18 @@ def _unique(names: Sequence[str]) -> None:
         seen.add(name.lower())
 
 
-def _select(inputs: Inputs, columns: Mapping[str, str], rows: str) -> str:
+def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:
     """The last step: the rankings by query."""
-    table = inputs.qrels or next(iter(inputs.runs.values()))
-    key = table.roles["query"]
-    _unique([*(["system"] if inputs.many else []), key, *inputs.by, "missing", *columns])
     fields = ["system"] if inputs.many else []
-    fields.append(f"query AS {quoted(key)}")
+    _unique([*fields, inputs.query, *inputs.by, "missing", *columns])
+    fields.append(f"query AS {quoted(inputs.query)}")
     fields += [f"any_value({quoted(name)}) AS {quoted(name)}" for name in inputs.by]
     if inputs.qrels is None:
         missing, source = "false", "ranked"
         if inputs.attributes is not None:
             source += f" LEFT JOIN {_about(inputs, 'attributes')} USING (query)"
         twice = "count(item) FILTER (WHERE rel > 0) > count(DISTINCT item) FILTER (WHERE rel > 0)"
-        checks = [twice] if "item" in table.roles else []
+        checks = [twice] if all("item" in run.roles for run in inputs.runs.values()) else []
     else:
         missing, source = "any_value(missing)", f"queries LEFT JOIN ranked USING ({inputs.keys})"
         checks = ["count(rel) > any_value(judged)"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -79,8 +79,11 @@ class Result:
     @property
     def per_query(self) -> pl.DataFrame:
         """The value of every metric for every query, NULL where undefined."""
-        rows = pl.read_parquet(self.rows) if isinstance(self.rows, Path) else self.rows
-        return rows.select(*self.keys, *self.meta["by"], *self.metrics)
+        return self.frame().select(*self.keys, *self.meta["by"], *self.metrics)
+
+    def frame(self) -> pl.DataFrame:
+        """The values with what is needed beside them, read where they are in a file."""
+        return pl.read_parquet(self.rows) if isinstance(self.rows, Path) else self.rows
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -160,11 +163,10 @@ class Result:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` takes in again."""
-        con = duckdb.connect()
-        con.register("rows", self._source())
-        self.copy(con, "FROM rows", parquet(path))
+        with self._connection() as con:
+            self.copy(con, "FROM rows", parquet(path))
 
-    def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> Path:
+    def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
         """Write what a query returns to a file, which appears whole or not at all."""
         meta = literal(json.dumps(self.meta, ensure_ascii=False))
         with whole(path) as beside:
@@ -175,7 +177,6 @@ class Result:
             self.rows = beside
             self.check()
         self.rows = path
-        return path
 
     def check(self) -> None:
         """Refuse undefined values and missing queries where the conventions say so."""
@@ -198,9 +199,6 @@ class Result:
                 else "are judged but not in the run"
             )
             raise RankqlError(f"{len(queries)} queries {what}, such as {some} ({kind}='error')")
-
-    def _source(self) -> Any:
-        return pl.scan_parquet(self.rows) if isinstance(self.rows, Path) else self.rows
 
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -329,7 +327,7 @@ def _bootstrap(
     return float(found.low), float(found.high)
 
 
-def parquet(path: str | os.PathLike[str], inputs: Sequence[Any] = ()) -> Path:
+def parquet(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
     """A path to write a Parquet file to: not in place of an input, a device or another kind."""
     target = Path(path).resolve()
     if target.suffix not in (".parquet", ".pq"):
@@ -399,9 +397,7 @@ def combine(
                     f"results of different {what} cannot be combined: "
                     f"{_differing(first.meta[what], part.meta[what])}"
                 )
-    frames = [
-        pl.read_parquet(part.rows) if isinstance(part.rows, Path) else part.rows for part in parts
-    ]
+    frames = [part.frame() for part in parts]
     rows = pl.concat(frames, how="vertical_relaxed").sort(first.keys)
     twice = rows.filter(rows.select(first.keys).is_duplicated())
     if len(twice):

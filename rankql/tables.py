@@ -130,6 +130,8 @@ class Session:
 
     def table(self, data: Data, label: str) -> Table:
         """The source of the data, which is not copied; only text files are read at once."""
+        if isinstance(data, Table):
+            return data
         if isinstance(data, str | os.PathLike):
             return self._named(os.fspath(data), label)
         return self._described(label, self._register(data, label))
@@ -154,7 +156,7 @@ class Session:
                 raise RankqlError(
                     f"{label} is a relation of another connection; pass that as con="
                 ) from error
-            raise RankqlError(f"{label} cannot be read: {str(error).splitlines()[0]}") from error
+            raise _unreadable(label, error) from error
         self.registered.append(name)
         return quoted(name)
 
@@ -205,8 +207,7 @@ class Session:
             try:
                 return self._load(label, sql, text="all_varchar" in sql)
             except duckdb.Error as error:
-                line = str(error).splitlines()[0]
-                raise RankqlError(f"{label} cannot be read: {line}") from error
+                raise _unreadable(label, error) from error
         return self._trec(paths, literal(pattern), label)
 
     def _in_catalog(self, name: str) -> str | None:
@@ -230,7 +231,7 @@ class Session:
         try:
             rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
         except duckdb.Error as error:
-            raise RankqlError(f"{label} cannot be read: {str(error).splitlines()[0]}") from error
+            raise _unreadable(label, error) from error
         return Table(label, sql, {row[0]: row[1] for row in rows}, trec, text)
 
     def _trec(self, paths: list[str], pattern: str, label: str) -> Table:
@@ -269,8 +270,11 @@ class Session:
                 raise RankqlError(f"{label}: {paths[0]!r}: no {many} columns in the line {line!r}")
             return self._load(label, f"(SELECT {fields} FROM {lines})", trec=True)
         except duckdb.Error as error:
-            line = str(error).splitlines()[0]
-            raise RankqlError(f"{label}: {paths[0]!r} cannot be read: {line}") from error
+            raise _unreadable(f"{label}: {paths[0]!r}", error) from error
+
+
+def _unreadable(what: str, error: duckdb.Error) -> RankqlError:
+    return RankqlError(f"{what} cannot be read: {str(error).splitlines()[0]}")
 
 
 def _head(path: str, lines: int = 1000) -> list[str]:
@@ -287,12 +291,20 @@ def _split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
     return line.split(delimiter) == line.split() and len(line.split()) == len(columns)
 
 
+def each(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
+    """The data of all inputs, those of a dict one by one."""
+    for data in inputs:
+        yield from data.values() if isinstance(data, Mapping) else [data]
+
+
 @contextmanager
-def session(con: duckdb.DuckDBPyConnection | None, inputs: Sequence[Data]) -> Iterator[Session]:
+def session(
+    con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
+) -> Iterator[Session]:
     """The connection to work on: the one given, that of the relations, or one of our own."""
     own = None
     if con is None:
-        relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in inputs)
+        relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in each(*inputs))
         con = duckdb.connect(":default:") if relations else (own := duckdb.connect())
     here = Session(con, own is not None)
     try:
