@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import duckdb
 
-from rankql import macros
+from rankql import macros, packed
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs, read
@@ -77,12 +77,13 @@ def evaluate(
         built, chosen = plan(here, given, metrics, conventions, options)
         result = outcome(here, given, built, chosen, groups, interval, confidence)
         with reporting(here, given, chosen):
-            result.notes = inspect(here, given, chosen, built.rows)
-            if target is None:
-                result.rows = execute(here, built.sql, built.checked).pl()
-                result.check()
-            else:
-                result.copy(here.con, prepared(here, built.sql, built.checked), target)
+            result.notes = inspect(here, given, chosen, built)
+            with here.indexed(given.tables) if built.sums else nullcontext():
+                if target is None:
+                    result.rows = execute(here, built.sql, built.checked).pl()
+                    result.check()
+                else:
+                    result.copy(here.con, prepared(here, built.sql, built.checked), target)
     return result
 
 
@@ -122,7 +123,7 @@ def plan(
 ) -> tuple[Query, Conventions]:
     """The query that evaluates the metrics, and the conventions in force."""
     chosen, wanted = complete(here, given, parse(metrics), choose(conventions, options))
-    return per_query(given, wanted, chosen), chosen
+    return per_query(given, wanted, chosen, scale(here, given)), chosen
 
 
 def query_of(
@@ -167,19 +168,28 @@ def complete(
         chosen = replace(chosen, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", chosen.max_rel) for m in wanted if m.scaled]
     exponential = any(m.measure and m.gain(vars(chosen)) == "exp2" for m in wanted)
-    if scales or exponential or chosen.unjudged == "bounds":
-        grades = _grades(here, given, chosen)
-        highest = max(grades)
-        if highest > 1000 and (scales or exponential):
+    limits = [1000, *(end for end in scales if end is not None)]
+    if None in scales or (
+        (scales or exponential) and _any_grade(here, given, f"{{rel}} > {min(limits)}")
+    ):
+        highest = _highest(here, given, chosen)
+        if highest > 1000:
             raise RankqlError(f"2^rel of grade {highest:g} is beyond all numbers; scale the grades")
         for scale in scales:
             if scale is not None and scale < highest:
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
         if None in scales:
             chosen = replace(chosen, max_rel=highest or 1.0)
-        if chosen.unjudged == "bounds" and chosen.levels is None:
-            chosen = replace(chosen, levels=grades)
+    if chosen.unjudged == "bounds" and chosen.levels is None:
+        chosen = replace(chosen, levels=_grades(here, given, chosen))
     return chosen, list({m.name: m for m in (m.under(vars(chosen)) for m in wanted)}.values())
+
+
+def _highest(here: Session, given: Inputs, chosen: Conventions) -> float:
+    """The highest grade, from 0."""
+    sql = f"{with_sources(given, chosen)}SELECT greatest(max(rel), 0) FROM {given.graded}"
+    with reporting(here, given, chosen):
+        return float(execute(here, sql).fetchall()[0][0])
 
 
 def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, ...]:
@@ -187,6 +197,27 @@ def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, .
     sql = f"{with_sources(given, chosen)}SELECT DISTINCT rel FROM {given.graded} WHERE rel > 0"
     with reporting(here, given, chosen):
         return (0.0, *sorted(rel for (rel,) in execute(here, sql).fetchall()))
+
+
+def scale(here: Session, given: Inputs) -> int:
+    """The end of the scale, if all grades are whole numbers from 0 to a few; else 0."""
+    fraction = "" if all(t.integer("rel") for t in given.judging) else " OR {rel} <> floor({rel})"
+    for end in packed.SCALES:
+        if not _any_grade(here, given, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+            return end
+    return 0
+
+
+def _any_grade(here: Session, given: Inputs, condition: str) -> bool:
+    """Is there a grade of which the condition on {rel} holds?"""
+    # Of a column as it is: what its statistics rule out DuckDB does not read.
+    return any(
+        here.con.sql(
+            f"SELECT 1 FROM {table.sql} "
+            f"WHERE {condition.format(rel=table.integer('rel') or table.number('rel'))} LIMIT 1"
+        ).fetchall()
+        for table in given.judging
+    )
 
 
 def sound(here: Session, given: Inputs) -> None:
@@ -197,13 +228,28 @@ def sound(here: Session, given: Inputs) -> None:
             _numbers(here, table)
 
 
-def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> list[str]:
+def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> list[str]:
     """Refuse what cannot be evaluated; return what is worth knowing of queries on one side only."""
     for home in ("attributes", "qrels", "run"):
         for name in given.homed(home):
             _one_value(here, given, chosen, home, name)
-    if given.qrels is None:
-        return []
+    found = [] if given.qrels is None else _one_sided(here, given, chosen)
+    for source, column, where in built.once:
+        # By their hashes, which are quicker to compare than ids.
+        key = given.keys if source == "run" else "query"
+        hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
+        sql = (
+            f"{with_sources(given, chosen)}SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
+        )
+        if execute(here, f"{sql} LIMIT 1").fetchall() and (
+            twice := duplicates(here, given, chosen, source, where, column)
+        ):
+            raise RankqlError(twice)
+    return found
+
+
+def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:
+    """Which queries of the run are not judged; refuse a run of which none is."""
     system = "system" if given.many else "NULL"
     sql = f"""{with_sources(given, chosen)}
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
@@ -220,14 +266,6 @@ def inspect(here: Session, given: Inputs, chosen: Conventions, rows: str) -> lis
                 f"{shown - both} of {shown} queries of {run} are not judged and left out "
                 f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
             )
-    # Of the rows that count, by their hashes, which are quicker to compare than ids.
-    where = "WHERE rel > 0" if rows == "gain" else ""
-    hashes = f"SELECT hash(query, item) AS h FROM qrels {where}"
-    sql = f"{with_sources(given, chosen)}SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
-    if execute(here, f"{sql} LIMIT 1").fetchall() and (
-        twice := duplicates(here, given, chosen, "qrels", where)
-    ):
-        raise RankqlError(twice)
     return found
 
 
@@ -260,20 +298,23 @@ def _no_nulls(here: Session, table: Table, system: str | None) -> None:
 
 def _numbers(here: Session, table: Table) -> None:
     """Refuse what is no number where one belongs."""
-    # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
-    bad = {
-        role: f"FILTER (WHERE {quoted(table.roles[role])} IS NOT NULL "
-        f"AND NOT coalesce(rankql_is_{role}({table.number(role)}), false))"
-        for role in ("rel", "score", "pos")
-        if role in table.roles
-    }
+    bad = {}
+    for role in ("rel", "score", "pos"):
+        if role in table.roles and table.integer(role) is None:
+            name, value = quoted(table.roles[role]), table.number(role)
+            bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
     if bad:
-        counts = ", ".join(f"count(*) {rows}" for rows in bad.values())
+        # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
+        counts = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
         (found,) = execute(here, f"SELECT {counts} FROM {table.sql}").fetchall()
-        for (role, rows), wrong in zip(bad.items(), found, strict=True):
-            if wrong:
-                sql = f"SELECT any_value({table.read(role)}) {rows} FROM {table.sql}"
-                execute(here, sql).fetchall()
+        bad = {role: wrong for (role, wrong), n in zip(bad.items(), found, strict=True) if n}
+    for role, wrong in bad.items():
+        sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
+        execute(here, sql).fetchall()
+    if pos := table.integer("pos"):
+        wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
+        if here.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
+            execute(here, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
 
 
 def _one_value(here: Session, given: Inputs, chosen: Conventions, home: str, name: str) -> None:

@@ -554,7 +554,7 @@ def _valued(
     built = per_query(given, [metric], chosen)
     result = outcome(here, given, built, chosen)
     if not missing:
-        result.notes = inspect(here, given, chosen, built.rows)
+        result.notes = inspect(here, given, chosen, built)
     elif twice := duplicates(here, given, chosen, "qrels", ""):
         raise RankqlError(twice)
     result.rows = execute(here, built.sql).pl()

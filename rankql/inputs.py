@@ -13,7 +13,7 @@ from rankql.tables import Data, Session, Table, assigned, same_kind
 RESERVED = (
     *("query", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved", "missing"),
     *("slice", "metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample"),
-    *("value", "weight", "weighed"),
+    *("value", "weight", "weighed", "grade", "place", "top", "packed"),
 )
 JUDGED = ("query", "item", "rel")
 
@@ -54,6 +54,11 @@ class Inputs:
     def graded(self) -> str:
         """Where the grades are: in the table `qrels`, or in the run itself."""
         return "run" if self.qrels is None else "qrels"
+
+    @property
+    def judging(self) -> list[Table]:
+        """The tables that have grades."""
+        return [self.qrels] if self.qrels else list(self.runs.values())
 
     @property
     def tables(self) -> list[Table]:

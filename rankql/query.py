@@ -11,6 +11,7 @@ from rankql.errors import RankqlError
 from rankql.inputs import Inputs
 from rankql.macros import literal, parameters, quoted
 from rankql.names import Metric, Rows
+from rankql.packed import Top
 from rankql.tables import Table
 
 # Equal scores: the higher item first, by the bytes of its text, as in trec_eval.
@@ -32,12 +33,21 @@ class Query:
     weights: dict[str, str]
     # The rows that were looked at: those with gain, all judged ones, or those unjudged too.
     rows: Rows
+    # What must not stand twice within a query: in which table, which column, of which rows.
+    once: Sequence[tuple[str, str, str]]
     # An expression of the user may call our macros with anything: they check it.
     checked: bool = False
+    # Each ranking is a few sums, no more.
+    sums: bool = False
 
 
-def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> Query:
-    """The SQL that computes all the metrics, one row per query and system."""
+def per_query(
+    inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions, end: int = 0
+) -> Query:
+    """The SQL that computes all the metrics, one row per query and system.
+
+    end: all grades are whole numbers from 0 to this; 0 where they may be anything.
+    """
     conventions = vars(chosen)
     _refuse(inputs, metrics, chosen)
     need = {metric.rows(conventions) for metric in metrics}
@@ -48,25 +58,78 @@ def per_query(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
     order: tuple[Rows, ...] = ("all", "judged", "gain")
     rows = next(kind for kind in order if kind in need)
 
-    columns: dict[str, str] = {}
-    weights: dict[str, str] = {}
-    for metric in metrics:
-        columns[metric.name] = call(metric, chosen)
-        if metric.measure and metric.measure.weight:
-            weights[metric.name] = f"{metric.name} weight"
-            columns[weights[metric.name]] = _weight(metric, chosen)
-    if chosen.undefined == "drop":
-        relevant = f"rankql_relevant(rel, {chosen.threshold}) > 0"
-        columns = {name: f"CASE WHEN {relevant} THEN {v} END" for name, v in columns.items()}
-    ctes = with_ctes(sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows))
+    steps = sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows)
     names = [metric.name for metric in metrics]
-    if chosen.unjudged != "bounds":
-        own = any(metric.measure is None for metric in metrics)
-        return Query(ctes + _select(inputs, columns), names, weights, rows, own)
-    lists, bounds = _bounds(metrics, chosen)
-    values = _select(inputs, columns | lists)
-    sql = f"{ctes}{_with_bounds(values, names, list(lists), bounds)}\nORDER BY {_keys(inputs)}"
-    return Query(sql, [f"{n}{side}" for n in names for side in ("", " low", " high")], {}, rows)
+    weights = {m.name: f"{m.name} weight" for m in metrics if m.measure and m.measure.weight}
+    calls = {metric.name: call(metric, chosen) for metric in metrics}
+    calls |= {weights[m.name]: _weight(m, chosen) for m in metrics if m.name in weights}
+    in_order = f"\nORDER BY {_keys(inputs)}"
+    if chosen.unjudged == "bounds":
+        lists, bounds = _bounds(metrics, chosen)
+        values = with_ctes(steps) + _select(inputs, _defined(calls, chosen) | lists)
+        sql = _with_bounds(values, names, list(lists), bounds) + in_order
+        found = [f"{name}{side}" for name in names for side in ("", " low", " high")]
+        return Query(sql, found, {}, rows, _once(inputs, rows, None))
+    own = any(metric.measure is None for metric in metrics)
+    top = Top(end if chosen.ties != "expected" else 0, metrics, conventions)
+    plain = [metric for metric in metrics if metric.name not in top.values]
+    once = _once(inputs, rows, _cutoff(plain, chosen) if plain else 0)
+    if top.values:
+        more, last = _from_top(inputs, chosen, top, calls)
+        steps |= more
+    else:
+        last = _select(inputs, _defined(calls, chosen))
+    sql = with_ctes(steps) + last + in_order
+    return Query(sql, names, weights, rows, once, own, sums=top.values.keys() == calls.keys())
+
+
+def _from_top(
+    inputs: Inputs, chosen: Conventions, top: Top, calls: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
+    """The steps from the rows to the metrics, by way of the packed tops; and the last one."""
+    plain = {name: value for name, value in calls.items() if name not in top.values}
+    steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
+    if inputs.qrels is None and not inputs.scored and chosen.unjudged != "remove":
+        # Whole numbers as they are: quicker to add up than the DOUBLE of the macros.
+        grade, place = "grade", "place"
+        steps["run"] = sources(inputs, chosen, whole=True)["run"]
+    before = "sums"
+    steps[before] = _select(inputs, _defined(plain, chosen) | top.sums(grade, place))
+    for step, columns in top.steps().items():
+        added = [f"{value} AS {quoted(name)}" for name, value in columns.items()]
+        steps[step] = _from(before, ["*", *added])
+        before = step
+    values = _defined(top.values, chosen, top.relevant(chosen.threshold))
+    values |= {name: quoted(name) for name in plain}
+    fields = [
+        *map(quoted, [*(["system"] if inputs.many else []), inputs.query, *inputs.by]),
+        f"CASE WHEN {top.twice()} THEN error('{DUPLICATES}') ELSE missing END AS missing",
+        *(f"{values[name]} AS {quoted(name)}" for name in calls),
+    ]
+    return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
+
+
+def _once(inputs: Inputs, rows: Rows, k: int | None) -> list[tuple[str, str, str]]:
+    """What must not stand twice in the tables: of the positions, the first k."""
+    if inputs.qrels is not None:
+        return [("qrels", "item", "WHERE rel > 0" if rows == "gain" else "")]
+    once = []
+    if all("item" in run.roles for run in inputs.runs.values()):
+        once.append(("run", "item", "WHERE rel > 0"))
+    if not inputs.scored and k != 0:
+        within = "" if k is None else f" AND pos <= {k}"
+        once.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
+    return once
+
+
+def _defined(
+    columns: Mapping[str, str], chosen: Conventions, relevant: str | None = None
+) -> dict[str, str]:
+    """The columns, NULL where nothing is relevant if the conventions say so."""
+    if chosen.undefined != "drop":
+        return dict(columns)
+    relevant = relevant or f"rankql_relevant(rel, {chosen.threshold})"
+    return {name: f"CASE WHEN {relevant} > 0 THEN {v} END" for name, v in columns.items()}
 
 
 def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> None:
@@ -168,8 +231,11 @@ def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
     return "WITH " + ", ".join(parts) + "\n"
 
 
-def sources(inputs: Inputs, chosen: Conventions) -> dict[str, str]:
-    """The runs, the judgments and the attributes, as they are given, in columns of one name."""
+def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[str, str]:
+    """The runs, the judgments and the attributes, as they are given, in columns of one name.
+
+    whole: grades and positions of a run as whole numbers too.
+    """
     text = {role: inputs.as_text(role) for role in ("query", "item")}
 
     def keys(table: Table) -> list[str]:
@@ -191,6 +257,9 @@ def sources(inputs: Inputs, chosen: Conventions) -> dict[str, str]:
             fields.append("row_number() OVER () AS line")
         if inputs.qrels is None:
             fields.append(f"{_number(table, 'rel', chosen)} AS rel")
+        if whole:
+            grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
+            fields += [f"CAST({grade} AS INTEGER) AS grade", f"{place} AS place"]
         runs.append(_from(table.sql, fields + attributes("run")))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
@@ -362,24 +431,19 @@ def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:
         missing, source = "false", "ranked"
         if inputs.attributes is not None:
             source += f" LEFT JOIN {_about(inputs, 'attributes')} USING (query)"
-        twice = "count(item) FILTER (WHERE rel > 0) > count(DISTINCT item) FILTER (WHERE rel > 0)"
-        checks = [twice] if all("item" in run.roles for run in inputs.runs.values()) else []
+        checks = []
     else:
         missing, source = "any_value(missing)", f"queries LEFT JOIN ranked USING ({inputs.keys})"
         checks = ["count(rel) > any_value(judged)"]
-    if not inputs.scored:
-        checks.append(
-            "count(pos) FILTER (WHERE rel > 0) > count(DISTINCT pos) FILTER (WHERE rel > 0)"
-        )
+        if not inputs.scored:
+            gaining = "FILTER (WHERE rel > 0)"
+            checks.append(f"count(pos) {gaining} > count(DISTINCT pos) {gaining}")
     if checks:
         error = f"error('{DUPLICATES}')"
         missing = f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE {missing} END"
     fields.append(f"{missing} AS missing")
     fields += [f"{value} AS {quoted(name)}" for name, value in columns.items()]
-    return (
-        "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\n"
-        f"GROUP BY {inputs.keys}\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    )
+    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
 
 
 def call(metric: Metric, chosen: Conventions) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -68,6 +68,8 @@ class Table:
     # Text files say nothing of types: their numbers are read from text, their ids stay text.
     text: bool = False
     roles: dict[str, str] = field(default_factory=dict)
+    # Any connection to the database sees it: a file, or a table that is no temporary one.
+    lasting: bool = False
 
     def find(self, role: str, given: str | None = None) -> str | None:
         """The column of a role: the one given, if it is here, or one with a recognised name."""
@@ -86,6 +88,13 @@ class Table:
             kind = "text" if _is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
         return f"{'TRY_' if self.text else ''}CAST({quoted(name)} AS DOUBLE)"
+
+    def integer(self, role: str) -> str | None:
+        """The column of a role as it is, where its type has whole numbers alone."""
+        name = self.roles.get(role)
+        kind = "" if name is None else self.columns[name]
+        whole = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
+        return quoted(name) if name is not None and whole and not self.text else None
 
     def read(self, role: str) -> str:
         """The same, an error where it holds anything but numbers."""
@@ -123,6 +132,7 @@ class Session:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, own: bool) -> None:
         self.con = con
+        self._own = own
         self.registered: list[str] = []
         # Text files are parsed once, into temporary tables: by name, the statements that make them.
         self.loaded: dict[str, str] = {}
@@ -186,9 +196,9 @@ class Session:
         """A path, or the name of a table of the connection."""
         if not name:
             raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
-        table = self._in_catalog(name)
-        if table:
-            return self._described(label, table)
+        if table := self._in_catalog(name):
+            *path, lasting = table
+            return self._described(label, ".".join(map(quoted, path)), lasting=lasting)
         paths, pattern = [name], name
         if Path(name).is_dir():
             pattern = str(Path(name) / "**" / "*.parquet")
@@ -203,20 +213,21 @@ class Session:
         if suffix in _READERS:
             sql = _READERS[suffix].format(literal(pattern))
             if suffix in (".parquet", ".pq"):
-                return self._described(label, sql)
+                return self._described(label, sql, lasting=True)
             try:
                 return self._load(label, sql, text="all_varchar" in sql)
             except duckdb.Error as error:
                 raise _unreadable(label, error) from error
         return self._trec(paths, literal(pattern), label)
 
-    def _in_catalog(self, name: str) -> str | None:
-        """The SQL of a table or view, by its name as it is or with schema and database before."""
+    def _in_catalog(self, name: str) -> tuple[str, str, str, bool] | None:
+        """A table or view, by its name as it is or with schema and database before: these three,
+        and whether it is a table that lasts."""
         rows = self.con.execute(
             """
-            SELECT database_name, schema_name, table_name FROM (
-                SELECT database_name, schema_name, table_name FROM duckdb_tables()
-                UNION ALL SELECT database_name, schema_name, view_name FROM duckdb_views()
+            FROM (
+                SELECT database_name, schema_name, table_name, NOT temporary FROM duckdb_tables()
+                UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
             ) WHERE lower($name) IN (
                 lower(table_name), lower(concat_ws('.', schema_name, table_name)),
                 lower(concat_ws('.', database_name, schema_name, table_name)))
@@ -225,14 +236,49 @@ class Session:
             """,
             {"name": name},
         ).fetchall()
-        return ".".join(map(quoted, rows[0])) if rows else None
+        return rows[0] if rows else None
 
-    def _described(self, label: str, sql: str, trec: bool = False, text: bool = False) -> Table:
+    @contextmanager
+    def indexed(self, tables: Sequence[Table]) -> Iterator[None]:
+        """For sums by whole keys of little range: the key is where the sums are, without hashing.
+
+        DuckDB does so of itself up to 12 bits. The setting is made on a connection of our own.
+        """
+        con = self.con if self._own else None
+        if con is None and all(table.lasting for table in tables) and not self._in_transaction():
+            con = self.con.cursor()
+        if con is None or not _roomy(con):
+            yield
+            return
+        con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
+        before, self.con = self.con, con
+        try:
+            yield
+        finally:
+            self.con = before
+            if self._own:
+                con.execute("RESET SESSION perfect_ht_threshold").fetchall()
+            else:
+                con.close()
+
+    def _in_transaction(self) -> bool:
+        """May there be rows that no other connection sees?"""
+        try:
+            self.con.begin()
+        except duckdb.TransactionException:
+            return True
+        self.con.rollback()
+        return False
+
+    def _described(
+        self, label: str, sql: str, trec: bool = False, text: bool = False, lasting: bool = False
+    ) -> Table:
         try:
             rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
         except duckdb.Error as error:
             raise _unreadable(label, error) from error
-        return Table(label, sql, {row[0]: row[1] for row in rows}, trec, text)
+        columns = {row[0]: row[1] for row in rows}
+        return Table(label, sql, columns, trec, text, lasting=lasting)
 
     def _trec(self, paths: list[str], pattern: str, label: str) -> Table:
         """A TREC run of six columns or TREC judgments of four, whatever white space is between."""
@@ -271,6 +317,15 @@ class Session:
             return self._load(label, f"(SELECT {fields} FROM {lines})", trec=True)
         except duckdb.Error as error:
             raise _unreadable(f"{label}: {paths[0]!r}", error) from error
+
+
+def _roomy(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is there half a GiB for each thread?"""
+    sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
+    ((limit, threads),) = con.sql(sql).fetchall()
+    size, unit = limit.split()
+    gib = {"GiB": 1, "TiB": 1024}.get(unit, 0)
+    return bool(float(size) * gib >= threads / 2)
 
 
 def _unreadable(what: str, error: duckdb.Error) -> RankqlError:
@@ -326,4 +381,4 @@ def assigned(table: Table, given: Mapping[str, str | None], needed: Sequence[str
                 f"{table.label} has no column that is known as {role} ({', '.join(ROLES[role])}); "
                 f"name it: {role}='...'. There are: {', '.join(table.columns)}"
             )
-    return Table(table.label, table.sql, table.columns, table.trec, table.text, roles)
+    return replace(table, roles=roles)
