@@ -65,13 +65,16 @@ def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
     columns = {name: column(arguments[name]) for name in checks if name in arguments}
 
     def sound(rows: pl.Series) -> pl.Series:
-        for name in columns:
-            checks[name](rows.struct.field(name))
-        return pl.repeat(True, len(rows), eager=True)
+        for values in rows.struct.unnest():
+            checks[values.name](values)
+        return _TRUE.new_from_index(0, len(rows))
 
     named = [expr.alias(name) for name, expr in columns.items()]
     ok = pl.struct(named).map_batches(sound, pl.Boolean, is_elementwise=True)
     return pl.when(ok.null_count() == 0).then(value)
+
+
+_TRUE = pl.Series([True])
 
 
 def lists(name: str, given: Column, max_rel: float | None = None) -> pl.Expr:
@@ -101,6 +104,9 @@ def check_pos(values: pl.Series) -> None:
     """The positions: whole and from 1."""
     _need_numbers("pos", values)
     if values.dtype.is_integer():
+        least = values.min()
+        if least is None or least >= 1:  # type: ignore[operator]
+            return
         bad = values < 1
     else:
         floats = values.cast(pl.Float64)

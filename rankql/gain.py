@@ -9,16 +9,17 @@ refused wherever they stand.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import polars as pl
 
-from rankql.arguments import Column, check, check_rel, column, number, numbers, option
+from rankql.arguments import Column, check, check_rel, checked, column, number, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Rel, ranking, ratio
+from rankql.ranking import Ranking, Rel, ranking, ratio
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
@@ -95,21 +96,97 @@ def idcg(
     >>> round(df.select(idcg("rel", "pos", k=2)).item(), 4)
     4.2619
     """
+    return _ideal(rel, pos, k, discounts, base, ideal).fill_null(0)
+
+
+def _ideal(
+    rel: Rel,
+    pos: Column,
+    k: int | None,
+    discounts: Sequence[float] | None,
+    base: float,
+    ideal: str,
+) -> pl.Expr:
+    """idcg, but NULL where no grade is positive."""
     r = ranking(rel, pos, k)
     _check_discount(discounts, base)
     option("ideal", ideal, "judged", "retrieved")
     judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
+    if discounts is None and not isinstance(rel, Ranking):
+        return _ideal_by_counts(judged, r.k, base)
+    return _ideal_by_sort(judged, r.k, discounts, base)
+
+
+def _ideal_by_sort(
+    judged: pl.Expr, k: int | None, discounts: Sequence[float] | None, base: float
+) -> pl.Expr:
     best = judged.sort(descending=True, nulls_last=True)
-    if r.k is not None:
-        best = best.head(r.k)
+    if k is not None:
+        best = best.head(k)
     gain = numbers(pl.element()).clip(0)
     if discounts is not None:
-        gain, discounts = gain.replace(0, None), sorted(discounts[: r.k])
+        gain, discounts = gain.replace(0, None), sorted(discounts[:k])
     pos = pl.int_range(1, pl.len() + 1)
-    return best.implode().list.agg(_discounted(gain, pos, discounts, base))
+    return best.implode().list.agg(_discounted(gain, pos, discounts, base)).replace(0, None)
 
 
-BITS, LEVELS = 15, 4  # of one counter; counters in an integer
+LEVELS = 4  # the grades 1 to 4 are counted
+HALF = 1 << 32  # two counters in an integer: no group of polars has more rows
+_ANY_ORDER: dict[str, Any] = (  # such lists the streaming engine can build; polars < 1.39 cannot
+    {"maintain_order": False} if "maintain_order" in signature(pl.Expr.implode).parameters else {}
+)
+
+
+def _ideal_by_counts(judged: pl.Expr, k: int | None, base: float) -> pl.Expr:
+    """The ideal for the price of a few sums, which no engine has to sort for.
+
+    Grades that are not counted, rare as a rule, are listed; only where there are any, the list is
+    filled up with those counted and sorted.
+    """
+    grade = numbers(judged)
+    counted = [float(level) for level in range(LEVELS + 1)]
+    other = grade.filter(~grade.is_in(counted)).implode(**_ANY_ORDER)
+    none, one, half = (pl.lit(n, pl.UInt64) for n in (0, 1, HALF))
+    pairs = {
+        str(low): pl.when(grade == low).then(one).when(grade == low + 1).then(half).otherwise(none)
+        for low in range(1, LEVELS, 2)
+    }
+
+    def ideal(columns: Sequence[pl.Series]) -> pl.Series:
+        other, pairs = columns
+        both = [count for pair in pairs.struct.unnest() for count in (pair % HALF, pair // HALF)]
+        counts = {f"{level}": count for level, count in enumerate(both, 1)}
+        groups = pl.DataFrame(counts | {"other": other})
+        reached = [pl.sum_horizontal(list(counts)[level:]) for level in range(LEVELS)]
+        most = groups.select(reached[0].max()).item() or 0
+        size = min(most, k or most)
+        best = _ideal_of_counts(reached, size, base)
+        if other.explode().is_not_null().any():
+            times = pl.col(*counts).clip(upper_bound=size)
+            alike = [pl.lit(float(level)).repeat_by(level) for level in counts]
+            grades = pl.concat_list(*alike, "other")
+            sorted_ = grades.list.agg(_ideal_by_sort(pl.element(), k, None, base))
+            groups = groups.with_columns(times)
+            best = pl.when(pl.col("other").list.len() > 0).then(sorted_).otherwise(best)
+        return groups.select(best.replace(0, None).alias("ideal")).to_series()
+
+    # Beside a list, polars calls a function group by group unless the sums have the list's shape.
+    sums = pl.struct([pair.sum().alias(name) for name, pair in pairs.items()])
+    shaped = pl.when(other.is_not_null()).then(sums)
+    return pl.map_batches([other, shaped], ideal, pl.Float64, is_elementwise=True)
+
+
+def _ideal_of_counts(reached: Iterable[pl.Expr], size: int, base: float) -> pl.Expr:
+    """The ideal where so many grades reach 1, 2, ...: 1 more in each of the first positions.
+
+    size: the most positions that count.
+    """
+    discount = 1 / (pl.int_range(1, size + 1, eager=True) + 1).log(base)
+    summed = pl.lit(pl.Series([0.0]).append(discount.cum_sum()))
+    return pl.sum_horizontal(summed.gather(count.clip(upper_bound=size)) for count in reached)
+
+
+BITS = 15  # of one counter, where all share an integer
 
 
 def _ndcg_by_counts(
@@ -123,13 +200,12 @@ def _ndcg_by_counts(
 ) -> pl.LazyFrame | None:
     """ndcg of groups for the price of a few sums, with plain options and integer positions.
 
-    Rows without gain are dropped, but for one in each run of a group. Where all grades are 1 to 4,
-    the ideal needs no sort: if n grades are at least 1, 2, 3 or 4, it gains 1 more in each of its
-    first n positions. The four counters share an integer. Where there are other grades, groups too
-    large for a counter or wrong values, `ndcg` itself is asked.
+    The gain is summed over the rows shown, few as a rule, and the ideal comes from counters of the
+    rows that gain, and of one row in each run of a group, so that no group is lost. Where there are
+    grades that are not counted, groups too large for a counter or wrong values, all are sorted.
     """
     names = frame.select(keys).collect_schema().names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_other"} & set(names):
+    if {"_rel", "_pos", "_dcg", "_counters", "_rows"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -140,29 +216,33 @@ def _ndcg_by_counts(
 
     grade, place, by = pl.col("_rel"), pl.col("_pos"), pl.col(names)
     first = pl.any_horizontal(by.is_null() | by.ne_missing(by.shift()))
-    gaining = rows.filter((grade > 0) | grade.is_infinite() | (place < 1) | first)
-    exact = gaining.group_by(names).agg(ndcg("_rel", "_pos", k, base=base))
 
     counters = pl.lit(0, pl.Int64)
     for level in range(LEVELS):
         ones = sum(1 << BITS * below for below in range(level + 1))
         counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
+    gaining = rows.filter((grade > 0) | first).group_by(names)
+    counted = gaining.agg(_counters=counters.sum(), _rows=pl.len())
+
+    other = (grade > LEVELS) | (place < 1)
+    if schema["_rel"].is_float():
+        other |= (grade != grade.floor()) | grade.is_infinite()
     r = ranking(grade, place, k)
-    other = ~grade.is_between(0, LEVELS) | (grade != grade.floor()) | (place < 1)
-    sums = gaining.group_by(names).agg(
-        _dcg=dcg(r, k=k, base=base),
-        _counters=counters.sum(),
-        _other=other.any() | (pl.len() >= 1 << BITS),
-    )
+    value = dcg(replace(r, rel=r.rel.clip(0)), k=k, base=base)
+    value /= _ideal_by_sort(grade, r.k, None, base)
+    kept = rows.filter((grade > 0) | other | first).group_by(names)
+    exact = kept.agg(checked(value, {"rel": grade, "pos": place}).alias("ndcg"))
+    gain = pl.when(other).then(math.nan).otherwise(r.rel / (r.pos + 1).log(base))
+    shown = rows.filter(other | ((grade > 0) & r.shown)).group_by(names).agg(_dcg=gain.sum())
+    both = pl.concat([counted, shown], how="diagonal")
+    sums = both.group_by(names).agg(pl.col("_counters", "_rows", "_dcg").sum())
 
     size = min(r.k or 1 << BITS, 1 << BITS)
-    discount = 1 / (pl.int_range(1, size + 1, eager=True) + 1).log(base)
-    summed = pl.lit(pl.Series([0.0]).append(discount.cum_sum()))
-    counts = [pl.col("_counters") // (1 << BITS * level) % (1 << BITS) for level in range(LEVELS)]
-    best = pl.sum_horizontal(summed.gather(count.clip(upper_bound=size)) for count in counts)
+    reached = [pl.col("_counters") // (1 << BITS * level) % (1 << BITS) for level in range(LEVELS)]
+    best = _ideal_of_counts(reached, size, base)
 
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
-        if groups["_other"].any():
+        if groups["_dcg"].is_nan().any() or (groups["_rows"] >= 1 << BITS).any():
             return exact.collect()
         return groups.select(*names, ndcg=ratio(pl.col("_dcg"), best))
 
@@ -199,8 +279,8 @@ def ndcg(
     r = ranking(rel, pos, k)
     option("negative", negative, "zero", "keep")
     shown = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
-    best = idcg(r, pos, k, discounts, base, ideal)
-    return ratio(dcg(shown, pos, k, discounts, base), best)
+    best = _ideal(rel, pos, k, discounts, base, ideal)
+    return dcg(shown, pos, k, discounts, base) / best
 
 
 def _check_discount(discounts: Sequence[float] | None, base: float) -> None:

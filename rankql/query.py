@@ -78,8 +78,8 @@ def per_query(
         more, last = _from_top(inputs, chosen, top, calls)
         steps |= more
     else:
-        last = _select(inputs, _defined(calls, chosen))
-    sql = with_ctes(steps) + last + in_order
+        last = _select(inputs, _defined(calls, chosen)) + in_order
+    sql = with_ctes(steps) + last
     return Query(sql, names, weights, rows, once, own, sums=top.values.keys() == calls.keys())
 
 
@@ -94,7 +94,9 @@ def _from_top(
         grade, place = "grade", "place"
         steps["run"] = sources(inputs, chosen, whole=True)["run"]
     before = "sums"
-    steps[before] = _select(inputs, _defined(plain, chosen) | top.sums(grade, place))
+    sums = _select(inputs, _defined(plain, chosen) | top.sums(grade, place))
+    # In order from here on, while there is little to be moved: steps keep the order of the rows.
+    steps[before] = f"{sums}\nORDER BY {_keys(inputs)}"
     for step, columns in top.steps().items():
         added = [f"{value} AS {quoted(name)}" for name, value in columns.items()]
         steps[step] = _from(before, ["*", *added])
