@@ -34,11 +34,19 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
         THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
         ELSE list_transform(list, lambda gain, i: gain / rankql_listed(i + 0 * gain, discounts)) END))[1];
 
--- The best arrangement of gains that are sorted descending: the best item where the discount is least.
+-- The weights of the first k positions, which are a constant where k is.
+CREATE OR REPLACE MACRO rankql_weights(k) AS
+    list_transform(range(1, CAST(rankql_cutoff(k) AS BIGINT) + 1), lambda i: 1 / log2(i + 1));
+
+-- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
+-- is none.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
-    CASE WHEN discounts IS NULL THEN rankql_list_dcg(gains, NULL, base)
-         ELSE list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
+    CASE WHEN discounts IS NOT NULL
+         THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
+         WHEN rankql_cutoff(k) <= 100
+         THEN nullif(list_inner_product(list_resize(gains, CAST(k AS BIGINT), 0), rankql_weights(k)), 0) * rankql_base(base)
+         ELSE rankql_list_dcg(gains, NULL, base)
     END;
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS

@@ -3,8 +3,6 @@
 
 CREATE OR REPLACE MACRO rankql_grade(rel) AS rel;
 
-CREATE OR REPLACE MACRO rankql_gain(rel) AS greatest(rel, 0 * rel);
-
 CREATE OR REPLACE MACRO rankql_option(value) AS CAST(value AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS CAST(threshold AS DOUBLE);
