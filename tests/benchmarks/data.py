@@ -1,0 +1,96 @@
+"""The data of the benchmarks, made by DuckDB: by hash(), so the same rows every time.
+
+    python tests/benchmarks/data.py FOLDER [--rows 1000000000] [--groups 10000000]
+
+A ranked table holds, group after group, the positions 1 to n in no order; 30% or 100% of its rows
+have a grade from 1 to 3, the others 0. Files that are there already are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import duckdb
+
+# Of the rows of a ranked table, or of the judgments, in percent: how many gain anything.
+DENSITIES = (30, 100)
+
+PART = 100_000_000
+
+
+def ranked(rows: range, groups_of: int, density: int) -> str:
+    """The SQL of some rows of a ranked table."""
+    return f"""
+        SELECT CAST(i // {groups_of} AS INTEGER) AS "user",
+               CAST(CASE WHEN hash(i) % 100 < {density}
+                         THEN hash(i * 7 + 1) % 3 + 1 ELSE 0 END AS INTEGER) AS rel,
+               CAST((i % {groups_of} * 37 + i // {groups_of}) % {groups_of} + 1 AS INTEGER) AS pos
+        FROM range({rows.start}, {rows.stop}) AS r (i)"""
+
+
+def ranked_table(con: duckdb.DuckDBPyConnection, rows: int, groups: int, density: int) -> None:
+    """Make the table t(user, rel, pos)."""
+    con.execute(f"CREATE OR REPLACE TABLE t AS {ranked(range(rows), rows // groups, density)}")
+
+
+def ranked_files(folder: Path, rows: int, groups: int, density: int) -> str:
+    """Write a ranked table; return its path, or the glob of its parts of a hundred million rows."""
+    stem = "billion" if rows == 10**9 else f"ranked-{rows}-{groups}-"
+    starts = range(0, rows, PART)
+    for part, start in enumerate(starts):
+        some = range(start, min(start + PART, rows))
+        path = folder / f"{stem}{density}-{part:02}.parquet"
+        write(path, ranked(some, rows // groups, density))
+    return str(path if len(starts) == 1 else folder / f"{stem}{density}-*.parquet")
+
+
+def run_and_judgments(folder: Path, queries: int, density: int) -> tuple[str, str]:
+    """Write a run of 100 scored items per query and 25 judgments, 20 of them of its items.
+
+    No two scores of a query are equal, not in 32 bits either: so all tools rank the items alike.
+    """
+    run = folder / f"run-{queries}.parquet"
+    qrels = folder / f"qrels-{queries}-{density}.parquet"
+    item = "'d' || ((q * 7919 + {} * 104729) % 5000000) AS item"
+    write(
+        run,
+        f"""SELECT 'q' || q AS query, {item.format("i")},
+                   ((hash(q, i) % 80000 + (100 - i) * 800) * 100 + i) / 16777216.0 AS score
+            FROM range({queries}) AS t (q), range(100) AS u (i)""",
+    )
+    write(
+        qrels,
+        f"""SELECT 'q' || q AS query, {item.format("(i * 5)")},
+                   CAST(CASE WHEN hash(i, q) % 10 < 10 - {density} // 10 THEN 0
+                             ELSE 1 + hash(q, i, 3) % 3 END AS INTEGER) AS rel
+            FROM range({queries}) AS t (q), range(25) AS u (i)""",
+    )
+    return str(run), str(qrels)
+
+
+def write(path: Path, query: str) -> None:
+    """Write the rows of a query to Parquet, unless they are there."""
+    if not path.exists():
+        unfinished = path.with_suffix(".unfinished")
+        duckdb.connect().execute(f"COPY ({query}) TO '{unfinished}' (FORMAT parquet)")
+        unfinished.rename(path)
+
+
+def main() -> None:
+    """Make the ranked files of both densities."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000_000)
+    parser.add_argument("--groups", type=int, default=10_000_000)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for density in DENSITIES:
+        start = time.perf_counter()
+        path = ranked_files(given.folder, given.rows, given.groups, density)
+        print(f"{path}: {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

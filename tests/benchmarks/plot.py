@@ -1,0 +1,185 @@
+"""Two charts of the results of run.py, as SVG and PNG in tests/benchmarks/results/.
+
+    python tests/benchmarks/plot.py RESULTS.json [MORE.json ...] [--folder DIR]
+
+`scaling` is the cost against the number of rows, `peers` the seconds of each peer to nDCG@10; each
+is drawn if the results have it. Of what stands in several files the last one counts. Needs altair
+and vl-convert-python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+# Of Okabe and Ito: those who are colour-blind tell them apart, too.
+BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+LABELS = {"24 metrics": "24 metrics", "nDCG@10": "nDCG@10", "sum": "sum(rel)"}
+COLOURS = [VERMILION, BLUE, GREY]
+
+
+def scaling(rows: Sequence[Row], about: str) -> Any:
+    """The cost against the number of rows, both logarithmic."""
+    import altair as alt
+
+    names = {5: "100 thousand", 6: "1 million", 7: "10 million", 8: "100 million", 9: "1 billion"}
+    said = "".join(f"datum.value == {10**n} ? '{name}' : " for n, name in names.items()) + "''"
+    numbers = sorted({row["rows"] for row in rows})
+    values = [{**row, "task": LABELS[row["task"]]} for row in rows]
+    base = alt.Chart(alt.Data(values=values)).encode(
+        alt.X(
+            "rows:Q",
+            title="rows",
+            scale=alt.Scale(type="log", domain=[numbers[0], numbers[-1]], nice=False),
+            axis=alt.Axis(values=numbers, labelExpr=said),
+        ),
+        alt.Y(
+            "median:Q",
+            title="seconds",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(values=[10**n for n in range(-3, 4)], labelExpr="datum.value + ''"),
+        ),
+        alt.Color(
+            "task:N", scale=alt.Scale(domain=list(LABELS.values()), range=COLOURS), legend=None
+        ),
+    )
+    lines = base.mark_line(strokeWidth=2.5) + base.mark_point(filled=True, size=60, opacity=1)
+    names_at = alt.Chart(alt.Data(values=apart(values))).encode(base.encoding.x, base.encoding.y)
+    labels = names_at.mark_text(align="left", dx=12, fontSize=13).encode(
+        base.encoding.color, text="task:N"
+    )
+    return (lines + labels).properties(
+        width=520,
+        height=320,
+        title=alt.Title(
+            "Cost by number of rows: nDCG@10 and 24 metrics beside the plain sum",
+            subtitle=[
+                "Seconds from Parquet to the values per user, in 4 GB of memory;",
+                "100 rows per user, 30% of them with gain",
+                about,
+            ],
+        ),
+    )
+
+
+def apart(values: Sequence[Row]) -> list[Row]:
+    """Where the names of the lines stand: at their ends, but not on top of each other."""
+    ends = {row["task"]: row for row in sorted(values, key=lambda row: row["rows"])}
+    found: list[Row] = []
+    for row in sorted(ends.values(), key=_seconds):
+        below = [other["median"] for other in found if other["rows"] == row["rows"]]
+        found.append({**row, "median": max([row["median"], *(2 * median for median in below)])})
+    return found
+
+
+def peers(rows: Sequence[Row], about: str) -> Any:
+    """The seconds of each peer, the slowest last, and of rankql under the peer's conventions."""
+    import altair as alt
+
+    theirs = sorted((row for row in rows if row["task"] == row["peer"]), key=_seconds)
+    order = [row["peer"] for row in theirs]
+    values = [
+        {
+            "peer": row["peer"],
+            "who": "the peer" if row in theirs else "rankql",
+            "median": row["median"],
+            "label": f"{row['ratio']:.1f} ×" if row in theirs else "",
+        }
+        for row in rows
+    ]
+    seconds = [row["median"] for row in rows]
+    lowest = 10 ** math.floor(math.log10(min(seconds) / 1.5))
+    base = alt.Chart(alt.Data(values=values)).encode(
+        alt.Y(
+            "peer:N",
+            sort=order,
+            title=None,
+            axis=alt.Axis(ticks=False, domain=False, labelPadding=8),
+        ),
+        alt.YOffset("who:N", sort=["rankql", "the peer"]),
+        alt.X(
+            "median:Q",
+            title="seconds",
+            scale=alt.Scale(type="log", domain=[lowest, max(seconds) * 1.6], nice=False),
+            axis=alt.Axis(
+                values=[digit * 10**n for n in range(-4, 4) for digit in (1, 2, 5)],
+                labelExpr="format(datum.value, '~r')",
+            ),
+        ),
+    )
+    bars = base.mark_bar().encode(
+        alt.X2(datum=lowest),
+        alt.Color(
+            "who:N",
+            sort=["rankql", "the peer"],
+            scale=alt.Scale(domain=["rankql", "the peer"], range=[BLUE, GREY]),
+            legend=alt.Legend(title=None, orient="top", symbolType="square"),
+        ),
+    )
+    labels = base.mark_text(align="left", dx=5, fontSize=12).encode(text="label:N")
+    return (bars + labels).properties(
+        width=520,
+        height=alt.Step(19),
+        title=alt.Title(
+            f"nDCG@10 of {rows[0]['rows'] / 1e6:g} million scored rows by rankql and its peers",
+            subtitle=[
+                "Seconds from the same Parquet to the same number, imports left out;",
+                "×: how many times as long as rankql under that peer's conventions",
+                about,
+            ],
+        ),
+    )
+
+
+def _seconds(row: Row) -> float:
+    return float(row["median"])
+
+
+def themed(chart: Any) -> Any:
+    """The chart in the style of both."""
+    return (
+        chart.configure(background="white", padding=14, font="DejaVu Sans, sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal")
+        .configure_legend(labelFontSize=12)
+        .configure_title(
+            anchor="start", fontSize=15, subtitleFontSize=12, subtitleColor="#555555", offset=12
+        )
+    )
+
+
+def main() -> None:
+    """Draw what the results have."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
+    found: dict[tuple[Any, ...], Row] = {}
+    for path in given.results:
+        said = json.loads(path.read_text())
+        for row in said["results"]:
+            found[tuple(row[key] for key in ("work", "rows", "peer", "task"))] = row
+    rows = [row for row in found.values() if row["median"] is not None]
+    about = f"{said['machine']['cpus']} CPUs, {said['machine']['memory']}; " + ", ".join(
+        f"{name} {said['versions'][name]}" for name in ("rankql", "duckdb", "polars")
+    )
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for draw, work in ((scaling, "scaling"), (peers, "nDCG@10 by a peer")):
+        if some := [row for row in rows if row["work"] == work]:
+            chart = themed(draw(some, about))
+            for kind in ("svg", "png"):
+                path = given.folder / f"{draw.__name__}.{kind}"
+                chart.save(path, **({"scale_factor": 2} if kind == "png" else {}))
+                print(path)
+
+
+if __name__ == "__main__":
+    main()

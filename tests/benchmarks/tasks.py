@@ -1,0 +1,25 @@
+"""The tasks that many workloads share: the plain sum by group, and evaluations."""
+
+from __future__ import annotations
+
+import duckdb
+from timing import Task
+
+import rankql
+
+MEASURES = ("nDCG", "AP", "RR", "P", "R", "Success", "ERR(max_rel=3)", "RBP(p=0.8)")
+METRICS = {
+    "nDCG@10": ["nDCG@10"],
+    "AP": ["AP"],
+    "24 metrics": [f"{measure}@5,10,20" for measure in MEASURES],
+}
+
+
+def summed(con: duckdb.DuckDBPyConnection, source: str, by: str = '"user"') -> Task:
+    """The sum of the grades by group, fetched: what no evaluation can do without."""
+    return lambda: con.sql(f"SELECT {by}, sum(rel) FROM {source} GROUP BY {by}").pl()
+
+
+def evaluated(con: duckdb.DuckDBPyConnection, run: str, qrels: str | None, metrics: str) -> Task:
+    """Every value of every group by `rankql.evaluate`, fetched."""
+    return lambda: rankql.evaluate(run, qrels, METRICS[metrics], con=con, interval=None)

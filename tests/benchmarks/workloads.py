@@ -1,0 +1,265 @@
+"""The workloads, in the order of the table: each makes its data, then says what is compared."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import data
+import duckdb
+import polars as pl
+import processes
+from tasks import METRICS, evaluated, summed
+from timing import Task, Took, Workload
+
+import rankql
+
+NDCG, AP, PANEL = METRICS
+EVERY = "*"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many rows (and groups) each workload has, and which of them run unasked."""
+
+    memory: tuple[int, int]
+    parquet: tuple[int, int]
+    queries: int
+    peer_queries: int
+    large: tuple[int, int]
+    spill: tuple[int, int]
+    scaling: int
+    left_out: tuple[str, ...] = ()
+
+
+SIZES = {
+    "small": Size(
+        memory=(1_000_000, 10_000),
+        parquet=(2_000_000, 20_000),
+        queries=5_000,
+        peer_queries=1_000,
+        large=(10_000_000, 100_000),
+        spill=(5_000_000, 500_000),
+        scaling=10**6,
+        left_out=("billion", "spill", "scaling", "peers"),
+    ),
+    "medium": Size(
+        memory=(10_000_000, 100_000),
+        parquet=(100_000_000, 1_000_000),
+        queries=100_000,
+        peer_queries=10_000,
+        large=(100_000_000, 1_000_000),
+        spill=(50_000_000, 5_000_000),
+        scaling=10**8,
+        left_out=("billion",),
+    ),
+    "large": Size(
+        memory=(10_000_000, 100_000),
+        parquet=(100_000_000, 1_000_000),
+        queries=100_000,
+        peer_queries=10_000,
+        large=(1_000_000_000, 10_000_000),
+        spill=(50_000_000, 5_000_000),
+        scaling=10**9,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How large and where; the interpreter of the peers apart, and all that were found."""
+
+    size: Size
+    folder: Path
+    peers_python: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def macro(setting: Setting) -> Iterator[Workload]:
+    """The macro in a user's own GROUP BY, in memory; nothing is fetched."""
+    con = duckdb.connect()
+    rankql.register(con)
+
+    def consumed(expression: str) -> Task:
+        query = f'SELECT "user", {expression} FROM t GROUP BY "user"'
+        return lambda: con.sql(f"SELECT sum(hash(x)) FROM ({query}) AS g (u, x)").fetchall()
+
+    for density in data.DENSITIES:
+        data.ranked_table(con, *setting.size.memory, density)
+        expressions = ("sum(rel)", "ndcg(rel, pos, 10)")
+        tasks = {expression: consumed(expression) for expression in expressions}
+        yield Workload("macro", tasks, *setting.size.memory, density)
+
+
+def ranked(setting: Setting) -> Iterator[Workload]:
+    """A ranked table in memory through `evaluate`."""
+    con = duckdb.connect()
+    for density in data.DENSITIES:
+        data.ranked_table(con, *setting.size.memory, density)
+        tasks = {"sum": summed(con, "t")}
+        tasks |= {name: evaluated(con, "t", None, name) for name in (NDCG, PANEL)}
+        yield Workload("ranked", tasks, *setting.size.memory, density)
+
+
+def parquet(setting: Setting) -> Iterator[Workload]:
+    """The same from Parquet."""
+    con = duckdb.connect()
+    for density in data.DENSITIES:
+        path = data.ranked_files(setting.folder, *setting.size.parquet, density)
+        tasks = {"sum": summed(con, f"'{path}'")}
+        tasks |= {name: evaluated(con, path, None, name) for name in (NDCG, PANEL)}
+        yield Workload("parquet", tasks, *setting.size.parquet, density)
+
+
+def joined(setting: Setting) -> Iterator[Workload]:
+    """A run with scores and its judgments from Parquet, against the bare join."""
+    con, queries = duckdb.connect(), setting.size.queries
+    for density in data.DENSITIES:
+        run, qrels = data.run_and_judgments(setting.folder, queries, density)
+        both = f"'{run}' JOIN '{qrels}' USING (query, item)"
+        tasks = {"join and sum": summed(con, both, by="query")}
+        tasks |= {name: evaluated(con, run, qrels, name) for name in METRICS}
+        yield Workload("joined", tasks, queries * 100, queries, density)
+
+
+def polars(setting: Setting) -> Iterator[Workload]:
+    """The polars twins against the sum of the same engine."""
+    ndcg = rankql.ndcg("rel", "pos", k=10)
+    con = duckdb.connect()
+    for density in data.DENSITIES:
+        data.ranked_table(con, *setting.size.memory, density)
+        frame = con.sql("FROM t").pl()
+        grouped = frame.lazy().group_by("user")
+        plans = {
+            "agg(sum)": grouped.agg(pl.col("rel").sum()),
+            ".agg(ndcg)": grouped.agg(ndcg),
+            ".pipe(ndcg)": frame.lazy().pipe(rankql.ndcg, by="user", k=10),
+        }
+        eager = {"DataFrame.pipe(ndcg)": partial(frame.pipe, rankql.ndcg, by="user", k=10)}
+        for name, engine, more in (
+            ("polars", "in-memory", eager),
+            ("polars streaming", "streaming", {}),
+        ):
+            tasks = {task: partial(plan.collect, engine=engine) for task, plan in plans.items()}
+            yield Workload(name, tasks | more, *setting.size.memory, density)
+
+
+def billion(setting: Setting) -> Iterator[Workload]:
+    """A billion rows of Parquet within 4 GB, each task in a process of its own."""
+    for density in data.DENSITIES:
+        files = data.ranked_files(setting.folder, *setting.size.large, density)
+        tasks = {
+            name: processes.fresh(files, name, setting.folder, "4GB")
+            for name in ("sum", NDCG, PANEL)
+        }
+        yield Workload("billion", tasks, *setting.size.large, density, at_most=3)
+
+
+def spill(setting: Setting) -> Iterator[Workload]:
+    """Many groups within 500 MB, and the same without the limit: values must be equal."""
+    for density in data.DENSITIES:
+        files = data.ranked_files(setting.folder, *setting.size.spill, density)
+        tasks = {
+            f"{name}{said}": processes.fresh(files, name, setting.folder, *limit)
+            for limit, said in ((["500MB"], ""), ([], ", unlimited"))
+            for name in ("sum", NDCG, PANEL)
+        }
+        yield Workload("spill", tasks, *setting.size.spill, density, at_most=3, tolerance=1e-12)
+
+
+def scaling(setting: Setting) -> Iterator[Workload]:
+    """The cost against the number of rows, from Parquet, 100 rows in each group, 30% with gain."""
+    con = duckdb.connect()
+    con.execute("SET memory_limit = '4GB'")
+    rows = 10**5
+    while rows <= setting.size.scaling:
+        path = data.ranked_files(setting.folder, rows, rows // 100, 30)
+        tasks = {"sum": summed(con, f"'{path}'")}
+        tasks |= {name: evaluated(con, path, None, name) for name in (NDCG, PANEL)}
+        yield Workload("scaling", tasks, rows, rows // 100, 30, at_most=3 if rows > 10**8 else 100)
+        rows *= 10
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How rankql is asked for the number of a peer, and what may keep the two apart."""
+
+    options: Mapping[str, Any]
+    metrics: tuple[str, ...] = (NDCG,)
+    tolerance: float = 1e-9
+    # Its dependencies conflict with those of rankql.
+    apart: bool = False
+
+
+SKLEARN = {"conventions": "sklearn"}
+PEERS = {
+    "pytrec_eval": Peer({"conventions": "trec_eval"}, (NDCG, AP)),
+    "ir_measures": Peer({"conventions": "trec_eval"}, (NDCG, AP)),
+    "ranx": Peer({"conventions": "ranx"}, (NDCG, AP)),
+    "scikit-learn": Peer(SKLEARN),
+    "scikit-learn, ignore_ties": Peer(SKLEARN),
+    # It computes in 32 bits.
+    "torchmetrics": Peer(SKLEARN, tolerance=1e-6, apart=True),
+    # Binary, over the users who have a relevant item.
+    "RecTools": Peer({"gain": "binary"}, apart=True),
+    "Spark": Peer({"conventions": "spark"}),
+}
+
+
+def against(name: str, setting: Setting) -> Iterator[Workload]:
+    """A peer: from the same Parquet to the same number."""
+    peer, queries = PEERS[name], setting.size.peer_queries
+    python = setting.peers_python if peer.apart else sys.executable
+    if not python:
+        print(f"{name} is left out: --peers-python says where it is", file=sys.stderr)
+        return
+    files = data.run_and_judgments(setting.folder, queries, 30)
+    for metric in peer.metrics:
+
+        def ours(metric: str = metric) -> Took:
+            start = time.perf_counter()
+            found = rankql.evaluate(*files, metric, interval=None, **peer.options)[metric]
+            return Took(time.perf_counter() - start, values={metric: found})
+
+        with processes.peer(python, name, metric, files) as (theirs, version):
+            if not theirs:
+                print(f"{name} is left out: it is not installed", file=sys.stderr)
+                return
+            setting.versions.update(version)
+            tasks: dict[str, Task] = {f"rankql ({', '.join(peer.options.values())})": ours}
+            tasks[name] = theirs
+            yield Workload(
+                f"{metric} by a peer",
+                tasks,
+                queries * 100,
+                queries,
+                30,
+                peer=name,
+                tolerance=peer.tolerance,
+            )
+
+
+def imports(setting: Setting) -> Iterator[Workload]:
+    """`import rankql` in a new interpreter, against its two engines."""
+    names = ("import duckdb, polars", "import rankql", "from rankql import evaluate, ndcg")
+    yield Workload("import", {name: processes.statement(name) for name in names})
+
+
+Family = Callable[[Setting], Iterator[Workload]]
+FAMILIES: dict[str, Family] = {
+    "macro": macro,
+    "ranked": ranked,
+    "parquet": parquet,
+    "joined": joined,
+    "polars": polars,
+    "billion": billion,
+    "spill": spill,
+    "scaling": scaling,
+    **{name: partial(against, name) for name in PEERS},
+    "import": imports,
+}
