@@ -17,7 +17,7 @@ from rankql.errors import RankqlError
 from rankql.inputs import Inputs, read
 from rankql.macros import quoted
 from rankql.names import Metric, parse
-from rankql.query import DUPLICATES, Query, per_query, with_sources
+from rankql.query import DUPLICATES, NO_SCORE, Query, per_query, with_sources
 from rankql.result import Result, groupings, parquet, validate
 from rankql.tables import ROLES, Data, Session, Table, each, session
 
@@ -73,8 +73,10 @@ def evaluate(
     target = None if output is None else parquet(output, each(run, qrels, attributes))
     with session(con, run, qrels, attributes) as here:
         given = read(here, run, qrels, attributes, columns, system, groups)
-        sound(here, given)
+        sound(here, given, ("rel", "pos"))
         built, chosen = plan(here, given, metrics, conventions, options)
+        if not built.cut:
+            sound(here, given, ("score",))
         result = outcome(here, given, built, chosen, groups, interval, confidence)
         with reporting(here, given, chosen):
             result.notes = inspect(here, given, chosen, built)
@@ -220,12 +222,13 @@ def _any_grade(here: Session, given: Inputs, condition: str) -> bool:
     )
 
 
-def sound(here: Session, given: Inputs) -> None:
-    """Refuse tables that hold what cannot be evaluated."""
+def sound(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "score")) -> None:
+    """Refuse tables that hold what cannot be evaluated in the columns of these roles."""
     with reporting():
         for table in given.tables:
-            _no_nulls(here, table, given.system if table in given.runs.values() else None)
-            _numbers(here, table)
+            if "rel" in roles:
+                _no_nulls(here, table, given.system if table in given.runs.values() else None)
+            _numbers(here, table, roles)
 
 
 def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> list[str]:
@@ -296,10 +299,10 @@ def _no_nulls(here: Session, table: Table, system: str | None) -> None:
             )
 
 
-def _numbers(here: Session, table: Table) -> None:
+def _numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
     """Refuse what is no number where one belongs."""
     bad = {}
-    for role in ("rel", "score", "pos"):
+    for role in roles:
         if role in table.roles and table.integer(role) is None:
             name, value = quoted(table.roles[role]), table.number(role)
             bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
@@ -311,7 +314,7 @@ def _numbers(here: Session, table: Table) -> None:
     for role, wrong in bad.items():
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
         execute(here, sql).fetchall()
-    if pos := table.integer("pos"):
+    if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if here.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
             execute(here, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
@@ -343,6 +346,8 @@ def reporting(
         yield
     except duckdb.Error as error:
         line = re.sub(r"^[\w ]+ Error: ", "", str(error).splitlines()[0])
+        if here and given and NO_SCORE in line:
+            sound(here, given, ("score",))
         if here and given and chosen and DUPLICATES in line:
             line = _duplicates(here, given, chosen)
         raise RankqlError(line) from error

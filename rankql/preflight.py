@@ -17,7 +17,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation import reporting
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import literal, quoted
-from rankql.query import BY_ITEM, HIGHEST_K, tops
+from rankql.query import BY_ITEM, HIGHEST_K, cuts
 from rankql.tables import ROLES, Data, Session, Table, each, same_kind, session
 
 LEVELS = ("error", "warning", "note")
@@ -784,7 +784,8 @@ def _judged_tops(case: _Case, run: _Side, qrels: _Side | None) -> str:
     if run.scored:
         order = f"score DESC, {BY_ITEM}"
         top = f"""(
-            SELECT {run.keys}, item{rel} FROM {tops(run.clean, run.keys, case.k)}
+            SELECT {run.keys}, item{rel} FROM {run.clean}
+            JOIN ({cuts(run.clean, run.keys, case.k)}) USING ({run.keys})
             WHERE score >= least
             QUALIFY row_number() OVER (PARTITION BY {run.keys} ORDER BY {order}) <= {case.k})"""
     if not qrels:

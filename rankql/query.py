@@ -20,6 +20,12 @@ BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
 # max(score, k) knows no higher k.
 HIGHEST_K = 999_999
 
+# The step with the k-th score of each ranking, which is asked for twice.
+CUTS = "cuts"
+
+# What an error about a score begins with: evaluate() then looks whose it is.
+NO_SCORE = "a score is NaN"
+
 # What an error about duplicates begins with: evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
 
@@ -39,6 +45,8 @@ class Query:
     checked: bool = False
     # Each ranking is a few sums, no more.
     sums: bool = False
+    # It looks itself whether scores are numbers.
+    cut: bool = False
 
 
 def per_query(
@@ -70,7 +78,6 @@ def per_query(
         sql = _with_bounds(values, names, list(lists), bounds) + in_order
         found = [f"{name}{side}" for name in names for side in ("", " low", " high")]
         return Query(sql, found, {}, rows, _once(inputs, rows, None))
-    own = any(metric.measure is None for metric in metrics)
     top = Top(end if chosen.ties != "expected" else 0, metrics, conventions)
     plain = [metric for metric in metrics if metric.name not in top.values]
     once = _once(inputs, rows, _cutoff(plain, chosen) if plain else 0)
@@ -79,8 +86,16 @@ def per_query(
         steps |= more
     else:
         last = _select(inputs, _defined(calls, chosen)) + in_order
-    sql = with_ctes(steps) + last
-    return Query(sql, names, weights, rows, once, own, sums=top.values.keys() == calls.keys())
+    return Query(
+        with_ctes(steps) + last,
+        names,
+        weights,
+        rows,
+        once,
+        checked=any(metric.measure is None for metric in metrics),
+        sums=top.values.keys() == calls.keys(),
+        cut=CUTS in steps and not any(run.text for run in inputs.runs.values()),
+    )
 
 
 def _from_top(
@@ -225,9 +240,9 @@ def with_sources(inputs: Inputs, chosen: Conventions) -> str:
 
 
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
-    """The steps of a query, each read where it is asked for, but for the one that is kept."""
+    """The steps of a query, each read where it is asked for, but for those that are kept."""
     parts = (
-        f"{name} AS {'' if name == kept else 'NOT '}MATERIALIZED (\n{body}\n)"
+        f"{name} AS {'' if name in (CUTS, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()
     )
     return "WITH " + ", ".join(parts) + "\n"
@@ -307,12 +322,16 @@ def rankings(
             if inputs.system is not None:
                 ctes["systems"] = _from("run", ["DISTINCT system"])
             judged = "(FROM qrels CROSS JOIN systems)"
-        ctes["queries"] = _queries(inputs, rows)
+        k = _cutoff(metrics, chosen)
+        cut = _tops_first(inputs, chosen) and inputs.scored and k is not None
+        if cut and k is not None:
+            ctes[CUTS] = f"    {cuts('run', keys, k)}"
+        ctes["queries"] = _queries(inputs, rows, CUTS if cut else "run")
     if _tops_first(inputs, chosen):
         top = "run"
         if inputs.scored:
             top = "top"
-            ctes["top"] = _top(keys, _cutoff(metrics, chosen), _order(chosen.ties))
+            ctes["top"] = _top(keys, k, _order(chosen.ties))
         fields = [keys, "item", "rel", "pos", *(["score"] if _needs_scores(metrics) else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
@@ -347,16 +366,17 @@ def _top(keys: str, k: int | None, order: str) -> str:
     if k is None:
         return _from("run", fields, "WHERE score IS NOT NULL")
     rest = f"WHERE score >= least QUALIFY pos <= {k}"
-    return _from(tops("run", keys, k), fields, rest)
+    return _from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def tops(source: str, keys: str, k: int) -> str:
-    """The rows of a run, each with `least`, the k-th score of its ranking.
+def cuts(source: str, keys: str, k: int) -> str:
+    """The rankings of a run, each with `least`, the k-th score.
 
     That is quick to find, and few rows of as much or more are left to be sorted.
     """
-    least = f"(SELECT {keys}, max(score, {k})[-1] AS least FROM {source} GROUP BY {keys})"
-    return f"{source} JOIN {least} USING ({keys})"
+    best = f"max(score, {k})"
+    least = f"CASE WHEN isnan({best}[1]) THEN error('{NO_SCORE}') ELSE {best}[-1] END"
+    return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
 
 
 def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
@@ -387,8 +407,11 @@ def _needs_scores(metrics: Sequence[Metric]) -> bool:
     return any(m.measure is None or m.measure.macro in ("rmse", "mae") for m in metrics)
 
 
-def _queries(inputs: Inputs, rows: Rows) -> str:
-    """Every judged query, for every system: its attributes, and whether the run lacks it."""
+def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
+    """Every judged query, for every system: its attributes, and whether the run lacks it.
+
+    shown: a step with all rankings of the run.
+    """
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
 
@@ -400,8 +423,8 @@ def _queries(inputs: Inputs, rows: Rows) -> str:
     )
     if inputs.many:
         body += "    CROSS JOIN systems\n"
-    shown = f"SELECT DISTINCT {keys}, true AS retrieved FROM run"
-    body += f"    LEFT JOIN ({shown}) USING ({keys})"
+    distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {shown}"
+    body += f"    LEFT JOIN ({distinct}) USING ({keys})"
     for home in ("run", "attributes"):
         if inputs.homed(home):
             body += f"\n    LEFT JOIN {_about(inputs, home)} USING (query)"
