@@ -45,6 +45,9 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
          ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
     END;
 
+-- The same where it is checked elsewhere, so that an argument of max(x, k) may be made of it.
+CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
+
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
 -- the cutoff alone, where it is looked at last.
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS

@@ -45,6 +45,9 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
          ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
     END;
 
+-- The same where it is checked elsewhere, so that an argument of max(x, k) may be made of it.
+CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
+
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
 -- the cutoff alone, where it is looked at last.
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
@@ -266,7 +269,7 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
 
 -- The weights of the first k positions, which are a constant where k is.
 CREATE OR REPLACE MACRO rankql_weights(k) AS
-    list_transform(range(1, CAST(rankql_cutoff(k) AS BIGINT) + 1), lambda i: 1 / log2(i + 1));
+    list_transform(range(1, rankql_limit(k) + 1), lambda i: 1 / log2(i + 1));
 
 -- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
 -- is none.
@@ -274,8 +277,8 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
          THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
-         WHEN rankql_cutoff(k) <= 100
-         THEN nullif(list_inner_product(list_resize(gains, CAST(k AS BIGINT), 0), rankql_weights(k)), 0) * rankql_base(base)
+         WHEN rankql_limit(k) <= 100
+         THEN nullif(list_inner_product(list_resize(gains, rankql_limit(k), 0), rankql_weights(k)), 0) * rankql_base(base)
          ELSE rankql_list_dcg(gains, NULL, base)
     END;
 
@@ -294,9 +297,8 @@ CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
 
 -- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
 CREATE OR REPLACE MACRO rankql_best(grade, k) AS
-    CASE WHEN rankql_cutoff(k) < 1000000
-         THEN max(grade, CAST(least(rankql_cutoff(k), 999999) AS BIGINT)) FILTER (WHERE grade > 0)
-         ELSE rankql_top(list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST'), k)
+    CASE WHEN rankql_limit(k) < 1000000 THEN max(grade, least(rankql_limit(k), 999999)) FILTER (WHERE grade > 0)
+         ELSE list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
     END;
 
 CREATE OR REPLACE MACRO rankql_list_best(rels, k) AS
@@ -360,7 +362,7 @@ CREATE OR REPLACE MACRO idcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
 ) AS
     coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base), 0)
-    + 0 * count(rankql_score(score)) * CAST(rankql_expected(ties) AS DOUBLE);
+    + count(rankql_score(score)) * rankql_none(k, ties);
 COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(

@@ -87,7 +87,8 @@ def macro(setting: Setting) -> Iterator[Workload]:
 
     def consumed(expression: str) -> Task:
         query = f'SELECT "user", {expression} FROM t GROUP BY "user"'
-        return lambda: con.sql(f"SELECT sum(hash(x)) FROM ({query}) AS g (u, x)").fetchall()
+        # Not con.sql(), which plans a query twice.
+        return lambda: con.execute(f"SELECT sum(hash(x)) FROM ({query}) AS g (u, x)").fetchall()
 
     for density in data.DENSITIES:
         data.ranked_table(con, *setting.size.memory, density)
