@@ -1,10 +1,10 @@
-"""Two charts of the results of run.py, as SVG and PNG in tests/benchmarks/results/.
+"""The tables of the README from results of run.py, and two charts in tests/benchmarks/results/.
 
     python tests/benchmarks/plot.py RESULTS.json [MORE.json ...] [--folder DIR]
 
-`scaling` is the cost against the number of rows, `peers` the seconds of each peer to nDCG@10; each
-is drawn if the results have it. Of what stands in several files the last one counts. Needs altair
-and vl-convert-python.
+Prints the tables, in Markdown. `scaling.svg` is the cost against the number of rows, `peers.svg`
+the seconds of each peer to nDCG@10; each is drawn if the results have it. Of what stands in several
+files the last one counts. The charts need altair and vl-convert-python.
 """
 
 from __future__ import annotations
@@ -22,6 +22,41 @@ Row = dict[str, Any]
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 LABELS = {"24 metrics": "24 metrics", "nDCG@10": "nDCG@10", "sum": "sum(rel)"}
 COLOURS = [VERMILION, BLUE, GREY]
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """The ratios to the baseline of each workload by density; and how far behind the peers are."""
+    ours: dict[tuple[str, str], dict[int | None, str]] = {}
+    targets, peers_by_metric = {}, {}
+    for row in rows:
+        key, cell = (row["work"], row["task"]), f"{row['ratio']:.2g} ×"
+        if row["peer"]:
+            if row["task"] == row["peer"]:
+                metric = row["work"].removesuffix(" by a peer")
+                peers_by_metric.setdefault(row["peer"], {})[metric] = cell
+        elif row["task"] != row["baseline"] and row["work"] not in ("scaling", "import"):
+            if row["peak"]:
+                cell = f"{row['median']:.1f} s, {row['peak'] / 1e9:.1f} GB"
+            ours.setdefault(key, {})[row["density"]] = cell
+            targets[key] = row["target"]
+    lines = ["| workload | task | 30% gain | 100% gain | target |", "|---|---|---|---|---|"]
+    for (work, task), cells in ours.items():
+        values = (cells.get(density, "") for density in (30, 100))
+        lines.append(f"| {work} | `{task}` | {' | '.join(values)} | {targets[work, task]} |")
+    lines += ["", "| peer | nDCG@10 | AP |", "|---|---|---|"]
+    for peer, found in peers_by_metric.items():
+        lines.append(f"| {peer} | {found.get('nDCG@10', '')} | {found.get('AP', '')} |")
+    return "\n".join(lines)
+
+
+def read(paths: Sequence[Path]) -> tuple[list[Row], Row]:
+    """The rows of all results, the last of each, and what the last file says of itself."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for path in paths:
+        said = json.loads(path.read_text())
+        for row in said["results"]:
+            found[tuple(row[key] for key in ("work", "rows", "density", "peer", "task"))] = row
+    return [row for row in found.values() if row["median"] is not None], said
 
 
 def scaling(rows: Sequence[Row], about: str) -> Any:
@@ -155,19 +190,15 @@ def themed(chart: Any) -> Any:
 
 
 def main() -> None:
-    """Draw what the results have."""
+    """Print and draw what the results have."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
-    found: dict[tuple[Any, ...], Row] = {}
-    for path in given.results:
-        said = json.loads(path.read_text())
-        for row in said["results"]:
-            found[tuple(row[key] for key in ("work", "rows", "peer", "task"))] = row
-    rows = [row for row in found.values() if row["median"] is not None]
+    rows, said = read(given.results)
+    print(tables(rows))
     about = f"{said['machine']['cpus']} CPUs, {said['machine']['memory']}; " + ", ".join(
         f"{name} {said['versions'][name]}" for name in ("rankql", "duckdb", "polars")
     )
@@ -178,7 +209,7 @@ def main() -> None:
             for kind in ("svg", "png"):
                 path = given.folder / f"{draw.__name__}.{kind}"
                 chart.save(path, **({"scale_factor": 2} if kind == "png" else {}))
-                print(path)
+                print(f"\n{path}")
 
 
 if __name__ == "__main__":

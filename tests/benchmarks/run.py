@@ -50,7 +50,8 @@ def main() -> None:
             print(line(cells(found, judged=given.size != "small")), flush=True)
             if found.error:
                 print(f"{found.work.name}: {found.task}: {found.error}", file=sys.stderr)
-            results.append(found.as_dict())
+            aim = limit(found)
+            results.append({**found.as_dict(), "target": aim.text if aim else ""})
             if given.guard and (failure := too_slow(found)):
                 failures.append(failure)
             if given.json:
