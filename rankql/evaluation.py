@@ -80,7 +80,8 @@ def evaluate(
         result = outcome(here, given, built, chosen, groups, interval, confidence)
         with reporting(here, given, chosen):
             result.notes = inspect(here, given, chosen, built)
-            with here.indexed(given.tables) if built.sums else nullcontext():
+            quick = here.indexed(given.tables, given.by) if built.sums else nullcontext()
+            with quick:
                 if target is None:
                     result.rows = execute(here, built.sql, built.checked).pl()
                     result.check()

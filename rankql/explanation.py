@@ -344,7 +344,7 @@ def _gain(metric: Metric, chosen: Conventions, option: Mapping[str, Any]) -> str
     """What an item gains by its grade."""
     assert metric.measure
     macro = metric.measure.macro
-    threshold = option.get("threshold", chosen.threshold)
+    threshold = metric.threshold(vars(chosen))
     grade = gained(metric.gain(vars(chosen)), threshold)
     return {
         "ndcg": f"rankql_negative({grade}, {literal(option.get('negative'))})",

@@ -13,7 +13,7 @@ from rankql.tables import Data, Session, Table, assigned, same_kind
 RESERVED = (
     *("query", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved", "missing"),
     *("slice", "metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample"),
-    *("value", "weight", "weighed", "grade", "place", "top", "packed"),
+    *("value", "weight", "weighed", "whole rel", "whole pos"),
 )
 JUDGED = ("query", "item", "rel")
 

@@ -148,6 +148,10 @@ class Metric:
         macro = self.measure.macro
         return self.options.get("gain", convention(macro, "gain", conventions)) or "linear"
 
+    def threshold(self, conventions: Mapping[str, Any]) -> float:
+        """The grade from which an item is relevant."""
+        return float(self.options.get("threshold", conventions["threshold"]))
+
     def rows(self, conventions: Mapping[str, Any]) -> Rows:
         """The rows that the value depends on."""
         if self.measure is None:

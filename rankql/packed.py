@@ -20,7 +20,7 @@ from rankql.names import Metric
 # The scales that are looked for, by their end: for the ideal as many sums are needed.
 SCALES = (1, 3, 5)
 # The digits, and beside them how many there are, fit into an integer of 128 bits.
-BITS = 110
+BITS = 90
 # Digits are taken from words that fit into 64 bits.
 WORD = 60
 
@@ -54,7 +54,7 @@ class Top:
         assert metric.measure
         given = {"gain": metric.gain(conventions), "max_rel": None, **metric.arguments(conventions)}
         # Whole grades that reach a threshold reach the next whole number.
-        given["threshold"] = math.ceil(given.get("threshold", conventions["threshold"]))
+        given["threshold"] = math.ceil(metric.threshold(conventions))
         return _VALUES[metric.measure.macro](self, given)
 
     # The steps.
@@ -216,7 +216,7 @@ def _known(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     return (
         given.keys() <= _OPTIONS
         and given.get("denominator") != "retrieved"
-        and given.get("threshold", conventions["threshold"]) > 0
+        and min(metric.threshold(conventions), conventions["threshold"]) > 0
         and isinstance(metric.gain(conventions), str)
     )
 

@@ -71,16 +71,18 @@ def per_query(
     weights = {m.name: f"{m.name} weight" for m in metrics if m.measure and m.measure.weight}
     calls = {metric.name: call(metric, chosen) for metric in metrics}
     calls |= {weights[m.name]: _weight(m, chosen) for m in metrics if m.name in weights}
+    _unique([*_named(inputs), *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if chosen.unjudged == "bounds":
         lists, bounds = _bounds(metrics, chosen)
+        _unique([*_named(inputs), *calls, *lists])
         values = with_ctes(steps) + _select(inputs, _defined(calls, chosen) | lists)
         sql = _with_bounds(values, names, list(lists), bounds) + in_order
         found = [f"{name}{side}" for name in names for side in ("", " low", " high")]
-        return Query(sql, found, {}, rows, _once(inputs, rows, None))
+        return Query(sql, found, {}, rows, _once(inputs, chosen, rows, None))
     top = Top(end if chosen.ties != "expected" else 0, metrics, conventions)
     plain = [metric for metric in metrics if metric.name not in top.values]
-    once = _once(inputs, rows, _cutoff(plain, chosen) if plain else 0)
+    once = _once(inputs, chosen, rows, _cutoff(plain, chosen) if plain else 0)
     if top.values:
         more, last = _from_top(inputs, chosen, top, calls)
         steps |= more
@@ -106,35 +108,43 @@ def _from_top(
     steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
     if inputs.qrels is None and not inputs.scored and chosen.unjudged != "remove":
         # Whole numbers as they are: quicker to add up than the DOUBLE of the macros.
-        grade, place = "grade", "place"
+        grade, place = '"whole rel"', '"whole pos"'
         steps["run"] = sources(inputs, chosen, whole=True)["run"]
-    before = "sums"
-    sums = _select(inputs, _defined(plain, chosen) | top.sums(grade, place))
+    # Names that are not ours are out of the way until the end.
+    given = _named(inputs) | _defined(plain, chosen)
+    hidden = {name: f"column {i}" for i, name in enumerate(given)}
+    columns = {hidden[name]: value for name, value in given.items()} | top.sums(grade, place)
     # In order from here on, while there is little to be moved: steps keep the order of the rows.
-    steps[before] = f"{sums}\nORDER BY {_keys(inputs)}"
+    order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
+    before, steps["sums"] = "sums", _grouped(inputs, columns) + order
     for step, columns in top.steps().items():
         added = [f"{value} AS {quoted(name)}" for name, value in columns.items()]
         steps[step] = _from(before, ["*", *added])
         before = step
-    values = _defined(top.values, chosen, top.relevant(chosen.threshold))
-    values |= {name: quoted(name) for name in plain}
-    fields = [
-        *map(quoted, [*(["system"] if inputs.many else []), inputs.query, *inputs.by]),
-        f"CASE WHEN {top.twice()} THEN error('{DUPLICATES}') ELSE missing END AS missing",
-        *(f"{values[name]} AS {quoted(name)}" for name in calls),
-    ]
+    values = {name: quoted(column) for name, column in hidden.items()}
+    values["missing"] = (
+        f"CASE WHEN {top.twice()} THEN error('{DUPLICATES}') ELSE {values['missing']} END"
+    )
+    values |= _defined(top.values, chosen, top.relevant(chosen.threshold))
+    fields = [f"{values[name]} AS {quoted(name)}" for name in {**_named(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
 
-def _once(inputs: Inputs, rows: Rows, k: int | None) -> list[tuple[str, str, str]]:
+def _once(
+    inputs: Inputs, chosen: Conventions, rows: Rows, k: int | None
+) -> list[tuple[str, str, str]]:
     """What must not stand twice in the tables: of the positions, the first k."""
-    if inputs.qrels is not None:
-        return [("qrels", "item", "WHERE rel > 0" if rows == "gain" else "")]
     once = []
+    removed = chosen.unjudged == "remove"  # and who is left has a position of its own
+    if inputs.qrels is not None:
+        once.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
+        if removed and not inputs.scored:
+            once.append(("run", "pos", "SEMI JOIN qrels USING (query, item) WHERE pos IS NOT NULL"))
+        return once
     if all("item" in run.roles for run in inputs.runs.values()):
         once.append(("run", "item", "WHERE rel > 0"))
-    if not inputs.scored and k != 0:
-        within = "" if k is None else f" AND pos <= {k}"
+    if not inputs.scored and (removed or k != 0):
+        within = "" if removed or k is None else f" AND pos <= {k}"
         once.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
     return once
 
@@ -190,7 +200,7 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
             under = " with ties='expected'" if chosen.ties == "expected" else ""
             raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
         given = metric.arguments(vars(chosen))
-        gain, threshold = metric.gain(vars(chosen)), given.get("threshold", chosen.threshold)
+        gain, threshold = metric.gain(vars(chosen)), metric.threshold(vars(chosen))
         rel = gained(gain, threshold)
         ideal = " AND pos IS NOT NULL" if given.pop("ideal", "judged") == "retrieved" else ""
         items = f"list({{'pos': CAST(pos AS DOUBLE), 'rel': {rel}}} ORDER BY pos ASC)"
@@ -276,7 +286,7 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
             fields.append(f"{_number(table, 'rel', chosen)} AS rel")
         if whole:
             grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
-            fields += [f"CAST({grade} AS INTEGER) AS grade", f"{place} AS place"]
+            fields += [f'CAST({grade} AS INTEGER) AS "whole rel"', f'{place} AS "whole pos"']
         runs.append(_from(table.sql, fields + attributes("run")))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
@@ -447,28 +457,38 @@ def _unique(names: Sequence[str]) -> None:
 
 
 def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:
-    """The last step: the rankings by query."""
-    fields = ["system"] if inputs.many else []
-    _unique([*fields, inputs.query, *inputs.by, "missing", *columns])
-    fields.append(f"query AS {quoted(inputs.query)}")
-    fields += [f"any_value({quoted(name)}) AS {quoted(name)}" for name in inputs.by]
+    """The rankings by query."""
+    return _grouped(inputs, {**_named(inputs), **columns})
+
+
+def _named(inputs: Inputs) -> dict[str, str]:
+    """What tells the rankings apart and is said of them, by the names that it has in the result."""
+    fields = {"system": "system"} if inputs.many else {}
+    fields[inputs.query] = "query"
+    fields |= {name: f"any_value({quoted(name)})" for name in inputs.by}
+    return {**fields, "missing": _missing(inputs)}
+
+
+def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
+    source = f"queries LEFT JOIN ranked USING ({inputs.keys})"
     if inputs.qrels is None:
-        missing, source = "false", "ranked"
+        source = "ranked"
         if inputs.attributes is not None:
             source += f" LEFT JOIN {_about(inputs, 'attributes')} USING (query)"
-        checks = []
-    else:
-        missing, source = "any_value(missing)", f"queries LEFT JOIN ranked USING ({inputs.keys})"
-        checks = ["count(rel) > any_value(judged)"]
-        if not inputs.scored:
-            gaining = "FILTER (WHERE rel > 0)"
-            checks.append(f"count(pos) {gaining} > count(DISTINCT pos) {gaining}")
-    if checks:
-        error = f"error('{DUPLICATES}')"
-        missing = f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE {missing} END"
-    fields.append(f"{missing} AS missing")
-    fields += [f"{value} AS {quoted(name)}" for name, value in columns.items()]
-    return "SELECT " + ",\n    ".join(fields) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
+    shown = (f"{value} AS {quoted(name)}" for name, value in columns.items())
+    return "SELECT " + ",\n    ".join(shown) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
+
+
+def _missing(inputs: Inputs) -> str:
+    """Whether the run lacks a query; an error where items come twice."""
+    if inputs.qrels is None:
+        return "false"
+    checks = ["count(rel) > any_value(judged)"]
+    if not inputs.scored:
+        gaining = "FILTER (WHERE rel > 0)"
+        checks.append(f"count(pos) {gaining} > count(DISTINCT pos) {gaining}")
+    error = f"error('{DUPLICATES}')"
+    return f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE any_value(missing) END"
 
 
 def call(metric: Metric, chosen: Conventions) -> str:
@@ -477,7 +497,7 @@ def call(metric: Metric, chosen: Conventions) -> str:
         return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
     macro = metric.measure.macro
     given = metric.arguments(vars(chosen))
-    rel = gained(metric.gain(vars(chosen)), given.get("threshold", chosen.threshold))
+    rel = gained(metric.gain(vars(chosen)), metric.threshold(vars(chosen)))
     if macro in ("rmse", "mae"):
         return f"{macro}(rel, score)"
     columns = [rel, "pos"]
@@ -510,7 +530,6 @@ def gained(gain: str | Mapping[float, float], threshold: float) -> str:
 def _weight(metric: Metric, chosen: Conventions) -> str:
     assert metric.measure
     assert metric.measure.weight
-    given = metric.arguments(vars(chosen))
     place = "score" if chosen.ties == "expected" else "pos"
-    k, threshold = given.get("k"), given.get("threshold", chosen.threshold)
-    return metric.measure.weight.format(k=literal(k), threshold=threshold, pos=place)
+    threshold = metric.threshold(vars(chosen))
+    return metric.measure.weight.format(k=literal(metric.k), threshold=threshold, pos=place)

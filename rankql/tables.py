@@ -68,7 +68,7 @@ class Table:
     # Text files say nothing of types: their numbers are read from text, their ids stay text.
     text: bool = False
     roles: dict[str, str] = field(default_factory=dict)
-    # Any connection to the database sees it: a file, or a table that is no temporary one.
+    # A table of the database, neither temporary nor a view.
     lasting: bool = False
 
     def find(self, role: str, given: str | None = None) -> str | None:
@@ -95,6 +95,12 @@ class Table:
         kind = "" if name is None else self.columns[name]
         whole = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
         return quoted(name) if name is not None and whole and not self.text else None
+
+    def lasts(self, columns: Sequence[str]) -> bool:
+        """Is it the same to every connection to the database, in these columns and its roles?"""
+        read = {*self.roles.values(), *columns}
+        kinds = {kind for name, kind in self.columns.items() if name in read}
+        return self.lasting and all(_is_number(kind) or kind == "VARCHAR" for kind in kinds)
 
     def read(self, role: str) -> str:
         """The same, an error where it holds anything but numbers."""
@@ -213,7 +219,7 @@ class Session:
         if suffix in _READERS:
             sql = _READERS[suffix].format(literal(pattern))
             if suffix in (".parquet", ".pq"):
-                return self._described(label, sql, lasting=True)
+                return self._described(label, sql)
             try:
                 return self._load(label, sql, text="all_varchar" in sql)
             except duckdb.Error as error:
@@ -239,36 +245,35 @@ class Session:
         return rows[0] if rows else None
 
     @contextmanager
-    def indexed(self, tables: Sequence[Table]) -> Iterator[None]:
+    def indexed(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
         """For sums by whole keys of little range: the key is where the sums are, without hashing.
 
-        DuckDB does so of itself up to 12 bits. The setting is made on a connection of our own.
+        DuckDB does so of itself up to 12 bits. The setting is made on a connection of our own: that
+        of the session, or one beside the user's, if that one sees the same. (It has none of the
+        user's settings, on which no number and no text depends.)
         """
-        con = self.con if self._own else None
-        if con is None and all(table.lasting for table in tables) and not self._in_transaction():
-            con = self.con.cursor()
-        if con is None or not _roomy(con):
+        con, ours = self.con, self._own
+        if not ours and not self._in_transaction() and all(t.lasts(columns) for t in tables):
+            con, ours = self.con.cursor(), True
+        if not ours or not _roomy(con):
             yield
             return
-        con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
+        with suppress(duckdb.Error):  # the configuration may be locked
+            con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
         before, self.con = self.con, con
         try:
             yield
         finally:
             self.con = before
-            if self._own:
+            if con is before:
                 con.execute("RESET SESSION perfect_ht_threshold").fetchall()
             else:
                 con.close()
 
     def _in_transaction(self) -> bool:
         """May there be rows that no other connection sees?"""
-        try:
-            self.con.begin()
-        except duckdb.TransactionException:
-            return True
-        self.con.rollback()
-        return False
+        first, second = (self.con.sql("SELECT txid_current()").fetchall() for _ in range(2))
+        return first == second  # without one, each query is a transaction of its own
 
     def _described(
         self, label: str, sql: str, trec: bool = False, text: bool = False, lasting: bool = False

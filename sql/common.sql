@@ -53,7 +53,7 @@ CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BI
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN rankql_is_text(pos) THEN error('pos must be a number, not text; cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
-              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740991
+              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)

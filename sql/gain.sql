@@ -44,7 +44,7 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
          THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
-         WHEN rankql_limit(k) <= 100
+         WHEN rankql_cutoff(k) <= 100
          THEN nullif(list_inner_product(list_resize(gains, rankql_limit(k), 0), rankql_weights(k)), 0) * rankql_base(base)
          ELSE rankql_list_dcg(gains, NULL, base)
     END;

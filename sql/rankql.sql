@@ -53,7 +53,7 @@ CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BI
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN rankql_is_text(pos) THEN error('pos must be a number, not text; cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
-              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740991
+              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)
@@ -277,7 +277,7 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
          THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
-         WHEN rankql_limit(k) <= 100
+         WHEN rankql_cutoff(k) <= 100
          THEN nullif(list_inner_product(list_resize(gains, rankql_limit(k), 0), rankql_weights(k)), 0) * rankql_base(base)
          ELSE rankql_list_dcg(gains, NULL, base)
     END;
