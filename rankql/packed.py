@@ -327,8 +327,8 @@ def _ap(top: Top, given: Mapping[str, Any]) -> str:
 
 def _err(top: Top, given: Mapping[str, Any]) -> str:
     """Backwards: what a position is worth, or else, if the user goes on, what follows."""
-    p, scale = given.get("p", 1), 2.0 ** given["max_rel"]
-    chances = [(2.0**grade - 1) / scale for grade in (0, *range(1, top.end + 1))]
+    p, unit = given.get("p", 1), 2.0 ** -given["max_rel"]
+    chances = [(2.0**grade - 1) * unit for grade in range(top.end + 1)]
     value, name = "0e0", f"err {given['max_rel']} {p}"
     for start, end in reversed(top.stretches(given["k"])):
         stop = f"stop {given['max_rel']}"

@@ -342,7 +342,8 @@ def rankings(
         if inputs.scored:
             top = "top"
             ctes["top"] = _top(keys, k, _order(chosen.ties))
-        fields = [keys, "item", "rel", "pos", *(["score"] if _needs_scores(metrics) else [])]
+        scored = _needs_scores(metrics) and all("score" in t.roles for t in inputs.runs.values())
+        fields = [keys, "item", "rel", "pos", *(["score"] if scored else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
         return ctes
