@@ -66,8 +66,9 @@ class Top:
         one = 1 << self.bits * self.k
         top = f"sum(CASE WHEN {grade} > 0 AND {pos} <= {self.k} THEN {one} + ({digit}) END)"
         powers = {f"power {n}": f"sum({' * '.join([grade] * n)})" for n in self._grades}
+        kinds = dict.fromkeys(powers, "BIGINT") | {"top": "HUGEINT"}
         sums = {"top": top, **powers}
-        return {name: f"CAST(coalesce({total}, 0) AS HUGEINT)" for name, total in sums.items()}
+        return {name: f"CAST(coalesce({sums[name]}, 0) AS {kinds[name]})" for name in sums}
 
     def steps(self) -> dict[str, dict[str, str]]:
         """The columns that are worked out from the sums, step by step."""
@@ -77,7 +78,7 @@ class Top:
             for w, start in enumerate(range(0, size, self.word))
         }
         counts = {f"from {grade}": self._at_least(grade) for grade in self._grades}
-        digits = {**words, "packed": f"top >> {size}", **counts}
+        digits = {**words, "packed": f"CAST(top >> {size} AS BIGINT)", **counts}
         steps = {
             "digits": digits,
             "hits": self._hits,
@@ -110,7 +111,7 @@ class Top:
             total = [a + b for a, b in zip(total, factors, strict=True)]
         whole = math.lcm(*(factor.denominator for factor in total))
         terms = (f"{f * whole} * {quoted(f'power {n}')}" for n, f in enumerate(total) if f)
-        return f"CAST(({' + '.join(terms)}) // {whole} AS BIGINT)"
+        return f"({' + '.join(terms)}) // {whole}"
 
     # What the metrics are made of.
 
