@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,12 @@ def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     if not all(isinstance(name, str) for group in found for name in group):
         raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
     return [group for i, group in enumerate(found) if group and group not in found[:i]]
+
+
+@cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """Where results are summed up; to open one each time would take longer than that."""
+    return duckdb.connect()
 
 
 @dataclass
@@ -203,10 +210,10 @@ class Result:
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with the view `rows`."""
-        con = duckdb.connect()
+        con = _database(os.getpid()).cursor()
         if isinstance(self.rows, Path):
             path = literal(str(self.rows))
-            con.execute(f"CREATE VIEW rows AS FROM read_parquet({path})").fetchall()
+            con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()
         else:
             con.register("rows", self.rows)
         try:

@@ -6,6 +6,7 @@
 import contextlib
 import io
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -77,6 +78,15 @@ def test_every_metric_is_listed():
     for name in rankql.__all__:
         if name.islower() and not name.startswith("list_") and not name.endswith("_by_score"):
             assert re.search(rf"\b{name}\b", text), name
+
+
+def test_speed():
+    """The tables are those of the results that are kept."""
+    folder = Path(__file__).parent / "benchmarks"
+    plot = runpy.run_path(str(folder / "plot.py"))
+    rows, _ = plot["read"]([folder / "results" / "results.json"])
+    for table in plot["tables"](rows).split("\n\n"):
+        assert table in README.read_text()
 
 
 if __name__ == "__main__":
