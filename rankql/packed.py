@@ -72,13 +72,12 @@ class Top:
 
     def steps(self) -> dict[str, dict[str, str]]:
         """The columns that are worked out from the sums, step by step."""
-        size = self.bits * self.k
         words = {
-            f"word {w}": f"CAST((top >> {start}) & {_ones(min(self.word, size - start))} AS BIGINT)"
-            for w, start in enumerate(range(0, size, self.word))
+            f"word {word}": f"CAST((top >> {word * self.word}) & {_ones(size)} AS BIGINT)"
+            for word, size in self._sizes(self.k)
         }
         counts = {f"from {grade}": self._at_least(grade) for grade in self._grades}
-        digits = {**words, "packed": f"CAST(top >> {size} AS BIGINT)", **counts}
+        digits = {**words, "packed": f"CAST(top >> {self.bits * self.k} AS BIGINT)", **counts}
         steps = {
             "digits": digits,
             "hits": self._hits,
@@ -122,9 +121,7 @@ class Top:
 
     def grade(self, i: int) -> str:
         """The grade at a position."""
-        word, shift = divmod(self.bits * (i - 1), self.word)
-        digit = f"({quoted(f'word {word}')} >> {shift}) & {_ones(self.bits)}"
-        return self.place(f"grade {i}", digit)
+        return self.place(f"grade {i}", self._digit(i))
 
     def hit(self, threshold: int, i: int) -> str:
         """1 where the grade at a position reaches the threshold, else 0."""
@@ -134,15 +131,12 @@ class Top:
 
     def graded(self, what: str, values: Iterable[float], i: int) -> str:
         """One of the values, which are by grade from 0, for the grade at a position."""
-        self.grade(i)
-        digit = self._places[f"grade {i}"]
-        listed = ", ".join(map(_double, values))
-        return self.place(f"{what} {i}", f"[{listed}][({digit}) + 1]")
+        return self.place(f"{what} {i}", _at(values, f"({self._digit(i)})"))
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
         counts = (
-            f"bit_count({self._hits_of(threshold, word)} & {_ones(min(self.word, size))})"
+            f"bit_count({self._hits_of(threshold, word)} & {_ones(size)})"
             for word, size in self._sizes(k)
         )
         return f"CAST({' + '.join(counts)} AS DOUBLE)"
@@ -154,7 +148,7 @@ class Top:
             hits, before = self._hits_of(threshold, word), word * (self.word // self.bits)
             lowest = f"{hits} & -{hits}"
             cases.append(
-                f"WHEN {hits} & {_ones(min(self.word, size))} > 0 "
+                f"WHEN {hits} & {_ones(size)} > 0 "
                 f"THEN {before + 1} + log2(CAST({lowest} AS DOUBLE)) / {self.bits}"
             )
         return f"CASE {' '.join(cases)} END"
@@ -190,14 +184,19 @@ class Top:
         return [float(gains[kind](grade)) for grade in (0, *self._grades)]
 
     def _sizes(self, k: int) -> list[tuple[int, int]]:
-        """The words that the first k positions reach into, and how many bits are left for each."""
+        """The words that the first k positions reach into, and how many bits of each."""
         size = self.bits * k
-        return [(word, size - start) for word, start in enumerate(range(0, size, self.word))]
+        starts = range(0, size, self.word)
+        return [(word, min(self.word, size - start)) for word, start in enumerate(starts)]
+
+    def _digit(self, i: int) -> str:
+        word, shift = divmod(self.bits * (i - 1), self.word)
+        return f"({quoted(f'word {word}')} >> {shift}) & {_ones(self.bits)}"
 
     def _hits_of(self, threshold: int, word: int) -> str:
         """A word with a bit for each digit that reaches the threshold, its lowest."""
         name, digits = f"hits {threshold} {word}", quoted(f"word {word}")
-        size = min(self.word, self.bits * self.k - word * self.word)
+        _, size = self._sizes(self.k)[word]
         ones, highest = sum(1 << i for i in range(0, size, self.bits)), self.bits - 1
         if threshold > self.end:
             return "0"

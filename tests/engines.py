@@ -591,3 +591,16 @@ def differences(engine, metric, groups, options, expected, **types):
         for g, value in zip(able, values, strict=True)
         if not same(value, expected[g])
     ]
+
+
+def state(con):
+    """The tables, views and settings of a connection, and the functions that a user may call."""
+    return [
+        con.sql(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
+        for what in (
+            "(SELECT table_name FROM duckdb_tables())",
+            "(SELECT view_name FROM duckdb_views())",
+            "(SELECT name, value FROM duckdb_settings() WHERE name NOT LIKE '%profil%')",
+            "(SELECT function_name FROM duckdb_functions() WHERE function_name[:7] <> 'rankql ')",
+        )
+    ]

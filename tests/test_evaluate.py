@@ -13,6 +13,7 @@ import uuid
 from pathlib import Path
 
 import duckdb
+import engines
 import peers
 import polars as pl
 import pyarrow as pa
@@ -135,30 +136,17 @@ def test_tables_views_and_relations():
     con.execute('CREATE SCHEMA "my schema"; CREATE TABLE "my schema"."run; DROP" AS FROM frame')
     con.register("judged", QRELS)
     con.execute("CREATE VIEW qrels AS SELECT * FROM judged")
-    before = state(con)
+    before = engines.state(con)
     made = rankql.evaluate("my schema.run; DROP", "qrels", METRICS, con=con)
     same(made.per_query, EXPECTED)
     relation = con.sql("SELECT * FROM frame WHERE score IS NOT NULL")
     same(rankql.evaluate(relation, "qrels", METRICS, con=con).per_query, EXPECTED)
     same(rankql.evaluate(RUN, QRELS, METRICS, con=con).per_query, EXPECTED)
-    assert state(con) == before
+    assert engines.state(con) == before
     with pytest.raises(
         rankql.RankqlError, match="relation of another connection; pass that as con="
     ):
         rankql.evaluate(relation, QRELS, METRICS)
-
-
-def state(con):
-    """The tables, views and settings of a connection, and the functions that a user may call."""
-    return [
-        con.sql(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
-        for what in (
-            "(SELECT table_name FROM duckdb_tables())",
-            "(SELECT view_name FROM duckdb_views())",
-            "(SELECT name, value FROM duckdb_settings() WHERE name NOT LIKE '%profil%')",
-            "(SELECT function_name FROM duckdb_functions() WHERE function_name[:7] <> 'rankql ')",
-        )
-    ]
 
 
 def test_tables_that_are_called_as_parts_of_our_query():

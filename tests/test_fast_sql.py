@@ -436,25 +436,12 @@ SETTINGS = {
 }
 
 
-def state(con):
-    """The tables, views, settings and functions of a connection."""
-    return [
-        con.sql(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
-        for what in (
-            "(SELECT table_name FROM duckdb_tables())",
-            "(SELECT view_name FROM duckdb_views())",
-            "(SELECT name, value FROM duckdb_settings() WHERE name NOT LIKE '%profil%')",
-            "(SELECT function_name FROM duckdb_functions() WHERE function_name[:7] <> 'rankql ')",
-        )
-    ]
-
-
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_settings(settings, tmp_path):
     """The same rows in order whatever the settings of the user, which stay as they are."""
     con = connect(3, "INTEGER", **SETTINGS[settings])
     con.execute("CREATE TEMP TABLE mine AS FROM ranked")
-    before = state(con)
+    before = engines.state(con)
     expected = plain(ranked(3), None, SMALL)
     for table in ("ranked", "mine"):
         close(hold(table, None, SMALL, con=con).per_query, expected.per_query)
@@ -462,7 +449,7 @@ def test_settings(settings, tmp_path):
     path = tmp_path / "out.parquet"
     rankql.evaluate("ranked", None, SMALL, con=con, interval=None, output=path)
     close(pl.read_parquet(path), expected.rows)
-    assert state(con) == before
+    assert engines.state(con) == before
     assert con.sql("SELECT 1").fetchall() == [(1,)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,16 @@ class Size:
     left_out: tuple[str, ...] = ()
 
 
+MEDIUM = Size(
+    memory=(10_000_000, 100_000),
+    parquet=(100_000_000, 1_000_000),
+    queries=100_000,
+    peer_queries=10_000,
+    large=(100_000_000, 1_000_000),
+    spill=(50_000_000, 5_000_000),
+    scaling=10**8,
+    left_out=("billion",),
+)
 SIZES = {
     "small": Size(
         memory=(1_000_000, 10_000),
@@ -48,25 +58,8 @@ SIZES = {
         scaling=10**6,
         left_out=("billion", "spill", "scaling", "peers"),
     ),
-    "medium": Size(
-        memory=(10_000_000, 100_000),
-        parquet=(100_000_000, 1_000_000),
-        queries=100_000,
-        peer_queries=10_000,
-        large=(100_000_000, 1_000_000),
-        spill=(50_000_000, 5_000_000),
-        scaling=10**8,
-        left_out=("billion",),
-    ),
-    "large": Size(
-        memory=(10_000_000, 100_000),
-        parquet=(100_000_000, 1_000_000),
-        queries=100_000,
-        peer_queries=10_000,
-        large=(1_000_000_000, 10_000_000),
-        spill=(50_000_000, 5_000_000),
-        scaling=10**9,
-    ),
+    "medium": MEDIUM,
+    "large": replace(MEDIUM, large=(1_000_000_000, 10_000_000), scaling=10**9, left_out=()),
 }
 
 
