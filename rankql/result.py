@@ -265,8 +265,8 @@ class Result:
             means = con.sql(f"""
                 SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
                        i, CASE WHEN any_value(weighed)
-                               THEN sum(value * weight) {kept} / nullif(sum(weight) {kept}, 0)
-                               ELSE avg(value) {kept} END AS mean,
+                               THEN fsum(value * weight) {kept} / nullif(fsum(weight) {kept}, 0)
+                               ELSE favg(value) {kept} END AS mean,
                        CASE WHEN NOT any_value(weighed)
                             THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) END AS error,
                        count(value) {kept} AS n,
