@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
 
 class RankqlError(ValueError):
@@ -22,3 +23,9 @@ def did_you_mean(name: str, choices: Sequence[str], likely: str | None = None) -
     likely = likely or closest(name, choices)
     hint = f"; did you mean {likely}?" if likely else ";"
     return f"{hint} There are: {', '.join(choices)}"
+
+
+def needs(package: str, extra: str, what: str) -> None:
+    """Refuse what a package is needed for that is not installed."""
+    if not find_spec(package):
+        raise RankqlError(f"{what} needs {package}: pip install 'rankql[{extra}]'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +18,7 @@ import polars as pl
 
 from rankql import show
 from rankql.conventions import Conventions
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, needs
 from rankql.macros import literal, quoted
 from rankql.names import parse
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 2000
 SEED = 7
+SUFFIXES = (".parquet", ".pq")
 
 
 def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
@@ -42,6 +43,11 @@ def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     if not all(isinstance(name, str) for group in found for name in group):
         raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
     return [group for i, group in enumerate(found) if group and group not in found[:i]]
+
+
+def _labelled(name: str) -> str:
+    """The label of the slices by an attribute, as SQL."""
+    return f"{literal(name + '=')} || coalesce(CAST({quoted(name)} AS VARCHAR), 'NULL')"
 
 
 @cache
@@ -244,9 +250,7 @@ class Result:
         keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
         sets = [[*systems, *group, "i"] for group in ([], *self.meta["groupings"])]
         label = ", ".join(
-            f"CASE WHEN grouping({quoted(name)}) = 0 "
-            f"THEN {literal(name + '=')} || coalesce(CAST({quoted(name)} AS VARCHAR), 'NULL') END"
-            for name in by
+            f"CASE WHEN grouping({quoted(name)}) = 0 THEN {_labelled(name)} END" for name in by
         )
         slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if by else "'all'"
         order = [
@@ -304,6 +308,23 @@ class Result:
         return [(means["mean"] - width).alias("lo"), (means["mean"] + width).alias("hi")]
 
 
+def slices(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
+    """The queries of every slice, in the order of a summary; a frame of them, id first."""
+    key, rows = quoted(queries.columns[0]), queries
+    found = {"all": rows.to_series()}
+    with _database(os.getpid()).cursor() as con:
+        con.register("rows", rows)
+        for group in by:
+            label = f"concat_ws(', ', {', '.join(map(_labelled, group))})"
+            order = ", ".join(f"{quoted(name)} ASC NULLS LAST" for name in group)
+            labels = con.sql(
+                f"SELECT {label} AS slice, list({key} ORDER BY {key} ASC) AS queries FROM rows "
+                f"GROUP BY ALL, {', '.join(map(quoted, group))} ORDER BY {order}"
+            ).pl()
+            found |= dict(zip(labels["slice"], labels["queries"], strict=True))
+    return found
+
+
 def _bootstrap(
     sample: list[dict[str, float | None]], weighed: bool, confidence: float
 ) -> tuple[Any, Any]:
@@ -337,7 +358,7 @@ def _bootstrap(
 def parquet(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
     """A path to write a Parquet file to: not in place of an input, a device or another kind."""
     target = Path(path).resolve()
-    if target.suffix not in (".parquet", ".pq"):
+    if target.suffix not in SUFFIXES:
         raise RankqlError(f"output is a Parquet file: {str(path)!r} must end in .parquet")
     if target.exists() and not target.is_file():
         raise RankqlError(f"output {str(path)!r} is no regular file")
@@ -369,8 +390,8 @@ def validate(interval: str | None, confidence: float) -> None:
         raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise RankqlError(f"confidence must lie between 0 and 1, not {confidence}")
-    if interval in ("t", "bootstrap") and not find_spec("scipy"):
-        raise RankqlError(f"interval={interval!r} needs scipy: pip install 'rankql[stats]'")
+    if interval in ("t", "bootstrap"):
+        needs("scipy", "stats", f"interval={interval!r}")
 
 
 def combine(
@@ -396,14 +417,8 @@ def combine(
     known = [_part(result) for result in results if not isinstance(result, pl.DataFrame)]
     meta = known[0].meta if known else None
     parts = [_of_frame(r, meta) for r in results if isinstance(r, pl.DataFrame)] + known
+    _agree(parts, ("query", "system", "metrics", "by", "groupings", "conventions"))
     first = parts[0]
-    for part in parts[1:]:
-        for what in ("query", "system", "metrics", "by", "groupings", "conventions"):
-            if part.meta[what] != first.meta[what]:
-                raise RankqlError(
-                    f"results of different {what} cannot be combined: "
-                    f"{_differing(first.meta[what], part.meta[what])}"
-                )
     frames = [part.frame() for part in parts]
     rows = pl.concat(frames, how="vertical_relaxed").sort(first.keys)
     twice = rows.filter(rows.select(first.keys).is_duplicated())
@@ -418,6 +433,50 @@ def combine(
         confidence=confidence,
         rows=rows,
     )
+
+
+def together(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFrame]) -> Result:
+    """One result of several systems, each of which has one of its own."""
+    known = [_part(part) for part in results.values() if not isinstance(part, pl.DataFrame)]
+    meta = known[0].meta if known else None
+    parts = [
+        _of_frame(part, meta) if isinstance(part, pl.DataFrame) else _part(part)
+        for part in results.values()
+    ]
+    for name, part in zip(results, parts, strict=True):
+        if part.meta["system"]:
+            raise RankqlError(f"the result {name!r} holds several systems; give it alone")
+    _agree(parts, ("query", "by", "conventions"))
+    first = parts[0]
+    metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
+    if not metrics:
+        raise RankqlError("the results have no metric in common")
+    keys = [*first.keys, *first.meta["by"], "missing"]
+    weights = {name: w for name, w in first.meta["weights"].items() if name in metrics}
+    columns = list(dict.fromkeys([*keys, *metrics, *weights.values()]))
+    frames = [
+        part.frame().select(pl.lit(name).alias("system"), *columns)
+        for name, part in zip(results, parts, strict=True)
+    ]
+    if len({frame[first.meta["query"]].dtype == pl.String for frame in frames}) > 1:
+        raise RankqlError("the ids of the queries are text in one result and numbers in another")
+    return Result(
+        first.meta | {"system": True, "metrics": metrics, "weights": weights},
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+        columns=first.columns,
+        rows=pl.concat(frames, how="vertical_relaxed"),
+    )
+
+
+def _agree(parts: Sequence[Result], whats: Sequence[str]) -> None:
+    first = parts[0]
+    for part in parts[1:]:
+        for what in whats:
+            if part.meta[what] != first.meta[what]:
+                raise RankqlError(
+                    f"results of different {what} cannot be combined: "
+                    f"{_differing(first.meta[what], part.meta[what])}"
+                )
 
 
 def _differing(one: Any, other: Any) -> str:
@@ -436,14 +495,24 @@ def _part(result: Result | str | os.PathLike[str]) -> Result:
     path = Path(result)
     if not path.is_file():
         raise RankqlError(f"there is no file {str(path)!r}")
+    meta = written(path)
+    if meta is None:
+        raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
+    return Result(meta, rows=path)
+
+
+def written(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """What a Parquet file of ours says of the values in it; None if we did not write it."""
+    if Path(path).suffix not in SUFFIXES or not Path(path).is_file():
+        return None
+    where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
-        sql = f"FROM parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
-        found = duckdb.connect().execute(f"SELECT decode(value) {sql}").fetchall()
+        with _database(os.getpid()).cursor() as con:
+            found = con.execute(f"SELECT decode(value) FROM {where}").fetchall()
     except duckdb.Error as error:
         raise RankqlError(f"{str(path)!r} is no Parquet file") from error
-    if not found:
-        raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
-    return Result(json.loads(found[0][0]), rows=path)
+    meta: dict[str, Any] | None = json.loads(found[0][0]) if found else None
+    return meta
 
 
 def _of_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:

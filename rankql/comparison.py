@@ -1,0 +1,351 @@
+"""Which system is better: paired comparisons of systems on the same queries."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+
+from rankql import show
+from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.evaluation import DEFAULT, evaluate
+from rankql.names import lower_is_better, parse
+from rankql.result import Result, combine, groupings, together, written
+from rankql.tables import Data
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from rankql.pairing import Settings
+
+Results = Result | str | os.PathLike[str] | pl.DataFrame
+
+# The cutoffs at which `Comparison.cutoffs` looks.
+CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
+
+
+def compare(
+    runs: Data | Mapping[str, Data] | Results | Mapping[str, Results],
+    qrels: Data | None = None,
+    metrics: str | Sequence[str] | None = None,
+    *,
+    baseline: str | None = None,
+    by: str | Sequence[str | Sequence[str]] = (),
+    cluster: str | None = None,
+    test: str = "t",
+    correction: str = "holm",
+    family: str = "all",
+    simultaneous: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 9_999,
+    seed: int = 7,
+    horizon: int = 100,
+    con: duckdb.DuckDBPyConnection | None = None,
+    conventions: str | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare systems on the same queries: how large each difference is, and whether it is noise.
+
+    `runs` is a dict of name: run (or one table with the column `system`), evaluated as `evaluate`
+    does, which explains `qrels`, `metrics`, `by`, `con` and the further options; or, without
+    `qrels`, results: those of `evaluate`, files that `output=` wrote, `per_query` frames. Every
+    pair is compared, or with `baseline` every other system with that one. The difference is b - a,
+    over the queries for which both are defined; a query that is missing in one counts as the
+    conventions say.
+
+    `test` is 't', 'randomisation', 'bootstrap', 'bca', 'shift', 'wilcoxon', 'sign', 'tukey',
+    'randomised_tukey' or 'anytime' (which may be looked at daily; the others may not). `correction`
+    is 'holm', 'bonferroni', 'bh' or 'none', over all tests (family='all') or those of a metric
+    ('metric'). The interval goes with p; simultaneous=True widens it to the whole family
+    (Bonferroni). `cluster` names the attribute of queries that belong together, such as a user:
+    't', 'anytime' and resampling then take whole clusters. `resamples` and `seed` are those of
+    resampling, `horizon` that of 'anytime'.
+
+    >>> import polars as pl
+    >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
+    >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
+    >>> print(compare({"old": old, "new": new}).table["sentence"][0])
+    no evidence that new and old differ: 0.20 ± 0.25 on 3 queries (p = 0.074); 0.33 would show
+    """
+    needs("scipy", "stats", "compare")
+    from rankql.pairing import Settings, compared, lined_up
+
+    settings = Settings(test, correction, family, simultaneous, confidence, cluster, baseline,
+                        resamples, seed, horizon)  # fmt: skip
+    settings.check()
+    groups = groupings(by)
+    source = None
+    result = _results(runs, qrels)
+    if result is not None:
+        keywords = {"con": con, "conventions": conventions, **options}
+        if name := next((name for name, value in keywords.items() if value is not None), None):
+            raise RankqlError(f"{name}= goes with runs; the results are evaluated already")
+        result = _chosen(result, metrics, groups, cluster)
+    else:
+        keywords = {"con": con, "conventions": conventions, **options}
+        keywords["by"] = [*groups, [cluster]] if cluster else groups
+        result = evaluate(runs, qrels, metrics or DEFAULT, interval=None, **keywords)
+        source = Source(runs, qrels, keywords)
+    if isinstance(runs, Mapping):
+        systems = list(runs)
+    else:
+        named = result.meta["system"]
+        systems = result.frame()["system"].unique().sort().to_list() if named else ["run"]
+    result = replace(
+        lined_up(result, systems), interval="auto", confidence=confidence, _summary=None
+    )
+    result.meta["groupings"] = groups or ([] if source else result.meta["groupings"])
+    table, notes = compared(result, systems, settings)
+    return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The runs that were compared, to look into them again."""
+
+    runs: Any
+    qrels: Any
+    keywords: Mapping[str, Any]
+
+    def ask(self, function: Any, **keywords: Any) -> Any:
+        """What another function of ours says of the same runs."""
+        return function(self.runs, self.qrels, **{**self.keywords, **keywords})
+
+
+def _results(runs: Any, qrels: Any) -> Result | None:
+    """The results of the systems, if results were given and not runs."""
+    several = isinstance(runs, Mapping)
+    given = runs if several else {"run": runs}
+    if not given:
+        raise RankqlError("compare needs at least one run")
+    kinds = {name: _is_result(value, qrels) for name, value in given.items()}
+    if not any(kinds.values()):
+        return None
+    if not all(kinds.values()):
+        one = next(name for name, is_result in kinds.items() if is_result)
+        raise RankqlError(f"{one!r} is a result; evaluate the others too, or give its run")
+    if qrels is not None:
+        raise RankqlError("qrels goes with runs; the results are evaluated already")
+    return together(runs) if several else combine([runs])
+
+
+def _is_result(value: Any, qrels: Any) -> bool:
+    if isinstance(value, pl.DataFrame):
+        return qrels is None and any(map(_is_metric, value.columns))
+    return isinstance(value, Result) or (
+        isinstance(value, str | os.PathLike) and written(value) is not None
+    )
+
+
+def _is_metric(name: str) -> bool:
+    try:
+        return bool(parse(name))
+    except RankqlError:
+        return False
+
+
+def _chosen(
+    result: Result, metrics: Any, groups: Sequence[Sequence[str]], cluster: str | None
+) -> Result:
+    """The result with the metrics that are asked for, if it has the columns that are."""
+    known = result.meta["by"]
+    for name in [*itertools.chain(*groups), *([cluster] if cluster else [])]:
+        if name not in known:
+            hint = did_you_mean(name, known) if known else "; evaluate them with by="
+            raise RankqlError(f"the results have no attribute {name!r}{hint}")
+    if metrics is None:
+        return result
+    named = [metric.under(result.conventions).name for metric in parse(metrics)]
+    for name in named:
+        if name not in result.metrics:
+            raise RankqlError(f"{name!r} was not evaluated{did_you_mean(name, result.metrics)}")
+    return replace(result, meta=result.meta | {"metrics": named})
+
+
+@dataclass
+class Comparison:
+    """Systems compared, pair by pair.
+
+    `table` has a row per metric, slice and pair: the means, the difference b - a with its interval,
+    p, p_adjusted (over the family), effect (Cohen's d_z), wins, ties and losses of b, n, the least
+    difference that so many queries would show with a power of 0.8, a verdict and a sentence.
+    `result` has the values per query and the means of the systems.
+    """
+
+    result: Result
+    table: pl.DataFrame
+    settings: Settings
+    systems: list[str]
+    notes: list[str] = field(default_factory=list)
+    # The runs, to look into; None where results were compared.
+    source: Source | None = field(default=None, repr=False)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics, by their canonical names."""
+        return self.result.metrics
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """The means of the systems by slice."""
+        return self.result.summary
+
+    @property
+    def per_query(self) -> pl.DataFrame:
+        """The values of every system and query."""
+        return self.result.per_query
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found, in words."""
+        columns = ("metric", "slice", "sentence")
+        return [
+            f"{metric}{'' if part == 'all' else f', {part}'}: {sentence}"
+            for metric, part, sentence in self.table.select(columns).iter_rows()
+        ]
+
+    def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
+        """What each query gained from a to b, the most lost first; undefined ones left out."""
+        (name,) = (m.under(self.result.conventions).name for m in parse(metric))
+        for value, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
+            if value not in known:
+                raise RankqlError(
+                    f"nothing was compared by the name {value!r}{did_you_mean(value, known)}"
+                )
+        key, by = self.result.meta["query"], self.result.meta["by"]
+        sides = [
+            self.per_query.filter(pl.col("system") == system).select(
+                key, *by, pl.col(name).alias(side)
+            )
+            for system, side in ((a, "a"), (b, "b"))
+        ]
+        gain = pl.col("b") - pl.col("a")
+        return (
+            sides[0]
+            .join(sides[1].drop(by), on=key)
+            .with_columns(gain.alias("difference"))
+            .drop_nulls("difference")
+            .sort((-gain if lower_is_better(name) else gain), key)
+        )
+
+    def discriminative_power(self) -> pl.DataFrame:
+        """By metric, the share of pairs with p <= 1 - confidence, uncorrected (Sakai 2006)."""
+        alpha = self.settings.alpha
+        return (
+            self.table.filter(pl.col("slice") == "all")
+            .group_by("metric", maintain_order=True)
+            .agg(
+                pl.len().cast(pl.Int64).alias("pairs"),
+                (pl.col("p") <= alpha).fill_null(False).sum().cast(pl.Int64).alias("significant"),
+            )
+            .with_columns((pl.col("significant") / pl.col("pairs")).alias("share"))
+        )
+
+    def agreement(self) -> pl.DataFrame:
+        """How alike two metrics order the systems: Kendall's tau-b of their means.
+
+        `swapped` counts the pairs of systems that one has the other way round. NULL where a metric
+        tells no two systems apart.
+        """
+        means = self.summary.filter(pl.col("slice") == "all")
+        from scipy.stats import kendalltau
+
+        found = []
+        for one, other in itertools.combinations(self.metrics, 2):
+            values = [
+                means.filter(pl.col("metric") == name).sort("system")["mean"]
+                * (-1 if lower_is_better(name) else 1)
+                for name in (one, other)
+            ]
+            pairs = list(itertools.combinations(zip(*values, strict=True), 2))
+            swapped = sum((x[0] - y[0]) * (x[1] - y[1]) < 0 for x, y in pairs if None not in x + y)
+            tau = float(kendalltau(*values).statistic)
+            found.append((one, other, None if math.isnan(tau) else tau, swapped, len(pairs)))
+        kinds = [pl.String, pl.String, pl.Float64, pl.Int64, pl.Int64]
+        names = ["metric", "other", "tau_b", "swapped", "pairs"]
+        return pl.DataFrame(found, schema=dict(zip(names, kinds, strict=True)), orient="row")
+
+    def cutoffs(self, metric: str | None = None, ks: Sequence[int] = CUTOFFS) -> Comparison:
+        """The same comparison of one metric at several cutoffs: which k to choose.
+
+        Its `summary` are the curves, `discriminative_power()` says at which k the systems are told
+        apart, `agreement()` whether their order depends on k.
+        """
+        if self.source is None:
+            raise RankqlError("cutoffs needs the runs; these are results: compare the runs")
+        given = parse(metric or self.metrics[0])[0]
+        if given.measure is None or "k" not in given.measure.defaults:
+            raise RankqlError(f"{given.name} has no cutoff")
+        names = [replace(given, k=k).name for k in ks]
+        keywords = {**self.source.keywords, **asdict(self.settings), "by": ()}
+        return compare(self.source.runs, self.source.qrels, names, **keywords)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table as a polars frame."""
+        return self.table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_arrow(self) -> pa.Table:
+        """The table as an Arrow table."""
+        return self.table.to_arrow()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Table, means, settings, conventions and notes as plain values."""
+        return {
+            "table": self.table.to_dicts(),
+            "summary": self.summary.to_dicts(),
+            "settings": asdict(self.settings),
+            "conventions": self.result.conventions,
+            "columns": self.result.columns,
+            "notes": self.notes,
+        }
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
+
+    def to_markdown(self) -> str:
+        """The comparison as Markdown, for a pull request."""
+        return show.markdown(self.rows(), [*self.sentences, *self.remarks()])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file: .html (a report), .md, .csv, .json or .parquet."""
+        ...
+
+    def rows(self) -> show.Rows:
+        """The table as text; columns that say nothing are left out."""
+        frame = self.table.drop("sentence", "p_error")
+        if (frame["slice"] == "all").all():
+            frame = frame.drop("slice")
+        if (frame["p"] == frame["p_adjusted"]).all():
+            frame = frame.drop("p_adjusted")
+        small = [
+            pl.when(pl.col(name) < 0.0001)
+            .then(pl.lit("<0.0001"))
+            .otherwise(pl.col(name).map_elements(show.cell, return_dtype=pl.String))
+            .alias(name)
+            for name in ("p", "p_adjusted")
+            if name in frame.columns
+        ]
+        return show.cells(frame.with_columns(small))
+
+    def remarks(self) -> list[str]:
+        """What belongs under the table: conventions, columns, notes."""
+        return replace(self.result, notes=self.notes).remarks()
+
+    def __repr__(self) -> str:
+        return show.text(self.rows(), [*self.sentences, "", *self.remarks()])
+
+    def _repr_html_(self) -> str:
+        return show.as_html(self.rows(), [*self.sentences, *self.remarks()])
