@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+    from rankql.comparison import Comparison
+
 FORMATS = ("table", "markdown", "csv", "json", "jsonl")
 
 
@@ -101,16 +103,27 @@ _INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRE
 
 
 def _run_and_qrels(inputs: Sequence[str]) -> tuple[Any, str | None]:
-    """One table alone; a run and its judgments; or several runs, named by their files."""
+    """One table alone; a run and its judgments; or several runs, by NAME=PATH or their files."""
+    from rankql.result import written
+
     if len(inputs) == 1:
         return inputs[0], None
-    *runs, qrels = inputs
-    if len(runs) == 1:
+    results = written(_name(inputs[-1])[1]) is not None
+    runs, qrels = (inputs, None) if results else (inputs[:-1], inputs[-1])
+    if len(runs) == 1 and _name(runs[0])[1] == runs[0]:
         return runs[0], qrels
-    named = {Path(run.removesuffix(".gz")).stem: run for run in runs}
+    named = dict(map(_name, runs))
     if len(named) < len(runs):
-        raise click.UsageError("the runs must have file names that differ: they name the systems")
+        raise click.UsageError("the runs must have names that differ: give NAME=PATH")
     return named, qrels
+
+
+def _name(run: str) -> tuple[str, str]:
+    """The name of a run and where it is; without one, that of its file."""
+    name, equals, path = run.partition("=")
+    if equals and "/" not in name and not Path(run).exists():
+        return name, path
+    return Path(run.removesuffix(".gz")).stem, run
 
 
 def _columns(given: dict[str, Any]) -> dict[str, Any]:
@@ -165,6 +178,66 @@ def eval_command(
         _echo(result, form)
 
 
+def _comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how systems are compared."""
+    named = {
+        "baseline": ("NAME", "Compare the others with this one; without it every pair."),
+        "test": ("NAME", "t (default), randomisation, bootstrap, bca, wilcoxon, sign, tukey, ..."),
+        "correction": ("NAME", "holm (default), bonferroni, bh or none."),
+        "family": ("NAME", "What is corrected for together: all (default) or metric."),
+        "cluster": ("COLUMN", "Queries of one value belong together, such as those of a user."),
+    }
+    options = [click.option(f"--{n}", metavar=m, help=text) for n, (m, text) in named.items()]
+    options += [
+        click.option("--resamples", type=int, help="How often to resample; 9999."),
+        click.option("--seed", type=int, help="The seed of resampling; 7."),
+        click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices."),
+        click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
+        click.option("--confidence", type=float, default=0.95, show_default=True),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command("compare")
+@_INPUTS
+@_METRICS
+@_comparison_options
+@_FORMAT
+@_convention_options
+@_column_options
+def compare_command(
+    inputs: Sequence[str], metrics: Sequence[str], by: Sequence[str], form: str, **options: Any
+) -> None:
+    """Say which of several runs is better, and whether that is more than noise.
+
+    Files that eval --output wrote are compared as they are, without QRELS.
+    """
+    with _connection() as con:
+        comparison = _compared(con, inputs, metrics, by, options)
+        if form in ("csv", "jsonl"):
+            _print(comparison.table, form, comparison.remarks())
+        else:
+            _echo(comparison, form)
+
+
+def _compared(
+    con: duckdb.DuckDBPyConnection,
+    inputs: Sequence[str],
+    metrics: Sequence[str],
+    by: Sequence[str],
+    options: dict[str, Any],
+) -> Comparison:
+    from rankql.comparison import compare
+
+    runs, qrels = _run_and_qrels(inputs)
+    keywords = _columns(options) | ({} if qrels is None else {"con": con})
+    return compare(
+        runs, qrels, list(metrics) or None, by=[group.split(",") for group in by], **keywords
+    )
+
+
 @main.command("explain")
 @_INPUTS
 @click.option("-Q", "--of", metavar="QUERY", help="The query; all of them, where left out.")
@@ -204,6 +277,25 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
         report = check(run, qrels, k=k, con=con, **_columns(options))
     _echo(report, form)
     raise SystemExit(0 if report.ok else 1)
+
+
+@main.command("limits")
+@_INPUTS
+@_METRICS
+@_OBJECT_FORMAT
+@_convention_options
+@_column_options
+def limits_command(
+    inputs: Sequence[str], metrics: Sequence[str], form: str, **options: Any
+) -> None:
+    """Show how far metrics can be trusted: undefined, unjudged, duplicate, moved by a swap."""
+    from rankql.evaluation import DEFAULT
+    from rankql.limitations import limits
+
+    run, qrels = _run_and_qrels(inputs)
+    with _connection() as con:
+        found = limits(run, qrels, list(metrics) or DEFAULT, con=con, **_columns(options))
+    _echo(found, form)
 
 
 @main.command("convert")

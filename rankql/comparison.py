@@ -73,7 +73,7 @@ def compare(
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
     >>> print(compare({"old": old, "new": new}).table["sentence"][0])
-    no evidence that new and old differ: 0.20 ± 0.25 on 3 queries (p = 0.074); 0.33 would show
+    no evidence that new and old differ: 0.20 ± 0.25 on 3 queries (p = 0.074); 0.31 would show
     """
     needs("scipy", "stats", "compare")
     from rankql.pairing import Settings, compared, lined_up
@@ -102,7 +102,7 @@ def compare(
     result = replace(
         lined_up(result, systems), interval="auto", confidence=confidence, _summary=None
     )
-    result.meta["groupings"] = groups or ([] if source else result.meta["groupings"])
+    result.meta["groupings"] = groups
     table, notes = compared(result, systems, settings)
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
 
@@ -324,7 +324,9 @@ class Comparison:
         ...
 
     def rows(self) -> show.Rows:
-        """The table as text; columns that say nothing are left out."""
+        """The table as text; columns that say nothing are left out. Of one system, its means."""
+        if self.table.is_empty():
+            return self.result.table()
         frame = self.table.drop("sentence", "p_error")
         if (frame["slice"] == "all").all():
             frame = frame.drop("slice")

@@ -99,9 +99,28 @@ def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:
                 yield user, segment, f"q{query}", item, None, None, rel
 
 
+# Per segment: how much a new ranker adds to what the old one knows, for better or worse.
+ADDED = {"new": 0.12, "regular": 0.03, "vip": -0.06}
+
+
+def reranked(log: pl.DataFrame, seed: int = 8) -> pl.DataFrame:
+    """The same items as another simulated ranker scores them: query, item, score.
+
+    >>> reranked(shop(queries=100)).columns
+    ['query', 'item', 'score']
+    """
+    rng = random.Random(seed)
+    shown = log.filter(pl.col("pos").is_not_null())
+    added = pl.col("segment").replace_strict(ADDED) * pl.col("rel").fill_null(0)
+    noise = pl.Series([rng.gauss(0, 0.2) for _ in range(len(shown))])
+    return shown.select("query", "item", score=(pl.col("score") + added + noise).round(4))
+
+
 def write_shop(folder: Path, queries: int = 20_000) -> Path:
-    """Write the simulated log to `folder/shop.parquet`."""
+    """Write the simulated log to `folder/shop.parquet`, the other ranker's to `new.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "shop.parquet"
-    shop(queries).write_parquet(path)
+    log = shop(queries)
+    log.write_parquet(path)
+    reranked(log).write_parquet(folder / "new.parquet")
     return path

@@ -312,7 +312,7 @@ class Trial:
         return f"{mean:.{digits}f} ({lo:.{digits}f} to {hi:.{digits}f})"
 
 
-def tested(
+def tried(
     values: Values, metrics: Sequence[str], micro: Collection[str],
     pairs: Sequence[tuple[str, str]], settings: Settings,
 ) -> tuple[list[Trial], dict[str, int]]:  # fmt: skip
@@ -376,7 +376,7 @@ def compared(
     else:
         pairs = [(base, name) for name in systems if name != base]
     values = Values.of(result, systems, settings.cluster)
-    trials, families = tested(values, result.metrics, result.meta["weights"], pairs, settings)
+    trials, families = tried(values, result.metrics, result.meta["weights"], pairs, settings)
     rows = [trial.row(settings, families[trial.metric]) for trial in trials]
     skipped = result.conventions["missing"] == "skip"
     return pl.DataFrame(rows, schema=SCHEMA), _notes(values, trials, families, settings, skipped)

@@ -316,10 +316,11 @@ def slices(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.S
         con.register("rows", rows)
         for group in by:
             label = f"concat_ws(', ', {', '.join(map(_labelled, group))})"
+            names = ", ".join(map(quoted, group))
             order = ", ".join(f"{quoted(name)} ASC NULLS LAST" for name in group)
             labels = con.sql(
                 f"SELECT {label} AS slice, list({key} ORDER BY {key} ASC) AS queries FROM rows "
-                f"GROUP BY ALL, {', '.join(map(quoted, group))} ORDER BY {order}"
+                f"GROUP BY {names} ORDER BY {order}"
             ).pl()
             found |= dict(zip(labels["slice"], labels["queries"], strict=True))
     return found

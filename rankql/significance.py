@@ -23,8 +23,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 # Values that differ by less differ by rounding.
 ROUNDING = 1e-12
-# As many sign patterns are counted one by one, more are sampled.
-EXACT = 2**20
+# The patterns of as many signs, 2^20, are all counted; those of more are sampled.
+EXACT = 20
 # As many numbers are held at once while resampling.
 BATCH = 2**21
 
@@ -160,7 +160,7 @@ def randomisation(sample: Sample, setting: Setting) -> Outcome:
     alone. |B - d C| >= |A - d N|, the observed one, holds between two shifts, known in closed form.
     """
     columns = np.stack([sample.sums, sample.sizes])
-    exact = 2.0**sample.units <= EXACT
+    exact = sample.units <= EXACT
     signed, count = _all_signs(columns) if exact else _random_signs(columns, setting)
     total, size = sample.sums.sum(), sample.sizes.sum()
     dust = ROUNDING * max(size, abs(total))
