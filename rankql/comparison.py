@@ -261,7 +261,7 @@ class Comparison:
         found = []
         for one, other in itertools.combinations(self.metrics, 2):
             values = [
-                means.filter(pl.col("metric") == name).sort("system")["mean"]
+                means.filter(pl.col("metric") == name).sort("system")["mean"].round(12)
                 * (-1 if lower_is_better(name) else 1)
                 for name in (one, other)
             ]
