@@ -149,12 +149,9 @@ class Values:
     values: dict[str, Array]
     slices: dict[str, NDArray[np.intp]]
     clusters: NDArray[np.intp] | None
+    # How many queries each system lacks, and how many are undefined by metric in some system.
     missing: dict[str, int]
-
-    @property
-    def undefined(self) -> dict[str, int]:
-        """By metric, the number of queries without a value in some system."""
-        return {name: int(np.isnan(x).any(1).sum()) for name, x in self.values.items()}
+    undefined: dict[str, int]
 
     @classmethod
     def of(cls, result: Result, systems: Sequence[str], cluster: str | None) -> Values:
@@ -189,7 +186,12 @@ class Values:
                 raise RankqlError(f"cluster: {cluster} is NULL for query {one!r}")
             codes = queries[cluster].rank("dense").to_numpy().astype(np.intp) - 1
         missing = {name: int(frame["missing"].sum()) for name, frame in frames.items()}
-        return cls(list(systems), queries, values, found, codes, missing)
+        kept = ~pl.col("missing") | pl.lit(rules["missing"] != "skip")
+        empty = {
+            name: rows.filter(pl.col(name).is_null() & kept)[key].n_unique()
+            for name in result.metrics
+        }
+        return cls(list(systems), queries, values, found, codes, missing, empty)
 
     def pair(
         self, metric: str, a: str, b: str, label: str, whole: bool
@@ -378,8 +380,8 @@ def compared(
     values = Values.of(result, systems, settings.cluster)
     trials, families = tried(values, result.metrics, result.meta["weights"], pairs, settings)
     rows = [trial.row(settings, families[trial.metric]) for trial in trials]
-    skipped = result.conventions["missing"] == "skip"
-    return pl.DataFrame(rows, schema=SCHEMA), _notes(values, trials, families, settings, skipped)
+    notes = _notes(values, trials, families, settings, result.conventions)
+    return pl.DataFrame(rows, schema=SCHEMA), notes
 
 
 def _notes(
@@ -387,7 +389,7 @@ def _notes(
     trials: Sequence[Trial],
     families: Mapping[str, int],
     settings: Settings,
-    skipped: bool,
+    rules: Mapping[str, Any],
 ) -> list[str]:
     """How it was tested, and what was left out."""
     test = TESTS[settings.test]
@@ -427,12 +429,13 @@ def _notes(
     total = len(values.queries)
     for system, count in values.missing.items():
         if count:
-            rule = "left out" if skipped else "counted as 0"
+            rule = "left out" if rules["missing"] == "skip" else "counted as 0"
             found.append(f"{count} of {total} queries are missing in {system}: {rule}")
     for metric, count in values.undefined.items():
         if count:
+            rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
             found.append(
-                f"{metric}: {count} of {total} queries are undefined in some system and left out"
+                f"{metric}: {count} of {total} queries are undefined in some system and {rule}"
             )
     lower = [metric for metric in values.values if lower_is_better(metric)]
     if lower:
