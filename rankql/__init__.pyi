@@ -17,8 +17,10 @@ from .cascade import (
     rr,
     rr_by_score,
 )
+from .comparison import Comparison, compare, queries_needed
 from .conventions import Conventions
 from .conversion import convert
+from .correlation import correlate
 from .errors import RankqlError
 from .evaluation import evaluate
 from .explanation import explain
@@ -38,6 +40,8 @@ from .gain import (
     ndcg,
     ndcg_by_score,
 )
+from .gating import gate
+from .limitations import Limits, limits
 from .macros import register
 from .order import (
     kendall_tau_b,
@@ -46,6 +50,8 @@ from .order import (
     kendall_tau_distance_by_score,
     list_kendall_tau_b,
     list_kendall_tau_distance,
+    rbo,
+    tau_ap,
 )
 from .precision import (
     ap,
@@ -79,11 +85,15 @@ from .precision import (
 from .preflight import check
 from .rating import mae, rmse
 from .result import Result, combine
+from .verdict import Verdict
 
 __all__ = [
+    "Comparison",
     "Conventions",
+    "Limits",
     "RankqlError",
     "Result",
+    "Verdict",
     "ap",
     "ap_by_score",
     "arhr",
@@ -94,7 +104,9 @@ __all__ = [
     "cg_by_score",
     "check",
     "combine",
+    "compare",
     "convert",
+    "correlate",
     "dcg",
     "dcg_by_score",
     "err",
@@ -104,6 +116,7 @@ __all__ = [
     "explain",
     "f1_at",
     "f1_at_by_score",
+    "gate",
     "hit_at",
     "hit_at_by_score",
     "idcg",
@@ -114,6 +127,7 @@ __all__ = [
     "kendall_tau_b_by_score",
     "kendall_tau_distance",
     "kendall_tau_distance_by_score",
+    "limits",
     "list_ap",
     "list_arhr",
     "list_bpref",
@@ -141,9 +155,11 @@ __all__ = [
     "ndcg_by_score",
     "precision_at",
     "precision_at_by_score",
+    "queries_needed",
     "r_precision",
     "r_precision_by_score",
     "ranked",
+    "rbo",
     "rbp",
     "rbp_by_score",
     "rbp_residual",
@@ -154,4 +170,5 @@ __all__ = [
     "rmse",
     "rr",
     "rr_by_score",
+    "tau_ap",
 ]

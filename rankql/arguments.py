@@ -60,6 +60,7 @@ def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
     checks: dict[str, Callable[[pl.Series], None]] = {
         "rel": partial(check_rel, max_rel=arguments.get("max_rel")),
         "pos": check_pos,
+        "reference": partial(check_pos, name="reference"),
         "score": check_score,
     }
     columns = {name: column(arguments[name]) for name in checks if name in arguments}
@@ -100,9 +101,9 @@ def check_rel(values: pl.Series, max_rel: float | None = None) -> None:
             raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
 
 
-def check_pos(values: pl.Series) -> None:
+def check_pos(values: pl.Series, name: str = "pos") -> None:
     """The positions: whole and from 1."""
-    _need_numbers("pos", values)
+    _need_numbers(name, values)
     if values.dtype.is_integer():
         least = values.min()
         if least is None or least >= 1:  # type: ignore[operator]
@@ -111,7 +112,7 @@ def check_pos(values: pl.Series) -> None:
     else:
         floats = values.cast(pl.Float64)
         bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
-    _refuse("pos must be a whole number from 1", values, bad)
+    _refuse(f"{name} must be a whole number from 1", values, bad)
 
 
 def check_score(values: pl.Series) -> None:

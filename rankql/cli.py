@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankql.comparison import Comparison
+    from rankql.result import Result
 
 FORMATS = ("table", "markdown", "csv", "json", "jsonl")
 
@@ -170,12 +172,7 @@ def eval_command(
             interval={None: "auto", "none": None}.get(interval, interval),
             **_columns(options),
         )
-    if per_query:
-        _print(result.per_query, form, result.remarks())
-    elif form in ("csv", "jsonl"):
-        _print(result.summary, form, result.remarks())
-    else:
-        _echo(result, form)
+    _print_result(result, per_query, form)
 
 
 def _comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -236,6 +233,138 @@ def _compared(
     return compare(
         runs, qrels, list(metrics) or None, by=[group.split(",") for group in by], **keywords
     )
+
+
+@main.command("report")
+@_INPUTS
+@_METRICS
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Where it goes: .html, .md, .csv, .json or .parquet.",
+)
+@click.option("--title", help="The title of the page.")
+@_comparison_options
+@_convention_options
+@_column_options
+def report_command(
+    inputs: Sequence[str],
+    metrics: Sequence[str],
+    by: Sequence[str],
+    output: Path,
+    title: str | None,
+    **options: Any,
+) -> None:
+    """Write a comparison of runs as one page: what was found, charts, queries, limits."""
+    with _connection() as con:
+        _compared(con, inputs, metrics, by, options).save(output, title=title)
+    click.echo(f"wrote {output}", err=True)
+
+
+@main.command("correlate")
+@click.argument("inputs", nargs=-1, required=True, metavar="RUN... REFERENCE")
+@_METRICS
+@click.option("-k", type=click.IntRange(1), help="The cutoff of both rankings.")
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slice the means; repeatable.")
+@click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries.")
+@click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
+@click.option("--interval", type=click.Choice(["t", "bootstrap", "none"]), help="Of the means.")
+@click.option("--confidence", type=float, default=0.95, show_default=True)
+@_FORMAT
+@_column_options
+def correlate_command(
+    inputs: Sequence[str],
+    metrics: Sequence[str],
+    by: Sequence[str],
+    per_query: bool,
+    interval: str | None,
+    form: str,
+    **options: Any,
+) -> None:
+    """Say how alike the rankings of one or several runs are to those of another."""
+    from rankql.correlation import DEFAULT, correlate
+
+    run, reference = _run_and_qrels(inputs)
+    if reference is None or options.pop("rel") is not None:
+        raise click.UsageError("correlate compares a RUN with a REFERENCE, which have no grades")
+    with _connection() as con:
+        result = correlate(
+            run,
+            reference,
+            list(metrics) or DEFAULT,
+            by=[group.split(",") for group in by],
+            con=con,
+            interval={None: "auto", "none": None}.get(interval, interval),
+            **_columns(options),
+        )
+    _print_result(result, per_query, form)
+
+
+@main.command("gate")
+@click.argument("run")
+@click.argument("qrels", required=False)
+@click.option("--baseline", metavar="FILE", help="What eval --output wrote, or another run.")
+@click.option("--min", "minimum", multiple=True, metavar="LIMIT", help="Such as nDCG@10>=0.45.")
+@click.option("--max-drop", multiple=True, metavar="LIMIT", help="Such as nDCG@10:0.01.")
+@click.option("--any-drop", is_flag=True, help="A drop counts even within noise.")
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Noise is p above it.")
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slices too; repeatable.")
+@click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries.")
+@click.option("--min-queries", type=int, default=10, show_default=True, help="Of a slice.")
+@click.option("--test", metavar="NAME", help="As compare has it; t.")
+@click.option("--correction", metavar="NAME", help="As compare has it; holm.")
+@click.option("--cluster", metavar="COLUMN", help="As compare has it.")
+@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
+@click.option(
+    "--github/--no-github",
+    default=None,
+    help="Annotations, and a summary where $GITHUB_STEP_SUMMARY says; default: in GitHub Actions.",
+)
+@_OBJECT_FORMAT
+@_convention_options
+@_column_options
+def gate_command(
+    run: str,
+    qrels: str | None,
+    max_drop: Sequence[str],
+    any_drop: bool,
+    by: Sequence[str],
+    junit: Path | None,
+    github: bool | None,
+    form: str,
+    **options: Any,
+) -> None:
+    """Hold a run to limits and to a baseline; exit code 1 where it fails.
+
+    RUN may be a file that eval --output wrote, without QRELS.
+    """
+    from rankql.gating import gate
+    from rankql.result import whole
+
+    with _connection() as con:
+        verdict = gate(
+            run,
+            qrels,
+            max_drop=list(max_drop) or None,
+            by=[group.split(",") for group in by],
+            beyond_noise=not any_drop,
+            con=con,
+            **_columns(options),
+        )
+    _echo(verdict, form)
+    if junit:
+        with whole(junit) as beside:
+            beside.write_text(verdict.junit(), encoding="utf-8")
+    if github or (github is None and os.environ.get("GITHUB_ACTIONS") == "true"):
+        for line in verdict.annotations():  # of which GitHub reads both streams
+            click.echo(line, err=True)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(f"{verdict.to_markdown()}\n\n")
+    raise SystemExit(0 if verdict else 1)
 
 
 @main.command("explain")
@@ -383,6 +512,16 @@ def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) 
     con.sql(query).show(max_width=100)
 
 
+def _print_result(result: Result, per_query: bool, form: str) -> None:
+    """The values per query, or their means."""
+    if per_query:
+        _print(result.per_query, form, result.remarks())
+    elif form in ("csv", "jsonl"):
+        _print(result.summary, form, result.remarks())
+    else:
+        _echo(result, form)
+
+
 def _echo(shown: Any, form: str) -> None:
     """An object of ours on stdout."""
     forms = {"table": repr, "markdown": type(shown).to_markdown, "json": type(shown).to_json}
@@ -399,7 +538,7 @@ def _print(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:
         click.echo(show.markdown(show.cells(frame), remarks))
     else:
         if form == "csv":
-            written = frame.write_csv()
+            written = show.csv(frame)
         else:
             written = frame.write_json() + "\n" if form == "json" else frame.write_ndjson()
         click.echo(written, nl=False)

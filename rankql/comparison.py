@@ -8,12 +8,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
 
 from rankql import show
+from rankql.arguments import check
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation import DEFAULT, evaluate
 from rankql.names import lower_is_better, parse
@@ -21,6 +23,7 @@ from rankql.result import Result, combine, groupings, together, written
 from rankql.tables import Data
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
     import pyarrow as pa
 
@@ -30,6 +33,8 @@ Results = Result | str | os.PathLike[str] | pl.DataFrame
 
 # The cutoffs at which `Comparison.cutoffs` looks.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
+# So many sentences stand in Markdown before the table.
+SENTENCES = 12
 
 
 def compare(
@@ -126,7 +131,7 @@ def _results(runs: Any, qrels: Any) -> Result | None:
     given = runs if several else {"run": runs}
     if not given:
         raise RankqlError("compare needs at least one run")
-    kinds = {name: _is_result(value, qrels) for name, value in given.items()}
+    kinds = {name: is_result(value, qrels) for name, value in given.items()}
     if not any(kinds.values()):
         return None
     if not all(kinds.values()):
@@ -137,7 +142,8 @@ def _results(runs: Any, qrels: Any) -> Result | None:
     return together(runs) if several else combine([runs])
 
 
-def _is_result(value: Any, qrels: Any) -> bool:
+def is_result(value: Any, qrels: Any) -> bool:
+    """Are these values per query, and not a run?"""
     if isinstance(value, pl.DataFrame):
         return qrels is None and any(map(_is_metric, value.columns))
     return isinstance(value, Result) or (
@@ -214,7 +220,9 @@ class Comparison:
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """What each query gained from a to b, the most lost first; undefined ones left out."""
-        (name,) = (m.under(self.result.conventions).name for m in parse(metric))
+        name = metric
+        if name not in self.metrics:  # another spelling of it
+            name = parse(metric)[0].under(self.result.conventions).name
         for value, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
             if value not in known:
                 raise RankqlError(
@@ -316,12 +324,41 @@ class Comparison:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
-        """The comparison as Markdown, for a pull request."""
-        return show.markdown(self.rows(), [*self.sentences, *self.remarks()])
+        """The comparison as Markdown, for a pull request: what was found, then the table."""
+        said, rows = self.sentences, self.rows()
+        found = [f"- {show.paragraph(sentence)}" for sentence in said[:SENTENCES]]
+        if len(said) > SENTENCES:
+            found.append(f"- and {len(said) - SENTENCES} more, in the table")
+        table = [show.markdown(rows)] if said else []
+        if len(rows) > 2 * SENTENCES:
+            table = _folded("The table", table)
+        notes = [show.paragraph(remark) for remark in self.remarks()]
+        below = _folded("Conventions, columns and notes", notes)
+        return "\n\n".join(["\n".join(found)] * bool(found) + table + below)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file: .html (a report), .md, .csv, .json or .parquet."""
-        ...
+    def plot(
+        self,
+        kind: str = "differences",
+        metric: str | None = None,
+        a: str | None = None,
+        b: str | None = None,
+    ) -> alt.TopLevelMixin:
+        """An altair chart: differences, means, intervals, distribution, slices or cutoffs.
+
+        Of one metric, or of all; the differences and slices of the pair a, b, or of all.
+        """
+        needs("altair", "report", "plot")
+        from rankql import charts
+
+        return charts.of_comparison(self, kind, metric, a, b)
+
+    def save(
+        self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
+    ) -> None:
+        """Write it to a file: .html (a report), .md, .csv, .json or .parquet (the table)."""
+        from rankql import reporting
+
+        reporting.save(self, Path(path), title, date)
 
     def rows(self) -> show.Rows:
         """The table as text; columns that say nothing are left out. Of one system, its means."""
@@ -351,3 +388,41 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return show.as_html(self.rows(), [*self.sentences, *self.remarks()])
+
+
+def _folded(summary: str, parts: Sequence[str]) -> list[str]:
+    """Parts of Markdown that open when they are asked for."""
+    return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
+
+
+def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
+    """How many queries a paired t test needs to show an effect d_z with this power.
+
+    The least n at which P(|T| > t(1 - alpha/2, n - 1)) reaches the power, T noncentral t with
+    n - 1 degrees of freedom and noncentrality d_z sqrt(n).
+
+    >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]
+    [199, 90, 34, 15]
+    """
+    needs("scipy", "stats", "queries_needed")
+    from scipy import special, stats
+
+    check(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
+    check(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
+    check(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
+
+    def reached(n: int) -> bool:
+        critical = special.stdtrit(n - 1, 1 - alpha / 2)
+        centre = abs(effect) * math.sqrt(n)
+        return bool(
+            stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre) >= power
+        )
+
+    high = 2
+    while not reached(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

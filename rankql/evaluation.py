@@ -238,7 +238,15 @@ def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> 
         for name in given.homed(home):
             _one_value(here, given, chosen, home, name)
     found = [] if given.qrels is None else _one_sided(here, given, chosen)
-    for source, column, where in built.once:
+    once(here, given, chosen, built.once)
+    return found
+
+
+def once(
+    here: Session, given: Inputs, chosen: Conventions, columns: Sequence[tuple[str, str, str]]
+) -> None:
+    """Refuse what stands twice within a query: in which table, which column, of which rows."""
+    for source, column, where in columns:
         # By their hashes, which are quicker to compare than ids.
         key = given.keys if source == "run" else "query"
         hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
@@ -249,7 +257,6 @@ def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> 
             twice := duplicates(here, given, chosen, source, where, column)
         ):
             raise RankqlError(twice)
-    return found
 
 
 def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:

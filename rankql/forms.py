@@ -60,7 +60,7 @@ def metric(
                 return over_groups(*args, **options)
             given = signature.bind(*args, **options)
             given.apply_defaults()
-            if isinstance(given.arguments["rel"], Ranking):  # by another form, which checks it
+            if isinstance(given.arguments.get("rel"), Ranking):  # by another form, which checks it
                 return function(**given.arguments)
             value = sort_first(**given.arguments) if in_order else function(**given.arguments)
             return checked(value, given.arguments).alias(name)

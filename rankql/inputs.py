@@ -27,8 +27,10 @@ class Inputs:
     attributes: Table | None = None
     system: str | None = None
     by: Sequence[str] = ()
-    # Which of the tables has each attribute: 'run', 'qrels' or 'attributes'.
+    # Which of the tables has each attribute: 'run', 'qrels', 'reference' or 'attributes'.
     homes: Mapping[str, str] = field(default_factory=dict)
+    # The ranking that the runs are compared with, in place of judgments.
+    reference: Table | None = None
 
     @property
     def many(self) -> bool:
@@ -47,8 +49,8 @@ class Inputs:
 
     @property
     def query(self) -> str:
-        """What the column of the query is called: by the judgments, else by the run."""
-        return (self.qrels or next(iter(self.runs.values()))).roles["query"]
+        """What the column of the query is called: by what the run is held against, else by it."""
+        return (self.qrels or self.reference or next(iter(self.runs.values()))).roles["query"]
 
     @property
     def graded(self) -> str:
@@ -63,7 +65,8 @@ class Inputs:
     @property
     def tables(self) -> list[Table]:
         """All of them."""
-        return [*self.runs.values(), *filter(None, (self.qrels, self.attributes))]
+        others = (self.qrels, self.reference, self.attributes)
+        return [*self.runs.values(), *filter(None, others)]
 
     def as_text(self, role: str) -> bool:
         """Are the ids of the tables of different types? Then they are compared as text."""
@@ -83,21 +86,26 @@ def read(
     columns: Mapping[str, Any],
     system: str | None = None,
     groups: Sequence[Sequence[str]] = (),
+    reference: Data | None = None,
 ) -> Inputs:
     """The tables with their columns recognised, or an error that says what is amiss."""
     opened = opened_runs(here, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judged = None if qrels is None else here.table(qrels, "qrels")
-    _known(columns, [*runs.values(), *([judged] if judged else [])])
+    theirs = None if reference is None else here.table(reference, "reference")
+    _known(columns, [*runs.values(), *filter(None, (judged, theirs))])
     first = [_side(columns, 0), _side(columns, 1)]
     if judged:
         for table in runs.values():
             _not_swapped(table, judged, *first)
-    runs = {name: _run(table, first[0], judged is not None) for name, table in runs.items()}
+    alone = judged is None and theirs is None
+    runs = {name: _run(table, first[0], not alone) for name, table in runs.items()}
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
     if judged:
         judged = _only(assigned(judged, first[1], JUDGED), JUDGED)
+    if theirs:
+        theirs = _run(theirs, first[1], True)
     about = None
     if attributes is not None:
         about = here.table(attributes, "attributes")
@@ -105,13 +113,14 @@ def read(
         about = _only(assigned(about, side, ["query"]), ["query"])
     homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
     for name in by:
-        homes[name] = _home(name, {"attributes": about, "qrels": judged, "run": runs})
+        tables = {"attributes": about, "qrels": judged, "reference": theirs, "run": runs}
+        homes[name] = _home(name, tables)
     if system is not None:
         for table in runs.values():
             _need(table, system, "system")
         if isinstance(run, Mapping):
             raise RankqlError("system= names a column of one run; a dict names its runs itself")
-    return Inputs(runs, judged, about, system, by, homes)
+    return Inputs(runs, judged, about, system, by, homes, theirs)
 
 
 def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:

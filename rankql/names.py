@@ -27,6 +27,8 @@ class Measure:
     rows: Rows = "gain"
     # For a mean over all rankings at once: how much a ranking weighs in it, as SQL.
     weight: str | None = None
+    # Is less of it better?
+    lower: bool = False
 
     @property
     def defaults(self) -> dict[str, str]:
@@ -58,16 +60,25 @@ MEASURES = (
     Measure("Judged", "judged_at", rows="judged"),
     Measure("ERR", "err"),
     Measure("RBP", "rbp"),
-    Measure("RBPres", "rbp_residual", rows="judged"),
+    Measure("RBPres", "rbp_residual", rows="judged", lower=True),
     Measure("ARHR", "arhr"),
     Measure("TauB", "kendall_tau_b", rows="judged"),
-    Measure("TauDistance", "kendall_tau_distance", rows="judged"),
-    Measure("RMSE", "rmse", rows="judged"),
-    Measure("MAE", "mae", rows="judged"),
+    Measure("TauDistance", "kendall_tau_distance", rows="judged", lower=True),
+    Measure("RMSE", "rmse", rows="judged", lower=True),
+    Measure("MAE", "mae", rows="judged", lower=True),
     Measure("microP", "precision_at", weight=_SHOWN),
     Measure("microR", "recall_at", weight=_HITS),
     Measure("microF1", "f1_at", weight=f"{_SHOWN} + {_HITS}"),
 )
+
+# How alike two rankings are: what `correlate` knows.
+CORRELATIONS = (
+    Measure("RBO", "rbo"),
+    Measure("TauB", "kendall_tau_b", rows="judged"),
+    Measure("TauAP", "tau_ap"),
+    Measure("TauDistance", "kendall_tau_distance", rows="judged", lower=True),
+)
+EVERY = tuple(dict.fromkeys((*MEASURES, *CORRELATIONS)))
 
 # trec_eval's names, where they are not one of the above already, with trec_eval's meaning.
 _TREC: dict[str, tuple[str, dict[str, Any]]] = {
@@ -185,8 +196,8 @@ def _shown(value: object) -> str:
 
 
 @cache
-def _index() -> dict[str, Measure]:
-    return {name.lower(): m for m in MEASURES for name in (m.name, *m.aliases, *_macro_name(m))}
+def _index(measures: tuple[Measure, ...] = MEASURES) -> dict[str, Measure]:
+    return {name.lower(): m for m in measures for name in (m.name, *m.aliases, *_macro_name(m))}
 
 
 def _macro_name(measure: Measure) -> tuple[str, ...]:
@@ -199,14 +210,14 @@ _NAME = re.compile(
 _EXPRESSION = re.compile(r"\s*(?P<label>[^=()@]*[^=()@\s<>!])\s*=(?!=)\s*(?P<sql>.+)", re.DOTALL)
 
 
-def parse(names: str | Sequence[str]) -> list[Metric]:
+def parse(names: str | Sequence[str], measures: tuple[Measure, ...] = MEASURES) -> list[Metric]:
     """The metrics of a list of names, each once. `nDCG@5,10` is two; `name = SQL` one's own."""
     if not isinstance(names, str | list | tuple):
         raise RankqlError(f"metrics must be named by text, such as 'nDCG@10', not {names!r}")
     given = [names] if isinstance(names, str) else list(names)
     if not given:
         raise RankqlError("metrics must name at least one, such as 'nDCG@10'")
-    found = [metric for text in given for metric in _one(text)]
+    found = [metric for text in given for metric in _one(text, measures)]
     by_name: dict[str, Metric] = {}
     for metric in found:
         other = by_name.setdefault(metric.name, metric)
@@ -217,19 +228,29 @@ def parse(names: str | Sequence[str]) -> list[Metric]:
     return list(by_name.values())
 
 
-def _one(text: str) -> Iterator[Metric]:
+def lower_is_better(name: str) -> bool:
+    """Is less of the metric better? Of an expression of one's own, more."""
+    try:
+        (metric,) = parse(name)
+    except (RankqlError, ValueError):
+        return False
+    return metric.measure is not None and metric.measure.lower
+
+
+def _one(text: str, measures: tuple[Measure, ...]) -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"a metric must be named by text, such as 'nDCG@10', not {text!r}")
-    if trec := _trec(text.strip()):
+    index = _index(measures)
+    if measures is not CORRELATIONS and (trec := _trec(text.strip())):
         yield trec
     elif match := _NAME.fullmatch(text):
-        measure = _index().get(match["name"].lower())
+        measure = index.get(match["name"].lower())
         if measure is None:
-            likely = closest(match["name"], _index())  # of all names, aliases too
+            likely = closest(match["name"], index)  # of all names, aliases too
             hint = did_you_mean(
                 match["name"],
-                [measure.name for measure in MEASURES],
-                _index()[likely].name if likely else None,
+                [measure.name for measure in measures],
+                index[likely].name if likely else None,
             )
             raise RankqlError(f"there is no metric {match['name']!r}{hint}")
         options = dict(_options(text, measure, match["options"] or ""))
@@ -326,6 +347,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "negative": ("zero", "keep"),
     "denominator": ("min", "R", "found", "k", "retrieved"),
     "normalized": ("true", "false"),
+    "bound": ("ext", "min", "max", "residual"),
 }
 
 

@@ -27,6 +27,7 @@ from rankql.significance import (
     Sample,
     Setting,
     adjusted,
+    left_over,
     untestable,
 )
 
@@ -100,6 +101,12 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
     rows = result.frame()
     if not result.meta["system"]:
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
+    for name in metrics:
+        if len(wrong := rows.filter(~pl.col(name).is_finite()).sort("system", key)):
+            raise RankqlError(
+                f"{name} of {wrong['system'][0]!r} is {wrong[name][0]} for query "
+                f"{wrong[key][0]!r}; a value must be a finite number, or NULL where undefined"
+            )
     known = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         *((pl.col(name) * 0).max().alias(f"{name} 0") for name in metrics),
@@ -333,6 +340,13 @@ def tried(
     for trial in trials:
         trial.outcome = Outcome(word=trial.why_not(settings.test))
     able = [trial for trial in trials if not trial.outcome.word]
+    if settings.test == "tukey":
+        every = {(x.metric, x.slice) for x in able}
+        flat = {one for one in every if not left_over(values.block(*one))}
+        for trial in able:
+            if (trial.metric, trial.slice) in flat:
+                trial.outcome = Outcome(word=ZERO_VARIANCE)
+        able = [trial for trial in able if not trial.outcome.word]
 
     def of(trial: Trial) -> str:
         return trial.metric if settings.family == "metric" else ""

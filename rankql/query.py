@@ -58,13 +58,8 @@ def per_query(
     """
     conventions = vars(chosen)
     _refuse(inputs, metrics, chosen)
-    need = {metric.rows(conventions) for metric in metrics}
-    if chosen.unjudged == "bounds" or not _tops_first(inputs, chosen):
-        need.add("all")
-    elif isinstance(chosen.gain, Mapping) or chosen.threshold <= 0:
-        need.add("judged")
-    order: tuple[Rows, ...] = ("all", "judged", "gain")
-    rows = next(kind for kind in order if kind in need)
+    whole = chosen.unjudged == "bounds" or not _tops_first(inputs, chosen)
+    rows: Rows = "all" if whole else counting(metrics, chosen)
 
     steps = sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows)
     names = [metric.name for metric in metrics]
@@ -76,7 +71,7 @@ def per_query(
     if chosen.unjudged == "bounds":
         lists, bounds = _bounds(metrics, chosen)
         _unique([*_named(inputs), *calls, *lists])
-        values = with_ctes(steps) + _select(inputs, _defined(calls, chosen) | lists)
+        values = with_ctes(steps) + _select(inputs, defined(calls, chosen) | lists)
         sql = _with_bounds(values, names, list(lists), bounds) + in_order
         found = [f"{name}{side}" for name in names for side in ("", " low", " high")]
         return Query(sql, found, {}, rows, _once(inputs, chosen, rows, None))
@@ -87,7 +82,7 @@ def per_query(
         more, last = _from_top(inputs, chosen, top, calls)
         steps |= more
     else:
-        last = _select(inputs, _defined(calls, chosen)) + in_order
+        last = _select(inputs, defined(calls, chosen)) + in_order
     return Query(
         with_ctes(steps) + last,
         names,
@@ -98,6 +93,15 @@ def per_query(
         sums=top.values.keys() == calls.keys(),
         cut=CUTS in steps and not any(run.text for run in inputs.runs.values()),
     )
+
+
+def counting(metrics: Sequence[Metric], chosen: Conventions) -> Rows:
+    """The rows that the values depend on."""
+    need = {metric.rows(vars(chosen)) for metric in metrics}
+    if isinstance(chosen.gain, Mapping) or chosen.threshold <= 0:
+        need.add("judged")
+    order: tuple[Rows, ...] = ("all", "judged", "gain")
+    return next(kind for kind in order if kind in need)
 
 
 def _from_top(
@@ -111,7 +115,7 @@ def _from_top(
         grade, place = '"whole rel"', '"whole pos"'
         steps["run"] = sources(inputs, chosen, whole=True)["run"]
     # Names that are not ours are out of the way until the end.
-    given = _named(inputs) | _defined(plain, chosen)
+    given = _named(inputs) | defined(plain, chosen)
     hidden = {name: f"column {i}" for i, name in enumerate(given)}
     columns = {hidden[name]: value for name, value in given.items()} | top.sums(grade, place)
     # In order from here on, while there is little to be moved: steps keep the order of the rows.
@@ -125,7 +129,7 @@ def _from_top(
     values["missing"] = (
         f"CASE WHEN {top.twice()} THEN error('{DUPLICATES}') ELSE {values['missing']} END"
     )
-    values |= _defined(top.values, chosen, top.relevant(chosen.threshold))
+    values |= defined(top.values, chosen, top.relevant(chosen.threshold))
     fields = [f"{values[name]} AS {quoted(name)}" for name in {**_named(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
@@ -149,7 +153,7 @@ def _once(
     return once
 
 
-def _defined(
+def defined(
     columns: Mapping[str, str], chosen: Conventions, relevant: str | None = None
 ) -> dict[str, str]:
     """The columns, NULL where nothing is relevant if the conventions say so."""
@@ -282,7 +286,7 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
         fields += [f"{_number(table, role, chosen)} AS {role}" for role in places]
         if chosen.ties == "order":
             fields.append("row_number() OVER () AS line")
-        if inputs.qrels is None:
+        if "rel" in table.roles:
             fields.append(f"{_number(table, 'rel', chosen)} AS rel")
         if whole:
             grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
@@ -294,6 +298,11 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
         grade = _number(table, "rel", chosen)
         fields = [*keys(table), f"{grade} AS rel", *attributes("qrels")]
         ctes["qrels"] = _from(table.sql, fields, f"WHERE {grade} IS NOT NULL")
+    if inputs.reference is not None:
+        table = inputs.reference
+        role = "pos" if "pos" in table.roles else "score"
+        fields = [*keys(table), f"{_number(table, role, chosen)} AS {role}"]
+        ctes["reference"] = _from(table.sql, fields + attributes("reference"))
     if inputs.attributes is not None:
         fields = keys(inputs.attributes) + attributes("attributes")
         ctes["attributes"] = _from(inputs.attributes.sql, fields)
@@ -438,11 +447,11 @@ def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
     body += f"    LEFT JOIN ({distinct}) USING ({keys})"
     for home in ("run", "attributes"):
         if inputs.homed(home):
-            body += f"\n    LEFT JOIN {_about(inputs, home)} USING (query)"
+            body += f"\n    LEFT JOIN {about(inputs, home)} USING (query)"
     return body
 
 
-def _about(inputs: Inputs, home: str) -> str:
+def about(inputs: Inputs, home: str) -> str:
     """The attributes that a table has, by query."""
     values = "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed(home))
     return f"(SELECT query{values} FROM {home} GROUP BY query)"
@@ -475,7 +484,7 @@ def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
     if inputs.qrels is None:
         source = "ranked"
         if inputs.attributes is not None:
-            source += f" LEFT JOIN {_about(inputs, 'attributes')} USING (query)"
+            source += f" LEFT JOIN {about(inputs, 'attributes')} USING (query)"
     shown = (f"{value} AS {quoted(name)}" for name, value in columns.items())
     return "SELECT " + ",\n    ".join(shown) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
 
@@ -505,8 +514,13 @@ def call(metric: Metric, chosen: Conventions) -> str:
     if chosen.ties == "expected":
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]
         given["ties"] = "expected"
-    arguments = [*columns, *([str(given.pop("k"))] if "k" in given else [])]
-    arguments += [f"{name} := {_sql(value)}" for name, value in given.items()]
+    return applied(macro, columns, given)
+
+
+def applied(macro: str, columns: Sequence[str], given: Mapping[str, Any]) -> str:
+    """A call of a macro: k by position, the other options by name."""
+    arguments = [*columns, *([str(given["k"])] if "k" in given else [])]
+    arguments += [f"{name} := {_sql(value)}" for name, value in given.items() if name != "k"]
     return f"{macro}({', '.join(arguments)})"
 
 

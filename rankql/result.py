@@ -20,9 +20,10 @@ from rankql import show
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, needs
 from rankql.macros import literal, quoted
-from rankql.names import parse
+from rankql.names import EVERY, parse
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
     import pyarrow as pa
 
@@ -108,7 +109,7 @@ class Result:
     def __getitem__(self, metric: str) -> float | None:
         name = metric
         if name not in self.metrics:  # another spelling of it
-            wanted = parse(metric)
+            wanted = parse(metric, EVERY)
             name = wanted[0].under(self.conventions).name if len(wanted) == 1 else metric
         if name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
@@ -153,7 +154,8 @@ class Result:
         """The summary as text; columns that say nothing are left out."""
         frame = self.summary
         empty = [name for name in ("lo", "hi") if frame[name].null_count() == len(frame)]
-        drop = [*empty, *self.meta["by"], *([] if self.meta["by"] else ["slice"])]
+        by = [name for name in self.meta["by"] if name in frame.columns]
+        drop = [*empty, *by, *([] if by else ["slice"])]
         return show.cells(frame.drop(drop))
 
     def remarks(self) -> list[str]:
@@ -173,6 +175,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         return show.as_html(self.table(), self.remarks())
+
+    def plot(self, kind: str = "means", metric: str | None = None) -> alt.TopLevelMixin:
+        """An altair chart: means with intervals, or the distribution; of one metric or of all."""
+        needs("altair", "report", "plot")
+        from rankql import charts
+
+        return charts.of_result(self, kind, metric)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` takes in again."""
@@ -246,7 +255,8 @@ class Result:
 
     def _summarised(self) -> pl.DataFrame:
         systems = ["system"] if self.meta["system"] else []
-        by = self.meta["by"]
+        sliced = {name for group in self.meta["groupings"] for name in group}
+        by = [name for name in self.meta["by"] if name in sliced]  # not what clusters alone
         keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
         sets = [[*systems, *group, "i"] for group in ([], *self.meta["groupings"])]
         label = ", ".join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,24 @@ def cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
+def csv(frame: pl.DataFrame) -> str:
+    """A frame as CSV, no text of which a spreadsheet takes for a formula."""
+    texts = (pl.String, pl.Categorical, pl.Enum)
+    columns = [pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in texts]
+    risky = [column.str.contains(r"^[=+\-@\t\r]") for column in columns]
+    safe = [
+        pl.when(formula).then(pl.concat_str(pl.lit("'"), column)).otherwise(column)
+        for formula, column in zip(risky, columns, strict=True)
+    ]
+    names = [f"'{name}" if name.startswith(tuple("=+-@\t\r")) else name for name in frame.columns]
+    named = [
+        value.alias(column.meta.output_name()) for value, column in zip(safe, columns, strict=True)
+    ]
+    return (
+        frame.with_columns(named).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
+    )
+
+
 def text(rows: Rows, remarks: Sequence[str] = ()) -> str:
     """The rows in aligned columns, the remarks below."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -32,16 +51,30 @@ def text(rows: Rows, remarks: Sequence[str] = ()) -> str:
 
 def markdown(rows: Rows, remarks: Sequence[str] = ()) -> str:
     """The rows as a Markdown table."""
+    header, *body = [list(map(_literal, line)) for line in rows]
+    table = ["| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *body]]
+    return "\n".join([*table, *(part for remark in remarks for part in ("", paragraph(remark)))])
 
-    def safe(words: str) -> str:
-        return html.escape(words.replace("\\", "\\\\").replace("|", "\\|"), quote=False).replace(
-            "\n", " "
-        )
 
-    header, *body = rows
-    lines = [header, ["---"] * len(header), *body]
-    table = ["| " + " | ".join(map(safe, line)) + " |" for line in lines]
-    return "\n".join([*table, *(part for remark in remarks for part in ("", safe(remark)))])
+def paragraph(words: str) -> str:
+    """Text as Markdown in which nothing is interpreted, on one line."""
+    return re.sub(r"^([#+=-]|\d+(?=[.)]))", _begun, _literal(words))
+
+
+def _begun(match: re.Match[str]) -> str:
+    """What would begin a heading or a list."""
+    start = match[0]
+    return f"{start}<!-- -->" if start.isdigit() else f"\\{start}"
+
+
+def _literal(words: str) -> str:
+    text = " ".join(words.split()) if not words.isprintable() else words.strip()
+    text = html.escape(re.sub(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))", r"\\\1", text), quote=False)
+    # Forges link people, issues, addresses and emoji even where the character is escaped.
+    return _LINKED.sub(r"\g<0><!-- -->", text)
+
+
+_LINKED = re.compile(r"@(?=[^\W\d])|(?<!\w)[@#](?=\w)|:(?=//|[\w+-]+:)|\bwww(?=\.)")
 
 
 def as_html(rows: Rows, remarks: Sequence[str] = ()) -> str:

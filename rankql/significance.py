@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
-
-from rankql.arguments import check
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -163,7 +161,7 @@ def randomisation(sample: Sample, setting: Setting) -> Outcome:
     exact = sample.units <= EXACT
     signed, count = _all_signs(columns) if exact else _random_signs(columns, setting)
     total, size = sample.sums.sum(), sample.sizes.sum()
-    dust = ROUNDING * max(size, abs(total))
+    dust = ROUNDING * max(size, np.abs(sample.sums).sum())
 
     def root(difference: Array, among: Array) -> Array:
         return np.where(np.abs(difference) <= dust, 0.0, difference) / among
@@ -208,8 +206,9 @@ def _bootstrap(
     if bias is None:
         below = (means < sample.mean - sample.rounding).sum()
         above = (means > sample.mean + sample.rounding).sum()
-        share = (below + len(means) - above) / (2 * len(means))
-        bias = float(special.ndtri(np.clip(share, 1 / (len(means) + 1), 1 - 1 / (len(means) + 1))))
+        share = 0.5 + abs(below - above) / (2 * len(means))  # one number for it and its mirror
+        bias = float(special.ndtri(min(share, 1 - 1 / (len(means) + 1))))
+        bias = math.copysign(bias, below - above)
     low, tail = _least(np.sort(means), bias, acceleration, setting.alpha / 2)
     high, other = _least(np.sort(-means), -bias, -acceleration, setting.alpha / 2)
     return Outcome.of(min(1.0, 2 * min(tail, other)), low, -high, setting.resamples)
@@ -234,19 +233,21 @@ def shift(sample: Sample, setting: Setting) -> Outcome:
     n, off = sample.units, sample.residuals
     sums, squares = _drawn(np.stack([off, off**2]), setting)
     mean = sums / n
-    error = np.sqrt(np.maximum(squares - n * mean**2, 0) / (n - 1) / n)
+    spread = squares - n * mean**2
+    spread[spread <= ROUNDING * squares] = 0.0
+    error = np.sqrt(spread / (n - 1) / n)
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = np.nan_to_num(np.abs(mean / error), nan=0.0, posinf=np.inf)
-    observed = abs(sample.mean) / sample.error
-    p = (1 + np.count_nonzero(drawn >= observed * (1 - ROUNDING))) / (len(drawn) + 1)
-    return _symmetric(sample.mean, sample.error, p, drawn, setting)
+    return _symmetric(sample.mean, drawn * sample.error, ROUNDING * abs(sample.mean), setting)
 
 
-def _symmetric(mean: float, error: float, p: float, drawn: Array, setting: Setting) -> Outcome:
-    """The interval about a mean as wide as all but alpha of what was drawn under the null."""
+def _symmetric(mean: float, drawn: Array, dust: float, setting: Setting) -> Outcome:
+    """How many of those drawn under the null are as large; an interval as wide as all but alpha."""
+    drawn = np.where(np.abs(drawn - abs(mean)) <= dust, abs(mean), drawn)
+    p = (1 + np.count_nonzero(drawn >= abs(mean))) / (len(drawn) + 1)
     beyond = math.floor(setting.alpha * (len(drawn) + 1) + 1e-9)
-    critical = float(-np.partition(-drawn, beyond - 1)[beyond - 1]) if beyond else math.inf
-    return Outcome.of(p, mean - critical * error, mean + critical * error, setting.resamples)
+    width = float(-np.partition(-drawn, beyond - 1)[beyond - 1]) if beyond else math.inf
+    return Outcome.of(p, mean - width, mean + width, setting.resamples)
 
 
 def wilcoxon(sample: Sample, setting: Setting) -> Outcome:
@@ -293,17 +294,30 @@ def tukey(values: Array, pairs: Sequence[tuple[int, int]], setting: Setting) -> 
     q = |difference| / sqrt(V / n), V the variance left by systems and queries.
     """
     n, m = values.shape
-    means = values.mean(0)
-    left = values - values.mean(1, keepdims=True) - means + values.mean()
     free = (m - 1) * (n - 1)
-    error = math.sqrt(np.square(left).sum() / free / n)
-    if error <= ROUNDING * max(1.0, float(np.abs(values).max())):
+    error = left_over(values)
+    if not error:
         return [Outcome(word=ZERO_VARIANCE) for _ in pairs]
+    means = values.mean(0)
     differences = np.array([means[b] - means[a] for a, b in pairs])
     p = stats.studentized_range.sf(np.abs(differences) / error, m, free)
-    width = stats.studentized_range.isf(setting.alpha, m, free) * error
+    width = _critical(setting.alpha, m, free) * error
     found = zip(np.atleast_1d(p), differences, strict=True)
     return [Outcome(float(p), float(d - width), float(d + width)) for p, d in found]
+
+
+@cache
+def _critical(alpha: float, systems: int, free: int) -> float:
+    return float(stats.studentized_range.isf(alpha, systems, free))
+
+
+def left_over(values: Array) -> float:
+    """The standard error of a mean that systems and queries leave; 0 where they explain all."""
+    n, m = values.shape
+    rows = np.sort(values, axis=1)  # the order of the systems changes no bit
+    left = values - rows.mean(1, keepdims=True) - values.mean(0) + rows.mean()
+    error = math.sqrt(np.sort(np.square(left).sum(0)).sum() / ((m - 1) * (n - 1)) / n)
+    return error if error > ROUNDING * max(1.0, float(np.abs(values).max())) else 0.0
 
 
 def randomised_tukey(
@@ -315,6 +329,8 @@ def randomised_tukey(
     """
     rng = np.random.default_rng(setting.seed)
     n, m = values.shape
+    centre, dust = values.mean(0), ROUNDING * max(1.0, float(np.abs(values).max()))
+    values = np.sort(values, axis=1)  # the order of the systems changes no bit
     ranges = np.empty(setting.resamples)
     rows = max(1, BATCH // m)
     batch = max(1, rows // n)
@@ -326,14 +342,7 @@ def randomised_tukey(
             )
             means += rng.permuted(some, axis=2).sum(1) / n
         ranges[start : start + batch] = np.ptp(means, axis=1)
-    centre = values.mean(0)
-    found = []
-    for a, b in pairs:
-        difference = float(centre[b] - centre[a])
-        dust = ROUNDING * max(1.0, abs(difference))
-        p = (1 + np.count_nonzero(ranges >= abs(difference) - dust)) / (len(ranges) + 1)
-        found.append(_symmetric(difference, 1.0, p, ranges, setting))
-    return found
+    return [_symmetric(float(centre[b] - centre[a]), ranges, dust, setting) for a, b in pairs]
 
 
 def _all_signs(columns: Array) -> Array:
@@ -447,33 +456,3 @@ def adjusted(p: Sequence[float], correction: str, blocks: int | None = None) -> 
         steps = values[order] * np.arange(len(values), 0, -1)
         values[order] = np.minimum(1, np.maximum.accumulate(steps)) if len(values) else steps
     return [float(x) for x in values]
-
-
-def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
-    """How many queries a paired t test needs to show an effect d_z with this power.
-
-    The least n at which P(|T| > t(1 - alpha/2, n - 1)) reaches the power, T noncentral t with
-    n - 1 degrees of freedom and noncentrality d_z sqrt(n).
-
-    >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]
-    [199, 90, 34, 15]
-    """
-    check(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
-    check(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
-    check(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
-
-    def reached(n: int) -> bool:
-        critical = special.stdtrit(n - 1, 1 - alpha / 2)
-        centre = abs(effect) * math.sqrt(n)
-        return bool(
-            stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre) >= power
-        )
-
-    high = 2
-    while not reached(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high

@@ -50,14 +50,15 @@ CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BI
 
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
 -- the cutoff alone, where it is looked at last.
-CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
-    CASE WHEN rankql_is_text(pos) THEN error('pos must be a number, not text; cast it first')
+CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
+    CASE WHEN rankql_is_text(pos) THEN error(name || ' must be a number, not text; cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
-         THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
+         THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos))
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)
-         THEN CASE WHEN CAST(pos AS DOUBLE) < 1 THEN error('pos must be a whole number from 1, not ' || rankql_text(pos))
+         THEN CASE WHEN CAST(pos AS DOUBLE) < 1
+                   THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos))
                    ELSE CAST(pos AS DOUBLE) END
     END;
 

@@ -50,6 +50,76 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     END;
 
 
+-- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in that ranking.
+
+-- An error where two items have one position; else whether the ranking has any item.
+CREATE OR REPLACE MACRO rankql_once(positions, name) AS
+    CASE WHEN list_unique(positions) < len(positions)
+         THEN error(name || ' must not be the same for two items of a group: ties have no order')
+         ELSE len(positions) > 0 END;
+
+CREATE OR REPLACE MACRO rankql_both(reference, pos, k) AS
+    rankql_once(list(rankql_pos(reference, k, name := 'reference'))
+                    FILTER (WHERE rankql_pos(reference, k, name := 'reference') IS NOT NULL), 'reference')
+    AND rankql_once(list(rankql_pos(pos, k)) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), 'pos');
+
+-- Where the items of both stand, in the order of the reference: v, the place of the t-th among them by `pos`.
+CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
+    list_grade_up(list_transform(list_sort(
+        list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
+            FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
+        'ASC', 'NULLS LAST'), lambda x: x.reference), 'ASC', 'NULLS LAST');
+
+-- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
+-- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
+-- right half stands so much higher than in its block of 2^b. Each x holds its block, v - 1 and its half.
+CREATE OR REPLACE MACRO rankql_agreements(places) AS
+    list_sum(list_transform(range(0, CAST(ceil(log2(len(places))) AS BIGINT) + 1), lambda b:
+        list_sum(list_transform(
+            list_sort(list_transform(places, lambda v, t:
+                (((t - 1) >> b) * len(places) + v - 1) * 2 + ((2 * t - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
+            lambda x, j: CASE WHEN x // 2 % len(places) > 0 THEN
+                CAST((j - 1) * (x % 2 - x // 2 // len(places) % 2) AS DOUBLE) / (x // 2 % len(places)) END))));
+
+-- p^(d - 1) * (1 - p) is the weight of depth d: their sum over the first n depths, each times the share of its d items
+-- that `depths` says are shared from there on. Sorted among the depths, the j-th number has j before and with it, of
+-- which the depths are known. What is beyond the weight 1e-18 is left out.
+CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
+    (1 - p) / p * coalesce(list_sum(list_transform(
+        list_sort(list_concat(
+            list_transform(depths, lambda depth: 2 * CAST(depth AS BIGINT)),
+            list_transform(range(CAST(list_min(depths) AS BIGINT),
+                                 CAST(least(n, ceil(-41.5 / ln(p))) AS BIGINT) + 1),
+                           lambda d: 2 * d + 1)), 'ASC', 'NULLS LAST'),
+        lambda x, j: CASE WHEN x % 2 = 1 THEN
+            (j - x // 2 + list_min(depths) - 1) * pow(p, x // 2) / (x // 2) END)), 0);
+
+-- The same of one item shared from the top, over the depths beyond n.
+CREATE OR REPLACE MACRO rankql_beyond(n, p) AS
+    greatest(0, least(pow(p, n) / (n + 1),
+        (p - 1) / p * ln(1 - p) - rankql_overlap([1], n, p)));
+
+-- The weight beyond depth n of what is not known after n items.
+CREATE OR REPLACE MACRO rankql_unseen(n, p) AS pow(p, n) - n * rankql_beyond(n, p);
+
+CREATE OR REPLACE MACRO rankql_residual(shared, short, long, p) AS
+    rankql_unseen(short, p) + rankql_unseen(long, p) - rankql_unseen(short + long - shared, p);
+
+-- From the depths at which both rankings have an item, and their lengths.
+CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
+    CASE rankql_text(bound)
+        WHEN 'ext' THEN list_sum(list_transform([
+            {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
+            {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
+        ], lambda part: rankql_overlap(part.depths, part.n, p) + len(part.depths) * pow(p, part.n) / part.n))
+        WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
+        WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
+                        + rankql_residual(len(depths), short, long, p)
+        WHEN 'residual' THEN rankql_residual(len(depths), short, long, p)
+        ELSE error('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
+    END;
+
+
 CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
@@ -57,6 +127,25 @@ COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pai
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, -1 for its reverse.';
+
+CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
+    CASE WHEN rankql_both(reference, pos, k) THEN
+        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
+            CASE WHEN len(places) > 1
+                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
+COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
+
+CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext') AS
+    CASE WHEN rankql_both(reference, pos, k) THEN
+        list_avg(list_transform([{
+            'p': rankql_patience(p),
+            'depths': coalesce(
+                list(greatest(rankql_pos(reference, k, name := 'reference'), rankql_pos(pos, k)))
+                FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
+            'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
+            'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
+        }], lambda two: rankql_rbo(two.depths, two.short, two.long, two.p, bound))) END;
+COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
 
 
 CREATE OR REPLACE MACRO list_kendall_tau_distance(rels, k := NULL, normalized := false) AS

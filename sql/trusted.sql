@@ -1,4 +1,4 @@
--- What rankql.evaluate loads over common.sql, cascade.sql and gain.sql: the same helpers for columns and arguments
+-- What rankql.evaluate loads over common.sql and the families: the same helpers for columns and arguments
 -- that have been checked when they were read. The metrics themselves stay as they are.
 
 CREATE OR REPLACE MACRO rankql_grade(rel) AS rel;
@@ -9,7 +9,8 @@ CREATE OR REPLACE MACRO rankql_threshold(threshold) AS CAST(threshold AS DOUBLE)
 
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS CAST(coalesce(k, 9007199254740992) AS DOUBLE);
 
-CREATE OR REPLACE MACRO rankql_pos(pos, k) AS CASE WHEN k IS NULL OR pos <= k THEN CAST(pos AS DOUBLE) END;
+CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
+    CASE WHEN k IS NULL OR pos <= k THEN CAST(pos AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     CASE WHEN rel >= threshold AND (k IS NULL OR pos <= k) THEN CAST(pos AS DOUBLE) END;
@@ -21,3 +22,5 @@ CREATE OR REPLACE MACRO rankql_patience(p) AS CAST(p AS DOUBLE);
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS greatest(rel, 0 * rel);
 
 CREATE OR REPLACE MACRO rankql_grades(rels) AS rels;
+
+CREATE OR REPLACE MACRO rankql_once(positions, name) AS len(positions) > 0;

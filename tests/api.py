@@ -26,6 +26,8 @@ rbp(rel, pos, k=None, p=None, threshold=1, max_rel=None)
 rbp_residual(rel, pos, k=None, p=None)
 kendall_tau_distance(rel, pos, k=None, normalized=False)
 kendall_tau_b(rel, pos, k=None)
+tau_ap(reference, pos, k=None)
+rbo(reference, pos, k=None, p=None, bound='ext')
 rmse(rel, score)
 mae(rel, score)
 """
@@ -46,8 +48,10 @@ ROWS = dict(map(parse, ROW_SIGNATURES.split("\n")[1:-1]))
 
 MICRO = [metric for metric in ROWS if metric.startswith("micro_")]
 RATING = ["rmse", "mae"]
+# Of two rankings: columns of positions alone, in no list of grades and by no score.
+TWO_RANKINGS = ["tau_ap", "rbo"]
 # The metrics of one ranking: these have a list form and a score form too.
-RANKING = [metric for metric in ROWS if metric not in {"exp2_gain", *MICRO, *RATING}]
+RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS}]
 # Those that ask for the judged set: their list form takes it as `ideal`.
 TAKES_IDEAL = [
     "idcg",

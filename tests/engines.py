@@ -3,7 +3,8 @@
     engine.run("ndcg", groups, {"k": 3})  ->  one value per group, None where NULL
 
 What a group is depends on the metric:
-  ndcg           rows (rel, pos); (rel, pos, query) for micro_*, (rel, score) for rmse and mae
+  ndcg           rows (rel, pos); (rel, pos, query) for micro_*, (rel, score) for rmse and mae,
+                 (reference, pos) for tau_ap and rbo
   ndcg_by_score  rows (rel, score, item)
   list_ndcg      a pair (rels, ideal): grades in rank order; the grades of all judged items or None
 
@@ -43,7 +44,14 @@ TYPES = {
     "BOOLEAN": pl.Boolean,
     "VARCHAR": pl.String,
 }
-NUMBERS = {"rel": "DOUBLE", "pos": "BIGINT", "score": "DOUBLE", "rels": "DOUBLE", "ideal": "DOUBLE"}
+NUMBERS = {
+    "rel": "DOUBLE",
+    "pos": "BIGINT",
+    "reference": "BIGINT",
+    "score": "DOUBLE",
+    "rels": "DOUBLE",
+    "ideal": "DOUBLE",
+}
 LISTS = {"rels", "ideal"}
 
 
@@ -59,6 +67,8 @@ def names(metric):
         return ["rel", "score", "item"]
     if metric in api.RATING:
         return ["rel", "score"]
+    if metric in api.TWO_RANKINGS:
+        return ["reference", "pos"]
     return ["rel", "pos", "query"] if metric in api.MICRO else ["rel", "pos"]
 
 

@@ -222,6 +222,53 @@ def kendall_tau_b(rows, k=None):
     return balance / sqrt(len(different) * n * (n - 1) / 2)
 
 
+# two rankings: rows are (reference, pos)
+
+
+def tau_ap(rows, k=None):
+    """Yilmaz et al. 2008, equation 4: C(i) counts what is above i in both."""
+    both = [row for row in rows if None not in row and (k is None or max(row) <= k)]
+    order = [reference for reference, _ in sorted(both, key=lambda row: row[1])]
+    if len(order) < 2:
+        return None
+    shares = [sum(1 for x in order[:i] if x < order[i]) / i for i in range(1, len(order))]
+    return 2 / (len(order) - 1) * fsum(shares) - 1
+
+
+def rbo(rows, k=None, p=None, bound="ext"):
+    """Webber et al. 2010: equations 32, and for the bounds 1 over lists prolonged item by item."""
+    rankings = [
+        {position: i for i, row in enumerate(rows) if (position := row[side]) is not None}
+        for side in (0, 1)
+    ]
+    rankings = [{d: i for d, i in ranking.items() if k is None or d <= k} for ranking in rankings]
+    if not all(rankings):
+        return None
+    short, long = sorted(rankings, key=max)
+    s, n = max(short), max(long)
+
+    def x(d):
+        return len({i for r, i in short.items() if r <= d} & {i for r, i in long.items() if r <= d})
+
+    def weight(d):
+        return (1 - p) / p * p**d
+
+    if bound == "ext":
+        return (
+            fsum(x(d) / d * weight(d) for d in range(1, n + 1))
+            + fsum(x(s) * (d - s) / (s * d) * weight(d) for d in range(s + 1, n + 1))
+            + ((x(n) - x(s)) / n + x(s) / s) * p**n
+        )
+    depths = range(1, n + 2 + int(-40 / log(p)))
+    least = fsum(x(min(d, n)) / d * weight(d) for d in depths)
+    if bound == "min":
+        return least
+    # Each ranking beyond its end shows what the other has; in common, but never more than all.
+    more = [min(d, x(min(d, n)) + max(d - s, 0) + max(d - n, 0)) for d in depths]
+    most = fsum(found / d * weight(d) for found, d in zip(more, depths, strict=True))
+    return most if bound == "max" else most - least
+
+
 # rating: rows are (rel, score)
 
 

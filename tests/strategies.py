@@ -50,6 +50,25 @@ def scored(most=LONGEST):
     return st.lists(row, min_size=1, max_size=most, unique_by=lambda row: row[2])
 
 
+def two_rankings():
+    """Rows (reference, pos): gaps, and items that one ranking or both have not."""
+    places = st.none() | st.integers(1, 2 * LONGEST)
+
+    def distinct(rows):
+        sides = [[place for place in side if place is not None] for side in zip(*rows, strict=True)]
+        return all(len(side) == len(set(side)) for side in sides)
+
+    short = st.permutations(range(1, LONGEST + 1)).flatmap(
+        lambda ours: st.lists(st.booleans(), max_size=LONGEST).map(
+            lambda kept: [
+                (i if i % 3 or keep else None, pos if keep else None)
+                for i, (pos, keep) in enumerate(zip(ours, kept, strict=False), 1)
+            ]
+        )
+    )
+    return short | st.lists(st.tuples(places, places), max_size=LONGEST).filter(distinct)
+
+
 def ratings():
     value = st.none() | st.sampled_from([-1.5, 0, 1, 2.25, 5])
     return st.lists(st.tuples(value, value), max_size=LONGEST)
@@ -74,11 +93,12 @@ CHOICES = {
     "negative": st.sampled_from(["zero", "keep"]),
     "normalized": st.booleans(),
     "max_rel": st.sampled_from([3, 4, 5.5]),
+    "bound": st.sampled_from(["ext", "min", "max", "residual"]),
     "p": st.sampled_from([0.1, 0.5, 0.8, 0.95]),
     "precision_at": st.sampled_from(["k", "retrieved", "min"]),
     "ap": st.sampled_from(["min", "R", "found", "k"]),
 }
-REQUIRED = {"err": ["max_rel"], "rbp": ["p"], "rbp_residual": ["p"]}
+REQUIRED = {"err": ["max_rel"], "rbp": ["p"], "rbp_residual": ["p"], "rbo": ["p"]}
 
 
 def options(metric):

@@ -76,6 +76,8 @@ class Case:
 def group_of(metric, row):
     if metric.startswith("list_"):
         return cells(row["rels"]), cells(row["ideal"]) if row["ideal"] else None
+    if metric in api.TWO_RANKINGS:
+        return list(zip(cells(row["reference"]), cells(row["pos"]), strict=True))
     rel = cells(row["rel"])
     if metric.endswith("_by_score"):
         score = [None if cell == "-" else float(cell) for cell in row["score"].split()]

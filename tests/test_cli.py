@@ -89,8 +89,10 @@ def test_several_runs(files):
     out, _ = run(files, "eval", "one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["system"] for row in rows] == ["one", "two"]
+    out, _ = run(files, "eval", "first=one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
+    assert out.count("\nfirst,") == 1 and out.count("\ntwo,") == 1
     _, err = run(files, "eval", "one.run", "./one.run", "qrels", code=2)
-    assert "must have file names that differ" in err
+    assert "must have names that differ: give NAME=PATH" in err
 
 
 def test_options_of_conventions(files):

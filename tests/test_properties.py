@@ -61,6 +61,13 @@ def test_ratings(metric, groups):
     agree(metric, groups, {})
 
 
+@pytest.mark.parametrize("metric", api.TWO_RANKINGS)
+@given(data=st.data())
+def test_two_rankings(metric, data):
+    groups = data.draw(strategies.batches(strategies.two_rankings()))
+    agree(metric, groups, data.draw(strategies.options(metric)))
+
+
 @pytest.mark.parametrize("metric", api.RANKING)
 @given(data=st.data())
 def test_lists(metric, data):

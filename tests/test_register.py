@@ -117,12 +117,13 @@ def test_every_macro_in_any_schema(con, persist):
         WHERE NOT internal AND function_type = 'macro' AND NOT starts_with(function_name, 'rankql_')
         ORDER BY ALL""").fetchall()
     assert len(functions) > 60
-    given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1"}
+    given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1", "reference": "pos"}
     rows = "(1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')"
     table = f"(VALUES {rows}) AS t (rel, pos, score, item)"
     for name, parameters in functions:
-        arguments = [p for p in parameters if p in ("rel", "pos", "score", "item", "rels")]
-        options = [f"{p} := {given[p]}" for p in parameters if p in given and p != "rels"]
+        columns = ("rel", "reference", "pos", "score", "item", "rels")
+        arguments = [p for p in parameters if p in columns]
+        options = [f"{p} := {given[p]}" for p in parameters if p in given and p not in columns]
         call = ", ".join([given.get(p, p) for p in arguments] + options)
         con.sql(f"SELECT {prefix}{name}({call}) FROM {table}").fetchall()
     con.execute("CREATE TABLE scored AS SELECT 1 AS user, 'a' AS item, 0.5 AS score")

@@ -1,0 +1,34 @@
+"""A helper for tests: `from rankql.testing import assert_no_regression`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rankql.comparison import Results
+from rankql.gating import gate
+from rankql.tables import Data
+from rankql.verdict import Verdict
+
+
+def assert_no_regression(
+    run: Data | Results,
+    qrels: Data | None = None,
+    baseline: Data | Results | None = None,
+    **options: Any,
+) -> Verdict:
+    """Raise AssertionError with the table of what failed, unless the run passes the gate.
+
+    Takes what `rankql.gate` takes, and returns its verdict.
+
+    >>> import polars as pl
+    >>> values = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.4, 0.3, 0.5]})
+    >>> assert_no_regression(values, minimum="AP>=0.45")
+    Traceback (most recent call last):
+    AssertionError: Gate failed: 1 failed
+    ...
+    """
+    __tracebackhide__ = True  # pytest then shows the test that failed, not this line
+    verdict = gate(run, qrels, baseline, **options)
+    if not verdict:
+        raise AssertionError(repr(verdict))
+    return verdict
