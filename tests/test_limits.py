@@ -152,7 +152,7 @@ def check_sensitivity(frame, queries, names):
     assert next(rows, None) is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("names", [[*METRICS], OURS, SOME])
 def test_sensitivity(seed, names):
     """The items at i and i + 1 change places, and the metric is computed again."""
@@ -161,7 +161,7 @@ def test_sensitivity(seed, names):
     check_sensitivity(found.sensitivity, cases[""].values(), names)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("names", [[*METRICS], OURS])
 def test_sensitivity_of_ranked_tables(seed, names):
     cases, table = holes(seed)
@@ -226,7 +226,7 @@ def test_removed_items_leave_their_places():
     assert removed.notes[0] == "1 of 1 query (100%) is undefined for RR: no relevant item is judged"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("form", ["two tables", "ranked table"])
 def test_bounds(seed, form):
     if form == "two tables":
@@ -277,7 +277,7 @@ def test_given_bounds_are_the_same():
     assert wider.bounds["hi"][0] > limits(run.drop("system"), qrels, "DCG@5").bounds["hi"][0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_counts(seed):
     """What is judged, unjudged and undefined, counted."""
     cases, run, qrels = data(seed)
