@@ -290,7 +290,8 @@ class Trial:
         if verdict == NO_DIFFERENCE:
             return f"no difference between {b} and {a} {on}: every value is the same"
         if verdict == NOT_TESTABLE:
-            return f"{b} differs from {a} by {self.sample.mean:.3g} {on}: too few to test"
+            few = "too few" if self.clusters is None else "too few clusters"
+            return f"{b} differs from {a} by {self.sample.mean:.3g} {on}: {few} to test"
         if verdict == ZERO_VARIANCE:
             return (
                 f"{b} differs from {a} by {self.sample.mean:.3g} {on}, the same everywhere: the "
@@ -429,6 +430,12 @@ def _notes(
                 f"p of {settings.resamples:,} resamples with seed {settings.seed}: "
                 f"off by {max(errors):.1g} at most (one standard error)"
             )
+        if errors and (floor := _floor(families, settings)) > settings.alpha:
+            enough = math.ceil(2 * settings.resamples * floor / settings.alpha)
+            found.append(
+                f"p_adjusted is {floor:.2g} at least, of so few resamples and so many tests; "
+                f"resamples={enough} would do"
+            )
         if exact:
             found.append(f"{exact} p exact, of all patterns of signs")
     if settings.cluster and values.clusters is not None:
@@ -455,6 +462,14 @@ def _notes(
     if lower:
         found.append(f"less is better of {', '.join(lower)}")
     return found
+
+
+def _floor(families: Mapping[str, int], settings: Settings) -> float:
+    """What p_adjusted cannot fall below, by the number of resamples."""
+    if settings.correction not in ("holm", "bonferroni") or TESTS[settings.test].joint:
+        return 0.0
+    sides = 2 if settings.test in ("bootstrap", "bca") else 1
+    return sides * max(families.values(), default=0) / (settings.resamples + 1)
 
 
 def _family(families: Mapping[str, int], settings: Settings) -> str:

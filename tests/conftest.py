@@ -12,3 +12,4 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: more than ten seconds")
+    config.addinivalue_line("markers", "simulation: minutes; asked for by -m simulation")

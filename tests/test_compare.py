@@ -194,3 +194,22 @@ def test_on_the_command_line(files, two):
     assert done.exit_code == 2 and "test: there is no 'student'" in done.stderr
     done = CliRunner().invoke(main, ["compare", "old.parquet", "old.parquet", "qrels.parquet"])
     assert done.exit_code == 2 and "give NAME=PATH" in done.stderr
+
+
+def test_more_tests_than_resamples_can_tell():
+    """The least p of 199 resamples is 1/200; of 15 pairs Holm makes 0.075 of it."""
+    queries = [f"q{i}" for i in range(30)]
+    frames = {
+        f"s{n}": pl.DataFrame(
+            {"query": queries, "AP": [(i * 7 % 11) / 40 + n / 10 for i in range(30)]}
+        )
+        for n in range(6)
+    }
+    frames["s0"] = frames["s0"].with_columns(pl.col("AP") ** 1.1)
+    few = rankql.compare(frames, test="randomisation", resamples=199)
+    assert few.table["p_adjusted"].min() == 15 / 200
+    assert sum("p_adjusted is 0.075 at least" in note for note in few.notes) == 1
+    (note,) = (note for note in few.notes if "would do" in note)
+    enough = int(note.split("resamples=")[1].split()[0])
+    many = rankql.compare(frames, test="randomisation", resamples=enough)
+    assert many.table["p_adjusted"].min() < 0.05 and "would do" not in str(many.notes)

@@ -27,6 +27,7 @@ def test_in_short(name):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", PAIRED)
 def test_without_a_difference(name, n):
@@ -42,6 +43,7 @@ def test_without_a_difference(name, n):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", [name for name in PAIRED if TESTS[name].interval])
 def test_intervals_hold_the_true_difference(name, n):
@@ -55,6 +57,7 @@ def test_intervals_hold_the_true_difference(name, n):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_families():
     wrong, _, held = family()
     assert wrong["none"] > 0.2
@@ -68,6 +71,7 @@ def test_families():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_false_discoveries():
     _, false, _ = family()
     assert false["none"] > 0.07
@@ -75,6 +79,7 @@ def test_false_discoveries():
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", CLUSTERED)
 def test_clusters(name):
     by_query, by_user = clustered(name)
@@ -86,6 +91,7 @@ def test_clusters(name):
 
 
 @pytest.mark.slow
+@pytest.mark.simulation
 def test_peeking():
     found = peeking()
     ever, last = found["t"]
