@@ -17,10 +17,39 @@ from .cascade import (
     rr,
     rr_by_score,
 )
+from .catalogue import (
+    average_popularity,
+    catalogue_coverage,
+    disparate_treatment,
+    expected_exposure_loss,
+    exposure,
+    exposure_disparity,
+    first_position,
+    first_time,
+    gini,
+    novelty,
+    personalisation,
+    shannon_entropy,
+    user_coverage,
+)
 from .comparison import Comparison, compare, queries_needed
 from .conventions import Conventions
 from .conversion import convert
 from .correlation import correlate
+from .diversity import (
+    alpha_dcg,
+    alpha_ndcg,
+    category_diversity,
+    cosine_diversity,
+    duplicate_share,
+    err_ia,
+    jaccard_diversity,
+    missing_at,
+    near_duplicate_share,
+    serendipity,
+    subtopic_recall,
+    unexpectedness,
+)
 from .errors import RankqlError
 from .evaluation import evaluate
 from .explanation import explain
@@ -41,6 +70,24 @@ from .gain import (
     ndcg_by_score,
 )
 from .gating import gate
+from .grading import grade_events
+from .interleaving import (
+    balanced_credit,
+    balanced_interleaving,
+    sign_test,
+    team_draft,
+    team_draft_credit,
+)
+from .labels import (
+    cohen_kappa,
+    consensus,
+    fleiss_kappa,
+    graded,
+    krippendorff_alpha,
+    leave_one_out,
+    tally,
+    time_split,
+)
 from .limitations import Limits, limits
 from .macros import register
 from .order import (
@@ -83,7 +130,7 @@ from .precision import (
     recall_at_by_score,
 )
 from .preflight import check
-from .rating import mae, rmse
+from .rating import mae, mse, rmse
 from .result import Result, combine
 from .verdict import Verdict
 
@@ -94,39 +141,64 @@ __all__ = [
     "RankqlError",
     "Result",
     "Verdict",
+    "alpha_dcg",
+    "alpha_ndcg",
     "ap",
     "ap_by_score",
     "arhr",
     "arhr_by_score",
+    "average_popularity",
+    "balanced_credit",
+    "balanced_interleaving",
     "bpref",
     "bpref_by_score",
+    "catalogue_coverage",
+    "category_diversity",
     "cg",
     "cg_by_score",
     "check",
+    "cohen_kappa",
     "combine",
     "compare",
+    "consensus",
     "convert",
     "correlate",
+    "cosine_diversity",
     "dcg",
     "dcg_by_score",
+    "disparate_treatment",
+    "duplicate_share",
     "err",
     "err_by_score",
+    "err_ia",
     "evaluate",
     "exp2_gain",
+    "expected_exposure_loss",
     "explain",
+    "exposure",
+    "exposure_disparity",
     "f1_at",
     "f1_at_by_score",
+    "first_position",
+    "first_time",
+    "fleiss_kappa",
     "gate",
+    "gini",
+    "grade_events",
+    "graded",
     "hit_at",
     "hit_at_by_score",
     "idcg",
     "idcg_by_score",
+    "jaccard_diversity",
     "judged_at",
     "judged_at_by_score",
     "kendall_tau_b",
     "kendall_tau_b_by_score",
     "kendall_tau_distance",
     "kendall_tau_distance_by_score",
+    "krippendorff_alpha",
+    "leave_one_out",
     "limits",
     "list_ap",
     "list_arhr",
@@ -151,8 +223,13 @@ __all__ = [
     "micro_f1_at",
     "micro_precision_at",
     "micro_recall_at",
+    "missing_at",
+    "mse",
     "ndcg",
     "ndcg_by_score",
+    "near_duplicate_share",
+    "novelty",
+    "personalisation",
     "precision_at",
     "precision_at_by_score",
     "queries_needed",
@@ -170,5 +247,15 @@ __all__ = [
     "rmse",
     "rr",
     "rr_by_score",
+    "serendipity",
+    "shannon_entropy",
+    "sign_test",
+    "subtopic_recall",
+    "tally",
     "tau_ap",
+    "team_draft",
+    "team_draft_credit",
+    "time_split",
+    "unexpectedness",
+    "user_coverage",
 ]

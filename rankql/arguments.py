@@ -62,8 +62,19 @@ def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         "pos": check_pos,
         "reference": partial(check_pos, name="reference"),
         "score": check_score,
+        "popularity": partial(check_popularity, users=arguments.get("users")),
+        "exposure": partial(check_amount, name="exposure"),
+        "merit": partial(check_amount, name="merit"),
+        "target": partial(check_amount, name="target"),
+        "shown_at": check_time,
+        "attributes": partial(check_sets, name="attributes"),
+        "subtopics": partial(check_sets, name="subtopics"),
+        "embedding": check_embedding,
+        "baseline": check_baseline,
     }
     columns = {name: column(arguments[name]) for name in checks if name in arguments}
+    if not columns:
+        return value
 
     def sound(rows: pl.Series) -> pl.Series:
         for values in rows.struct.unnest():
@@ -120,6 +131,66 @@ def check_score(values: pl.Series) -> None:
     _need_numbers("score", values)
     if values.dtype.is_float():
         _refuse("score must be a number", values, values.is_nan())
+
+
+def check_amount(values: pl.Series, name: str) -> None:
+    """Amounts: finite and not negative."""
+    _need_numbers(name, values)
+    floats = values.cast(pl.Float64)
+    _refuse(f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0))
+
+
+def check_popularity(values: pl.Series, users: float | None = None) -> None:
+    """The popularity of items: amounts, or with `users` numbers of them."""
+    check_amount(values, "popularity")
+    if users is not None:
+        floats = values.cast(pl.Float64)
+        for above in values.filter(floats > users).head(1):
+            raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
+        part = (floats > 0) & (floats < 1)
+        _refuse("popularity must be a number of users, 0 or from 1", values, part)
+
+
+def check_time(values: pl.Series) -> None:
+    """Times as finite numbers."""
+    check(
+        not values.dtype.is_temporal(),
+        f"shown_at must be a finite number, such as its dt.epoch('s'), not {values.dtype}",
+    )
+    _need_numbers("shown_at", values)
+    _refuse("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
+
+
+def check_sets(values: pl.Series, name: str) -> None:
+    """Lists of anything."""
+    kind = values.dtype
+    ok = isinstance(kind, pl.List | pl.Array) or kind == pl.Null
+    check(ok, f"{name} must be a list, not {kind}; make one, such as ['a', 'b']")
+
+
+def check_embedding(values: pl.Series) -> None:
+    """Lists of finite numbers, not all of them 0."""
+    kind = values.dtype
+    if kind == pl.Null:
+        return
+    ok = isinstance(kind, pl.List | pl.Array)
+    check(ok, f"embedding must be a list of numbers, not {kind}")
+    vectors = values.cast(pl.List(pl.Float64)).drop_nulls()
+    squared = vectors.list.eval(pl.element().pow(2)).list.sum()
+    finite = squared.is_finite() & ~vectors.list.eval(pl.element().is_null()).list.any()
+    for bad in vectors.filter(~finite).head(1):
+        raise RankqlError(f"embedding must hold finite numbers only, not {bad.to_list()}")
+    check(
+        not (squared == 0).any(),
+        "embedding must not be all zeros, which has no direction: make it NULL",
+    )
+
+
+def check_baseline(values: pl.Series) -> None:
+    """Whether the baseline shows each item."""
+    kind = values.dtype
+    ok = kind in (pl.Boolean, pl.Null)
+    check(ok, f"baseline must be true or false, not {kind}: say what it shows, such as rank <= 10")
 
 
 def _need_numbers(name: str, values: pl.Series) -> None:

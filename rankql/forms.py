@@ -41,7 +41,7 @@ class Metric(Protocol[Args]):
 
 
 def metric(
-    by: str | None = "user",
+    by: str | Iterable[str] | None = "user",
     in_order: bool = False,
     by_group: Callable[..., pl.LazyFrame | None] | None = None,
 ) -> Callable[[Callable[Args, pl.Expr]], Metric[Args]]:

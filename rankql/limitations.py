@@ -16,7 +16,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation import DEFAULT, complete, evaluate, examples, execute, reporting
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import quoted
-from rankql.names import Metric, parse
+from rankql.names import RATINGS, Metric, parse
 from rankql.query import (
     call,
     counting,
@@ -366,7 +366,7 @@ def _unmoved(metric: Metric, chosen: Conventions) -> str:
     """Why swaps cannot be told, if so."""
     if chosen.ties == "expected":
         return "with ties='expected' tied items stand at no one position"
-    if metric.measure and metric.measure.macro in ("rmse", "mae"):
+    if metric.measure and metric.measure.macro in RATINGS:
         return "scores are compared with grades, wherever the items stand"
     if metric.measure and metric.measure.weight:
         return "there is one value of all queries together"

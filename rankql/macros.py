@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     import duckdb
 
 # common.sql first: every other family stands on it.
-FAMILIES = ("common", "gain", "precision", "cascade", "order", "rating", "bounds")
+FAMILIES = (
+    "common",
+    "gain",
+    "precision",
+    "cascade",
+    "order",
+    "rating",
+    "catalogue",
+    "diversity",
+    "labels",
+    "interleaving",
+    "bounds",
+)
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
 # Comments may hold quotes that nothing closes.

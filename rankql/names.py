@@ -43,6 +43,10 @@ class Measure:
 
 _HITS = "rankql_relevant(rel, {threshold})"
 _SHOWN = "rankql_size({k}, count({pos}))"
+_RATED = "count(rel + score)"
+
+# What compares grades with scores, wherever the items stand.
+RATINGS = ("rmse", "mse", "mae")
 
 MEASURES = (
     Measure("nDCG", "ndcg"),
@@ -65,10 +69,13 @@ MEASURES = (
     Measure("TauB", "kendall_tau_b", rows="judged"),
     Measure("TauDistance", "kendall_tau_distance", rows="judged", lower=True),
     Measure("RMSE", "rmse", rows="judged", lower=True),
+    Measure("MSE", "mse", rows="judged", lower=True),
     Measure("MAE", "mae", rows="judged", lower=True),
     Measure("microP", "precision_at", weight=_SHOWN),
     Measure("microR", "recall_at", weight=_HITS),
     Measure("microF1", "f1_at", weight=f"{_SHOWN} + {_HITS}"),
+    Measure("microMSE", "mse", rows="judged", weight=_RATED, lower=True),
+    Measure("microMAE", "mae", rows="judged", weight=_RATED, lower=True),
 )
 
 # How alike two rankings are: what `correlate` knows.

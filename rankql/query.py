@@ -10,7 +10,7 @@ from rankql.conventions import Conventions
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs
 from rankql.macros import literal, parameters, quoted
-from rankql.names import Metric, Rows
+from rankql.names import RATINGS, Metric, Rows
 from rankql.packed import Top
 from rankql.tables import Table
 
@@ -167,7 +167,7 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> N
     """Refuse what would have no value, or one that means nothing."""
     scores = all("score" in table.roles for table in inputs.runs.values())
     for metric in metrics:
-        if metric.measure and metric.measure.macro in ("rmse", "mae") and not scores:
+        if metric.measure and metric.measure.macro in RATINGS and not scores:
             raise RankqlError(f"{metric.name} compares grades with scores; name them: score='...'")
     gains = chosen.gain.items() if isinstance(chosen.gain, Mapping) else ()
     if chosen.ties in ("best", "worst"):
@@ -424,7 +424,7 @@ def _order(ties: str) -> str:
 
 
 def _needs_scores(metrics: Sequence[Metric]) -> bool:
-    return any(m.measure is None or m.measure.macro in ("rmse", "mae") for m in metrics)
+    return any(m.measure is None or m.measure.macro in RATINGS for m in metrics)
 
 
 def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
@@ -508,7 +508,7 @@ def call(metric: Metric, chosen: Conventions) -> str:
     macro = metric.measure.macro
     given = metric.arguments(vars(chosen))
     rel = gained(metric.gain(vars(chosen)), metric.threshold(vars(chosen)))
-    if macro in ("rmse", "mae"):
+    if macro in RATINGS:
         return f"{macro}(rel, score)"
     columns = [rel, "pos"]
     if chosen.ties == "expected":

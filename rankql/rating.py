@@ -1,6 +1,9 @@
 """Rating: how far predicted scores are from the grades.
 
-A row where the grade or the score is NULL is left out.
+A row where the grade or the score is NULL is left out. Over all rows at once, without a group, each
+rating weighs the same; the mean over users of their errors weighs each user the same. In `evaluate`
+these are `microMSE` and `microMAE`, and `MSE` and `MAE`. None of them sees the order: an error may
+shrink while the ranking gets worse.
 """
 
 from __future__ import annotations
@@ -19,6 +22,16 @@ def rmse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
     0.7071067811865476
     """
     return _error(rel, score).pow(2).mean().sqrt()
+
+
+@metric()
+def mse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
+    """Mean squared error of scores against grades, NULL where no row has both.
+
+    >>> pl.DataFrame({"rel": [3, 5, 1], "score": [3, 4, None]}).select(mse()).item()
+    0.5
+    """
+    return _error(rel, score).pow(2).mean()
 
 
 @metric()

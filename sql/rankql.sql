@@ -944,8 +944,841 @@ CREATE OR REPLACE MACRO rankql_error(rel, score) AS
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
 COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades, NULL where no row has both.';
 
+CREATE OR REPLACE MACRO mse(rel, score) AS avg(pow(rankql_error(rel, score), 2));
+COMMENT ON MACRO mse IS 'Mean squared error of scores against grades, NULL where no row has both.';
+
 CREATE OR REPLACE MACRO mae(rel, score) AS avg(abs(rankql_error(rel, score)));
 COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL where no row has both.';
+
+
+-- Catalogue: what all rankings together show of it, to whom, and of whom. A row is an item shown to a user: take the
+-- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
+-- that slice, which no mean over users gives. Load common.sql first.
+
+-- A number of items or users, at least as many as were `found`.
+CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
+    CASE WHEN total IS NULL THEN error(name || ' must be given: the number of ' || of)
+         WHEN NOT coalesce(rankql_option(total) BETWEEN 1 AND 9007199254740992
+                           AND rankql_option(total) = floor(rankql_option(total)), false)
+         THEN error(name || ' must be a whole number from 1, not ' || rankql_text(total))
+         WHEN rankql_option(total) < found
+         THEN error(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
+                    || rankql_text(found) || ' that were shown')
+         ELSE rankql_option(total)
+    END;
+
+CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
+    CASE WHEN rankql_text(catalogue) = 'shown' THEN CAST(len(counts) AS DOUBLE)
+         ELSE rankql_total(catalogue, len(counts), 'catalogue',
+                           'items that could be shown (or ''shown'': those that were)') END;
+
+-- How often each item was shown, the least often first.
+CREATE OR REPLACE MACRO rankql_counts(item) AS
+    coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
+
+CREATE OR REPLACE MACRO rankql_flag(value, name) AS
+    CASE rankql_text(value) WHEN 'true' THEN true
+                            WHEN 'false' THEN false
+                            ELSE error(name || ' must be true or false, not ' || rankql_text(value)) END;
+
+-- A finite number from 0, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_amount(value, name) AS
+    CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
+         WHEN value IS NOT NULL THEN error(name || ' must be a finite number from 0, not ' || rankql_text(value))
+    END;
+
+-- The bits that it takes to tell one user from all.
+CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
+
+-- What it tells to see an item, in bits; NULL where nobody had it.
+CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
+         THEN error('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || rankql_text(users))
+         WHEN rankql_amount(popularity, 'popularity') >= 1
+         THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
+         WHEN rankql_amount(popularity, 'popularity') > 0
+         THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+    END;
+
+-- Where each item stood when it was first shown, and when that was.
+CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
+    list_transform([list_sort(
+        list({'item': item, 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
+            FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
+        'ASC', 'NULLS LAST')], lambda rows:
+        list_filter(rows, lambda x, i: i = 1 OR x.item IS DISTINCT FROM rows[i - 1].item))[1];
+
+CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
+    CASE WHEN rankql_is_text(shown_at) THEN error('shown_at must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
+         WHEN shown_at IS NOT NULL THEN error('shown_at must be a finite number, such as epoch(shown_at), not '
+                                              || rankql_text(shown_at)) END;
+
+-- The attention that a position gets.
+CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
+    CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
+         WHEN pos IS NOT NULL THEN coalesce(
+            rankql_amount(CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention'),
+            error('attention must have a value for every position shown: there is none for '
+                  || rankql_text(CAST(pos AS BIGINT)))) END;
+
+
+CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
+    count(DISTINCT item)
+    / rankql_total(catalogue, count(DISTINCT item), 'catalogue', 'items that could be shown');
+COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
+
+CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
+    count(DISTINCT user)
+    / rankql_total(users, count(DISTINCT user), 'users', 'users who could be shown something');
+COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
+
+CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
+    (2 * list_sum(list_transform(rankql_counts(item), lambda x, i: x * i)) / list_sum(rankql_counts(item))
+     + rankql_catalogue(catalogue, rankql_counts(item)) - 2 * len(rankql_counts(item)) - 1)
+    / CASE rankql_text(norm)
+        WHEN 'n' THEN rankql_catalogue(catalogue, rankql_counts(item))
+        WHEN 'n-1' THEN nullif(rankql_catalogue(catalogue, rankql_counts(item)) - 1, 0)
+        ELSE error('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END;
+COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
+
+CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
+    (log2(list_sum(rankql_counts(item)))
+     - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
+    / CASE WHEN rankql_flag(normalized, 'normalized')
+           THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0) ELSE 1 END;
+COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
+
+CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
+    CASE rankql_text(unseen)
+        WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
+        WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
+        ELSE error('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
+COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
+
+CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
+    CASE rankql_text(unseen)
+        WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
+        WHEN 'drop' THEN avg(rankql_information(popularity, users))
+        WHEN 'max' THEN (sum(rankql_information(popularity, users))
+            + (count(*) - count(rankql_information(popularity, users))) * max(rankql_information(popularity, users)))
+            / count(*)
+        ELSE error('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END
+    / CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END;
+COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
+
+CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
+    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x: x.pos));
+COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
+
+CREATE OR REPLACE MACRO first_time(item, shown_at) AS
+    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x: x.time));
+COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
+
+CREATE OR REPLACE MACRO personalisation(user, item) AS
+    list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
+        lambda shown: 1 - list_sum(list_transform(
+            map_values(list_aggregate(list_transform(shown, lambda x: x.item), 'histogram')),
+            lambda n: CAST(n AS DOUBLE) * (n - 1)))
+        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x: x.user)) - 1), 0))[1];
+COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
+
+CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
+    coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
+COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
+
+CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
+    list_transform([list({'e': rankql_amount(exposure, 'exposure'), 'm': rankql_amount(merit, 'merit')})
+        FILTER (WHERE rankql_amount(exposure, 'exposure') + rankql_amount(merit, 'merit') IS NOT NULL)],
+        lambda rows: list_transform([{
+            'e': nullif(list_sum(list_transform(rows, lambda x: x.e)), 0),
+            'm': nullif(list_sum(list_transform(rows, lambda x: x.m)), 0)
+        }], lambda total: list_sum(list_transform(rows, lambda x: abs(x.e / total.e - x.m / total.m))) / 2)[1])[1];
+COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
+
+CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
+    min(rankql_amount(exposure, 'exposure') / nullif(rankql_amount(merit, 'merit'), 0))
+    / nullif(max(rankql_amount(exposure, 'exposure') / nullif(rankql_amount(merit, 'merit'), 0)), 0);
+COMMENT ON MACRO disparate_treatment IS 'Disparate treatment: the least exposure per merit of a group, over the greatest.';
+
+CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
+    coalesce(sum(pow(rankql_amount(exposure, 'exposure') - rankql_amount(target, 'target'), 2)), 0);
+COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared distance of exposure from its target.';
+
+
+-- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
+-- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
+
+-- The values shown that are not NULL, in order of position.
+CREATE OR REPLACE MACRO rankql_shown(value, pos, k) AS
+    coalesce(list_transform(list_sort(
+        list({'pos': rankql_pos(pos, k), 'value': value})
+            FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND value IS NOT NULL),
+        'ASC', 'NULLS LAST'), lambda x: x.value), []);
+
+-- The same in no order.
+CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
+    coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND value IS NOT NULL), []);
+
+-- The number of items shown, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
+    nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
+
+CREATE OR REPLACE MACRO rankql_two(n) AS CAST(n AS DOUBLE) * (n - 1) / 2;
+
+-- The mean distance over the pairs, NULL where there is none: of their sum over the pairs in which both are known.
+CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
+    CASE rankql_text(missing)
+        WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
+        WHEN 'different' THEN (total + rankql_two(shown) - rankql_two(known)) / nullif(rankql_two(shown), 0)
+        WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
+        ELSE error('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
+
+-- The number of pairs that are not equal.
+CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
+    rankql_two(len(known))
+    - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
+
+-- A list of attributes as a set of texts, NULL where it has none.
+CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
+    CASE WHEN typeof(attributes) NOT LIKE '%]' AND typeof(attributes) <> '"NULL"'
+         THEN error(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
+         WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
+         THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
+
+-- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice.)
+CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
+    list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
+        list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
+            1 - CAST(len(list_intersect(a, v[j])) AS DOUBLE) / len(list_distinct(list_concat(a, v[j]))))))), 0))[1];
+
+-- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
+-- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
+
+-- A vector, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_vector(embedding) AS
+    CASE WHEN typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"'
+         THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
+         WHEN embedding IS NULL THEN NULL
+         WHEN list_count(rankql_doubles(embedding)) < len(rankql_doubles(embedding))
+         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
+         WHEN NOT isfinite(list_inner_product(rankql_doubles(embedding), rankql_doubles(embedding)))
+         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
+         WHEN list_inner_product(rankql_doubles(embedding), rankql_doubles(embedding)) = 0
+         THEN error('embedding must not be all zeros, which has no direction: make it NULL')
+         ELSE rankql_doubles(embedding) END;
+
+-- The vectors shown, in order, all of one length.
+CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
+    list_transform([rankql_shown(rankql_vector(embedding), pos, k)], lambda vectors:
+        CASE WHEN list_unique(list_transform(vectors, lambda v: len(v))) > 1
+             THEN error('embedding must have one length in a ranking, not '
+                        || list_min(list_transform(vectors, lambda v: len(v))) || ' and '
+                        || list_max(list_transform(vectors, lambda v: len(v))))
+             ELSE vectors END)[1];
+
+-- The sum of the cosine distance over all pairs of vectors.
+CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
+    list_transform([vectors], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
+        list_sum(list_transform(range(i + 1, len(v) + 1), lambda j: 1 - list_cosine_similarity(a, v[j]))))), 0))[1];
+
+-- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
+CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
+    list_transform([vectors], lambda v: len(list_filter(v, lambda a, i:
+        coalesce(list_max(list_transform(range(1, i), lambda j: list_cosine_similarity(a, v[j]))), -2)
+        >= similarity - 1e-12)))[1];
+
+CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
+    CASE WHEN similarity IS NULL
+         THEN error('similarity must be given: the cosine from which two items are duplicates, such as 0.95')
+         WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
+         ELSE error('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
+
+-- 1 where the baseline shows the item too, 0 where it does not.
+CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
+    CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
+         THEN error('baseline must be true or false, not ' || typeof(baseline)
+                    || ': say what it shows, such as rank <= 10')
+         ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
+
+-- The chance that an item satisfies who looks for one of its subtopics.
+CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
+    CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
+         ELSE error('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
+
+-- All different subtopics of a list of sets.
+CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
+
+-- The sets of all judged items that have any.
+CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
+    coalesce(list(rankql_set(subtopics, 'subtopics'))
+        FILTER (WHERE rankql_set(subtopics, 'subtopics') IS NOT NULL), []);
+
+-- Those shown, in order, each with the weight of its position.
+CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
+    list_sort(list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
+        FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND rankql_set(subtopics, 'subtopics') IS NOT NULL),
+        'ASC', 'NULLS LAST');
+
+-- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
+CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x: x.set)), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x: list_contains(x.set, topic)), lambda x, c:
+            x.weight * pow(1 - alpha, c - 1))))), 0);
+
+-- What the topics of an item add to those seen.
+CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
+    list_sum(list_transform(topics, lambda topic:
+        pow(1 - alpha, len(list_filter(seen, lambda other: other = topic)))));
+
+-- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
+-- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.
+CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
+    list_reduce(
+        list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
+            't': t, 'dcg': 0.0::DOUBLE, 'seen': CAST([] AS VARCHAR[]),
+            'left': list_transform(sets, lambda topics, i: {'i': i, 'topics': topics})}),
+        lambda a, b: list_transform([list_min(list_transform(a.left, lambda x: {
+                'loss': -round(rankql_topic_gain(x.topics, a.seen, alpha), 12),
+                'taken': round(list_sum(list_transform(x.topics, lambda topic:
+                    rankql_topic_gain([topic], a.seen, alpha)
+                    * len(list_filter(a.left, lambda other: list_contains(other.topics, topic))))), 12),
+                'topics': x.topics, 'i': x.i}))], lambda best: {
+            't': b.t,
+            'dcg': a.dcg + rankql_topic_gain(best.topics, a.seen, alpha) / log2(b.t + 1),
+            'seen': list_concat(a.seen, best.topics),
+            'left': list_filter(a.left, lambda x: x.i <> best.i)})[1]
+    ).dcg;
+
+
+CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
+    list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+        lambda x: rankql_mean_distance(rankql_unlike_pairs(x.known), len(x.known), x.shown, missing))[1];
+COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
+
+CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
+    list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                     'shown': count(rankql_pos(pos, k))}],
+        lambda x: rankql_mean_distance(rankql_jaccard(x.known), len(x.known), x.shown, missing))[1];
+COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
+
+CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
+    list_transform([{'known': rankql_vectors(embedding, pos, k), 'shown': count(rankql_pos(pos, k))}],
+        lambda x: rankql_mean_distance(rankql_cosine(x.known), len(x.known), x.shown, missing))[1];
+COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
+
+CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
+    count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
+                           AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+    / rankql_number_shown(pos, k);
+COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
+
+CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
+    (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k);
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
+
+CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
+    rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k);
+COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
+
+CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
+    sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+    / rankql_number_shown(pos, k);
+COMMENT ON MACRO unexpectedness IS 'Unexpectedness: the share of the items shown that the baseline does not show.';
+
+CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 1) AS
+    sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
+        * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+    / rankql_number_shown(pos, k);
+COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
+
+CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
+    CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
+
+CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha));
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
+
+CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    CASE WHEN len(rankql_sets(subtopics)) > 0 THEN
+        alpha_dcg(subtopics, pos, k := k, alpha := alpha)
+        / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha)) END;
+COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg over that of the ideal ranking, which is built greedily, item by item.';
+
+CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_alpha(alpha)
+    * rankql_novel(rankql_weighted(subtopics, pos, k, 1 / rankql_pos(pos, k)), rankql_alpha(alpha))
+    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.';
+
+
+-- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
+
+-- Events and their grades, from a MAP or a STRUCT.
+CREATE OR REPLACE MACRO rankql_mapping(grades) AS
+    CASE WHEN typeof(grades) SIMILAR TO '(MAP|STRUCT)\(.*'
+         THEN CASE WHEN len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
+                             if NOT isfinite(grade)]) = 0
+                   THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
+                   ELSE error('grades must be finite numbers, not ' || rankql_text(grades)) END
+         ELSE error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+    END;
+
+-- The grade of an unknown event.
+CREATE OR REPLACE MACRO rankql_unknown(unknown) AS
+    CASE WHEN unknown IS NULL OR isfinite(unknown) THEN unknown
+         ELSE error('unknown must be a grade or ''error'', not ' || rankql_text(unknown)) END;
+
+-- The grade of an event: NULL where there is no event, and where the mapping says NULL.
+CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
+    CASE WHEN event IS NULL THEN NULL
+         WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
+         THEN map_values(rankql_mapping(grades))[
+              list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
+         WHEN typeof(unknown) <> 'VARCHAR' THEN rankql_unknown(TRY_CAST(unknown AS DOUBLE))
+         WHEN rankql_text(unknown) <> 'error'
+         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         ELSE error('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
+                    || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
+    END;
+
+-- Is it a point in time?
+CREATE OR REPLACE MACRO rankql_is_time(value) AS typeof(value) SIMILAR TO '(TIMESTAMP|DATE).*';
+
+-- A time, or a length of time, as a number: microseconds, or the number that it is.
+CREATE OR REPLACE MACRO rankql_instant(value) AS
+    CASE WHEN typeof(value) = 'TIMESTAMP WITH TIME ZONE'
+         THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
+         WHEN rankql_is_time(value) THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMP)) AS DOUBLE)
+         WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
+         WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
+    END;
+
+-- A moment on the clock of `moment`.
+CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
+    CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
+         THEN rankql_instant(value)
+         ELSE error(name || CASE WHEN rankql_is_time(moment)
+                                 THEN ' must be a timestamp' ELSE ' must be a finite number' END
+                    || ', as moment is, not ' || rankql_text(value))
+    END;
+
+-- A length of time on the clock of `moment`.
+CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
+    CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
+              AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
+         THEN rankql_instant(value)
+         ELSE error(name || CASE WHEN rankql_is_time(moment)
+                                 THEN ' must be an interval above 0, as moment is a timestamp'
+                                 ELSE ' must be a number above 0, as moment is a number' END
+                    || ', not ' || rankql_text(value))
+    END;
+
+-- How long before `until` the event was.
+CREATE OR REPLACE MACRO rankql_age(moment, until) AS
+    CASE WHEN moment IS NULL OR rankql_is_text(moment) OR NOT isfinite(rankql_instant(moment))
+         THEN error('moment must be a timestamp or a finite number, not ' || rankql_text(moment))
+         ELSE rankql_moment(until, moment, 'until') - rankql_instant(moment)
+    END;
+
+-- What is left of an event at `until`: NULL from there on and before the window.
+CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
+    CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
+         THEN error('until must be given: the time that within and half_life count back from')
+         WHEN until IS NULL THEN 1.0::DOUBLE
+         WHEN rankql_age(moment, until) > 0
+              AND (within IS NULL OR rankql_age(moment, until) <= rankql_duration(within, moment, 'within'))
+         THEN CASE WHEN half_life IS NULL THEN 1.0::DOUBLE
+                   ELSE pow(2, -rankql_age(moment, until) / rankql_duration(half_life, moment, 'half_life')) END
+    END;
+
+CREATE OR REPLACE MACRO rankql_at_most(total, cap) AS
+    CASE WHEN total IS NOT NULL THEN least(total, rankql_option(cap)) END;
+
+CREATE OR REPLACE MACRO graded(
+    event, grades, how := 'max', cap := NULL, moment := NULL, until := NULL, within := NULL, half_life := NULL,
+    unknown := 'error'
+) AS
+    CASE rankql_text(how)
+        WHEN 'max' THEN CASE WHEN cap IS NULL
+            THEN max(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown))
+            ELSE error('cap is for how ''sum'', not for ''max''') END
+        WHEN 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
+            THEN rankql_at_most(
+                sum(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown)), cap)
+            ELSE error('cap must be a finite number, not ' || rankql_text(cap)) END
+        ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
+    END;
+COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
+
+
+-- The weight of a label; that of a missing label is looked at too.
+CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
+    CASE WHEN rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
+         THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
+         WHEN rel IS NOT NULL OR weight IS NOT NULL
+         THEN error('weight must be a finite number from 0, not ' || rankql_text(weight))
+    END;
+
+-- The labels that have a weight, in order.
+CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
+    coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
+        FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
+
+-- The weight of each grade by itself, and with all below it.
+CREATE OR REPLACE MACRO rankql_ballots(votes) AS
+    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote: vote.rel)), 'ASC', 'NULLS LAST'),
+        lambda grade: {
+            'rel': grade,
+            'own': list_sum([vote.weight for vote in votes if vote.rel = grade]),
+            'down': list_sum([vote.weight for vote in votes if vote.rel <= grade])});
+
+-- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
+CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
+    (list_min([b.rel for b in ballots if b.down >= whole * (0.5 - 1e-9)])
+     + list_min([b.rel for b in ballots if b.down > whole * (0.5 + 1e-9)])) / 2;
+
+CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
+    list_transform([[b.rel for b in ballots if b.own >= list_max([c.own for c in ballots]) - whole * 1e-9]],
+        lambda most: CASE rankql_text(ties)
+            WHEN 'low' THEN list_min(most)
+            WHEN 'high' THEN list_max(most)
+            WHEN 'null' THEN CASE WHEN len(most) = 1 THEN most[1] END
+            ELSE error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
+        END)[1];
+
+-- The sum of the weights, where there is a label.
+CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
+    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN error('weight must not be 0 for all labels of a group')
+         ELSE sum(rankql_label_weight(rel, weight)) END;
+
+CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
+    CASE rankql_text(how)
+        WHEN 'mean' THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
+        WHEN 'median' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
+                                            'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+            lambda x: rankql_median(x.ballots, x.whole))[1]
+        WHEN 'majority' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
+                                              'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+            lambda x: rankql_majority(x.ballots, x.whole, ties))[1]
+        ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
+    END;
+COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
+
+
+-- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label.
+CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
+    SELECT s, u, a,
+           CASE WHEN u IS NULL THEN error(unit || ' must not be NULL')
+                WHEN annotator IS NOT NULL AND a IS NULL THEN error(annotator || ' must not be NULL')
+                WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
+                THEN error(label || ' must be a finite number, not ' || rankql_text(v))
+                WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
+                THEN error(annotator || ' ' || rankql_text(a) || ' has labelled ' || unit || ' ' || rankql_text(u)
+                           || ' twice; keep one of the labels')
+                ELSE v END AS v
+    FROM (SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
+                 struct_extract(rankql_row, unit) AS u,
+                 CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END AS a,
+                 struct_extract(rankql_row, label) AS v
+          FROM query_table(labels) AS rankql_row)
+    WHERE v IS NOT NULL;
+
+-- A label as a number.
+CREATE OR REPLACE MACRO rankql_label(v, option) AS
+    CASE WHEN rankql_is_text(v) THEN error('labels must be numbers for ' || option || ', not text; cast them first')
+         ELSE TRY_CAST(v AS DOUBLE) END;
+
+-- The chance that two of the values, drawn without putting back, differ.
+CREATE OR REPLACE MACRO rankql_unlike(v) AS
+    (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
+    / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
+
+-- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
+CREATE OR REPLACE MACRO rankql_variance(x) AS
+    CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
+
+-- The disagreement of two labels of one unit, in the mean, over that of any two labels. Ranks of the labels, equal ones
+-- sharing theirs, differ by as much as ordinal labels do.
+CREATE OR REPLACE MACRO krippendorff_alpha(
+    labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
+) AS TABLE
+    WITH pairable AS (
+        SELECT s, u, CASE WHEN count(*) OVER (PARTITION BY s, u) > 1 THEN v END AS v
+        FROM rankql_labels(labels, unit, annotator, label, slice)
+    ), numbered AS (
+        SELECT s, u, v, CASE rankql_text(level)
+            WHEN 'nominal' THEN NULL
+            WHEN 'ordinal' THEN rankql_label(v, 'level ''ordinal''')
+            WHEN 'interval' THEN rankql_label(v, 'level ''interval''')
+            ELSE error('level must be ''nominal'', ''ordinal'' or ''interval'', not ' || rankql_text(level)) END AS x
+        FROM pairable
+    ), placed AS (
+        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x
+            WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
+                                    + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
+        FROM numbered
+    ), spread AS (
+        SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
+               CASE WHEN level = 'nominal' THEN rankql_unlike(v) ELSE rankql_variance(x) END AS d
+        FROM placed GROUP BY GROUPING SETS ((s, u), (s))
+    ), found AS (
+        SELECT s AS slice,
+               1 - sum(n * d) FILTER (WHERE NOT whole) / nullif(max(n * d) FILTER (WHERE whole), 0)
+                   AS krippendorff_alpha,
+               count(*) FILTER (WHERE NOT whole AND n > 1) AS units,
+               CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels,
+               count(*) FILTER (WHERE NOT whole AND n = 0) AS single
+        FROM spread GROUP BY s
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
+
+-- How far two labels are apart.
+CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
+    CASE rankql_text(weights)
+        WHEN 'none' THEN CAST(x <> y AS DOUBLE)
+        WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
+        WHEN 'quadratic'
+        THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
+        ELSE error('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
+
+CREATE OR REPLACE MACRO cohen_kappa(
+    labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
+) AS TABLE
+    WITH given AS MATERIALIZED (
+        FROM rankql_labels(labels, unit, annotator, label, slice)
+    ), pairs AS MATERIALIZED (
+        SELECT one.s AS s, one.a AS a, two.a AS b, one.v AS x, two.v AS y, CAST(count(*) AS DOUBLE) AS n
+        FROM given AS one JOIN given AS two
+            ON one.s IS NOT DISTINCT FROM two.s AND one.u = two.u AND one.a < two.a
+        GROUP BY ALL
+    ), xs AS (
+        SELECT s, a, b, x, sum(n) AS n FROM pairs GROUP BY s, a, b, x
+    ), ys AS (
+        SELECT s, a, b, y, sum(n) AS n FROM pairs GROUP BY s, a, b, y
+    ), chance AS (
+        SELECT xs.s AS s, xs.a AS a, xs.b AS b, sum(xs.n * ys.n * rankql_apart(x, y, weights)) / sum(xs.n * ys.n) AS d
+        FROM xs JOIN ys ON xs.s IS NOT DISTINCT FROM ys.s AND xs.a = ys.a AND xs.b = ys.b
+        GROUP BY xs.s, xs.a, xs.b
+    ), seen AS (
+        SELECT s, a, b, sum(n * rankql_apart(x, y, weights)) / sum(n) AS d, CAST(sum(n) AS BIGINT) AS n
+        FROM pairs GROUP BY s, a, b
+    ), found AS (
+        SELECT seen.s AS slice, seen.a AS annotator, seen.b AS other,
+               1 - seen.d / nullif(chance.d, 0) AS cohen_kappa, seen.n AS units
+        FROM seen JOIN chance
+            ON seen.s IS NOT DISTINCT FROM chance.s AND seen.a = chance.a AND seen.b = chance.b
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found
+    ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
+
+CREATE OR REPLACE MACRO fleiss_kappa(
+    labels, unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
+) AS TABLE
+    WITH spread AS (
+        SELECT s, u, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n, rankql_unlike(v) AS d
+        FROM rankql_labels(labels, unit, annotator, label, slice) GROUP BY GROUPING SETS ((s, u), (s))
+    ), found AS (
+        SELECT s AS slice,
+               CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
+                    THEN error('fleiss_kappa needs as many labels of every unit: one has '
+                               || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
+                               || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
+                               || '; use krippendorff_alpha, for which labels may be missing')
+                    ELSE 1 - avg(d) FILTER (WHERE NOT whole) / nullif(max(d * (n - 1) / n) FILTER (WHERE whole), 0)
+               END AS fleiss_kappa,
+               count(*) FILTER (WHERE NOT whole) AS units,
+               CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels
+        FROM spread GROUP BY s
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree beyond chance, as many of them on every unit.';
+
+CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
+    WITH found AS (
+        SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
+               struct_extract(rankql_row, label) AS grade, count(*) AS n
+        FROM query_table(labels) AS rankql_row GROUP BY ALL
+    ), shared AS (
+        SELECT s AS slice, grade, n, n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM shared
+    ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
+
+
+-- The time of a row of a log, as it is.
+CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
+    CASE WHEN rankql_is_text(value) THEN error(moment || ' must be a timestamp or a number, not text; cast it first')
+         WHEN value IS NULL OR typeof(value) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(value AS DOUBLE))
+         THEN error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
+         ELSE value END;
+
+CREATE OR REPLACE MACRO rankql_last(n) AS
+    CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
+         ELSE error('n must be a whole number from 1, not ' || rankql_text(n)) END;
+
+-- Rows of one time and item are not told apart: they go together, and nothing is drawn.
+CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
+    WITH logged AS (
+        SELECT rankql_row, struct_extract(rankql_row, query) AS q, struct_extract(rankql_row, item) AS i,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most
+        FROM query_table(log) AS rankql_row
+    ), latest AS (
+        SELECT rankql_row, q, most >= rank() OVER (
+            PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
+        FROM logged
+    )
+    SELECT unnest(struct_insert(rankql_row, split :=
+        CASE WHEN last AND NOT bool_and(last) OVER (PARTITION BY q) THEN 'test' ELSE 'train' END))
+    FROM latest;
+COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
+
+-- Rows of one time stand on one side.
+CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
+    WITH logged AS (
+        SELECT rankql_row, CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END AS q,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t
+        FROM query_table(log) AS rankql_row
+    )
+    SELECT unnest(struct_insert(rankql_row, split := CASE WHEN CASE
+        WHEN (since IS NULL) = (share IS NULL)
+        THEN error('either since or share must be given: a time, or a share of the rows')
+        WHEN rankql_is_text(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
+        WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
+        WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
+        THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
+        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END
+        THEN 'test' ELSE 'train' END))
+    FROM logged;
+COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
+
+
+-- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
+
+-- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum.
+CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
+    CASE WHEN seed IS NULL THEN error('seed must be given: what tells one showing from the next, such as its id')
+         ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
+
+-- A ranking as text, in which no item stands twice.
+CREATE OR REPLACE MACRO rankql_side(items, name) AS
+    CASE WHEN list_count(items) < len(items) THEN error(name || ' must not hold NULL')
+         WHEN list_unique(items) < len(items) THEN error(name || ' must not hold an item twice')
+         ELSE CAST(items AS VARCHAR[]) END;
+
+-- How many items are shown, at most: turns enough for both rankings.
+CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
+    range(0, CAST(least(rankql_cutoff(k), len(a) + len(b)) AS BIGINT));
+
+-- What both have at their tops.
+CREATE OR REPLACE MACRO rankql_common(a, b) AS
+    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
+                least(len(a), len(b)))];
+
+-- The best item of a ranking that is not shown yet.
+CREATE OR REPLACE MACRO rankql_next(items, shown) AS
+    list_filter(items, lambda item: NOT list_contains(shown, item))[1];
+
+-- Can the one who comes second in a round pick something, and could the other if they changed places? Without the last
+-- condition the longer ranking would have more places than its share.
+CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
+    rankql_next(second, shown) IS NOT NULL AND (
+        rankql_next(first, shown) IS NOT NULL
+        OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
+
+-- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
+CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
+    list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss: CASE
+        WHEN state.done OR CASE
+            WHEN turn % 2 = 0
+            THEN rankql_next(a, state.items) IS NULL OR rankql_next(b, state.items) IS NULL
+            WHEN toss.heads THEN NOT rankql_answers(state.items, a, b)
+            ELSE NOT rankql_answers(state.items, b, a) END
+        THEN {'items': state.items, 'teams': state.teams, 'turn': turn, 'done': true}
+        WHEN toss.heads = (turn % 2 = 0)
+        THEN {'items': list_append(state.items, rankql_next(a, state.items)), 'teams': list_append(state.teams, 'A'),
+              'turn': turn, 'done': false}
+        ELSE {'items': list_append(state.items, rankql_next(b, state.items)), 'teams': list_append(state.teams, 'B'),
+              'turn': turn, 'done': false} END)[1];
+
+CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
+    list_transform([list_reduce(
+        list_concat(
+            [{'items': top, 'teams': list_transform(top, lambda x: CAST(NULL AS VARCHAR)), 'turn': -1::BIGINT,
+              'done': false}],
+            list_transform(rankql_turns(a, b, k)[:greatest(0, len(rankql_turns(a, b, k)) - len(top))],
+                lambda turn: {'items': CAST([] AS VARCHAR[]), 'teams': CAST([] AS VARCHAR[]), 'turn': turn,
+                              'done': false})),
+        lambda state, next: rankql_pick(state, next.turn, a, b, seed))],
+        lambda state: list_transform(state.items, lambda item, i: {'item': item, 'team': state.teams[i]}))[1];
+
+CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
+    CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x: rankql_draft(x.a, x.b, k, seed,
+            CASE rankql_text(prefix)
+                WHEN 'true' THEN rankql_top(rankql_common(x.a, x.b), k)
+                WHEN 'false' THEN CAST([] AS VARCHAR[])
+                ELSE error('prefix must be true or false, not ' || rankql_text(prefix)) END))[1] END;
+COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
+
+-- One look at the next item of the ranking that is behind, of `first` where neither is.
+CREATE OR REPLACE MACRO rankql_balanced(state, a, b, k, first) AS
+    CASE WHEN len(state.items) >= rankql_cutoff(k) OR state.i >= len(a) OR state.j >= len(b) THEN state
+         WHEN state.i < state.j OR (state.i = state.j AND first)
+         THEN {'items': CASE WHEN list_contains(state.items, a[state.i + 1]) THEN state.items
+                             ELSE list_append(state.items, a[state.i + 1]) END, 'i': state.i + 1, 'j': state.j}
+         ELSE {'items': CASE WHEN list_contains(state.items, b[state.j + 1]) THEN state.items
+                             ELSE list_append(state.items, b[state.j + 1]) END, 'i': state.i, 'j': state.j + 1} END;
+
+CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
+    CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x:
+            list_reduce(
+                list_transform(range(0, len(x.a) + len(x.b) + 1),
+                    lambda t: {'items': CAST([] AS VARCHAR[]), 'i': 0::BIGINT, 'j': 0::BIGINT}),
+                lambda state, next: rankql_balanced(state, x.a, x.b, k, x.first)).items)[1] END;
+COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
+
+-- 1 where A has more of the clicks, -1 where B has, 0 where neither.
+CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
+    CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN CAST(sign(
+        len([x for x in picks if x.team = 'A' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])
+        - len([x for x in picks if x.team = 'B' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])) AS DOUBLE) END;
+COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
+
+CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
+    least(coalesce(list_position(a, item), list_position(b, item)),
+          coalesce(list_position(b, item), list_position(a, item)));
+
+-- Clicks count in the tops of A and B that were needed to show the lowest of them.
+CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
+    CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
+                         'clicked': list_filter(CAST(shown AS VARCHAR[]),
+                                                lambda x: list_contains(CAST(clicks AS VARCHAR[]), x))}], lambda x:
+            list_transform([coalesce(rankql_depth(x.a, x.b, x.clicked[-1]), 0)], lambda depth: CAST(sign(
+                len(list_intersect(x.a[:depth], x.clicked)) - len(list_intersect(x.b[:depth], x.clicked))
+            ) AS DOUBLE))[1])[1] END;
+COMMENT ON MACRO balanced_credit IS 'Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.';
+
+-- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
+CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
+    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
+        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
+
+CREATE OR REPLACE MACRO sign_test(preference) AS
+    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_grade(preference) > 0) AS DOUBLE),
+                     'down': CAST(count(*) FILTER (WHERE rankql_grade(preference) < 0) AS DOUBLE)}],
+        lambda x: rankql_even(least(x.up, x.down), x.up + x.down))[1];
+COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
 
 
 -- Bounds: the lowest and the highest value that a metric could take once every unjudged item retrieved were judged,

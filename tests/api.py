@@ -29,7 +29,63 @@ kendall_tau_b(rel, pos, k=None)
 tau_ap(reference, pos, k=None)
 rbo(reference, pos, k=None, p=None, bound='ext')
 rmse(rel, score)
+mse(rel, score)
 mae(rel, score)
+graded(event, grades, how='max', cap=None, moment=None, until=None, within=None, half_life=None, \
+unknown='error')
+consensus(rel, weight=1, how='mean', ties='low')
+"""
+
+# Of a table, the first argument: its name in SQL, a frame in polars.
+TABLE_SIGNATURES = """
+ranked(scores, query='user', item='item', score='score')
+krippendorff_alpha(labels, level='ordinal', unit='unit', annotator='annotator', label='label', \
+slice=None)
+cohen_kappa(labels, weights='none', unit='unit', annotator='annotator', label='label', slice=None)
+fleiss_kappa(labels, unit='unit', annotator='annotator', label='label', slice=None)
+tally(labels, label='rel', slice=None)
+leave_one_out(log, n=1, query='user', item='item', moment='time')
+time_split(log, since=None, share=None, query=None, moment='time')
+"""
+
+# Beyond accuracy: of columns of their own; tests/test_beyond.py has their cases.
+CATALOGUE_SIGNATURES = """
+catalogue_coverage(item, catalogue=None)
+user_coverage(user, users=None)
+gini(item, catalogue=None, norm='n')
+shannon_entropy(item, catalogue=None, normalized=False)
+average_popularity(popularity, unseen='zero')
+novelty(popularity, users=None, unseen='one_user', normalized=False)
+first_position(item, shown_at, pos)
+first_time(item, shown_at)
+personalisation(user, item)
+exposure(pos, k=None, attention=None)
+exposure_disparity(exposure, merit)
+disparate_treatment(exposure, merit)
+expected_exposure_loss(exposure, target)
+"""
+DIVERSITY_SIGNATURES = """
+category_diversity(category, pos, k=None, missing='drop')
+jaccard_diversity(attributes, pos, k=None, missing='drop')
+cosine_diversity(embedding, pos, k=None, missing='drop')
+missing_at(attribute, pos, k=None)
+duplicate_share(item, pos, k=None)
+near_duplicate_share(embedding, pos, k=None, similarity=None)
+unexpectedness(baseline, pos, k=None)
+serendipity(rel, baseline, pos, k=None, threshold=1)
+subtopic_recall(subtopics, pos, k=None)
+alpha_dcg(subtopics, pos, k=None, alpha=0.5)
+alpha_ndcg(subtopics, pos, k=None, alpha=0.5)
+err_ia(subtopics, pos, k=None, alpha=0.5)
+"""
+
+# Of lists of items and of clicks: tests/test_interleaving.py has their cases.
+INTERLEAVING_SIGNATURES = """
+team_draft(a, b, k=None, seed=None, prefix=False)
+balanced_interleaving(a, b, k=None, seed=None)
+team_draft_credit(picks, clicks)
+balanced_credit(a, b, shown, clicks)
+sign_test(preference)
 """
 
 NEEDED = "a parameter without a default"
@@ -45,13 +101,20 @@ def parse(line):
 
 
 ROWS = dict(map(parse, ROW_SIGNATURES.split("\n")[1:-1]))
+CATALOGUE = dict(map(parse, CATALOGUE_SIGNATURES.split("\n")[1:-1]))
+DIVERSITY = dict(map(parse, DIVERSITY_SIGNATURES.split("\n")[1:-1]))
+BEYOND = {**CATALOGUE, **DIVERSITY}
+INTERLEAVING = dict(map(parse, INTERLEAVING_SIGNATURES.split("\n")[1:-1]))
+TABLES = dict(map(parse, TABLE_SIGNATURES.split("\n")[1:-1]))
 
 MICRO = [metric for metric in ROWS if metric.startswith("micro_")]
-RATING = ["rmse", "mae"]
+RATING = ["rmse", "mse", "mae"]
 # Of two rankings: columns of positions alone, in no list of grades and by no score.
 TWO_RANKINGS = ["tau_ap", "rbo"]
+# What comes before the metrics: tests/test_labels.py has their cases.
+LABELS = ["graded", "consensus"]
 # The metrics of one ranking: these have a list form and a score form too.
-RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS}]
+RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS, *LABELS}]
 # Those that ask for the judged set: their list form takes it as `ideal`.
 TAKES_IDEAL = [
     "idcg",
@@ -94,5 +157,4 @@ def score_parameters(metric):
 
 LISTS = {f"list_{metric}": list_parameters(metric) for metric in RANKING}
 SCORES = {f"{metric}_by_score": score_parameters(metric) for metric in RANKING}
-RANKED = {"ranked": {"table": NEEDED, "query": "user", "item": "item", "score": "score"}}
-EVERYTHING = {**ROWS, **LISTS, **SCORES, **RANKED}
+EVERYTHING = {**ROWS, **LISTS, **SCORES, **BEYOND, **INTERLEAVING, **TABLES}

@@ -6,8 +6,9 @@ The property tests compare every engine with this file; cases made by hand and o
 check it.
 """
 
+from collections import Counter
 from itertools import combinations, groupby, permutations, product
-from math import fsum, log, sqrt
+from math import fsum, log, log2, sqrt
 
 
 def shown(rows, k=None):
@@ -277,9 +278,256 @@ def rmse(rows):
     return sqrt(fsum(e * e for e in errors) / len(errors)) if errors else None
 
 
+def mse(rows):
+    errors = [rel - score for rel, score in rows if rel is not None and score is not None]
+    return fsum(e * e for e in errors) / len(errors) if errors else None
+
+
 def mae(rows):
     errors = [rel - score for rel, score in rows if rel is not None and score is not None]
     return fsum(abs(e) for e in errors) / len(errors) if errors else None
+
+
+# catalogue: rows hold the columns that the metric names
+
+
+def counts(rows, catalogue):
+    """How often each item of the catalogue is shown, never included."""
+    shown = Counter(item for (item,) in rows if item is not None)
+    return [*shown.values()] + [0] * (
+        (len(shown) if catalogue == "shown" else catalogue) - len(shown)
+    )
+
+
+def catalogue_coverage(rows, catalogue):
+    return len({item for (item,) in rows} - {None}) / catalogue
+
+
+def user_coverage(rows, users):
+    return catalogue_coverage(rows, users)
+
+
+def gini(rows, catalogue, norm="n"):
+    """Half the mean absolute difference of two items, relative to the mean."""
+    x = counts(rows, catalogue)
+    n, of = len(x), len(x) if norm == "n" else len(x) - 1
+    if sum(x) == 0 or of == 0:
+        return None
+    return sum(abs(a - b) for a in x for b in x) / (2 * n * sum(x)) * n / of
+
+
+def shannon_entropy(rows, catalogue="shown", normalized=False):
+    x = counts(rows, catalogue)
+    if sum(x) == 0 or (normalized and len(x) == 1):
+        return None
+    bits = fsum(-n / sum(x) * log2(n / sum(x)) for n in x if n)
+    return bits / log2(len(x)) if normalized else bits
+
+
+def mean(values):
+    return fsum(values) / len(values) if values else None
+
+
+def average_popularity(rows, unseen="zero"):
+    known = [popularity or 0 for (popularity,) in rows]
+    return mean([n for n in known if n or unseen == "zero"])
+
+
+def novelty(rows, users, unseen="one_user", normalized=False):
+    bits = [log2(users / n) if n else None for (n,) in rows]
+    if unseen == "one_user":
+        bits = [log2(users) if x is None else x for x in bits]
+    known = [x for x in bits if x is not None]
+    if unseen == "max" and known:
+        known += [max(known)] * (len(bits) - len(known))
+    if not known or (normalized and users == 1):
+        return None
+    return mean(known) / log2(users) if normalized else mean(known)
+
+
+def first_position(rows):
+    rows = [row for row in rows if None not in row]
+    items = {item for item, _, _ in rows}
+    return mean([min((t, pos) for i, t, pos in rows if i == item)[1] for item in items])
+
+
+def first_time(rows):
+    rows = [row for row in rows if None not in row]
+    items = {item for item, _ in rows}
+    return mean([min(t for i, t in rows if i == item) for item in items])
+
+
+def personalisation(rows):
+    """Over all pairs of users: the items of one alone, and those of both lists."""
+    of = {}
+    for user, item in rows:
+        if user is not None and item is not None:
+            of.setdefault(user, set()).add(item)
+    two = list(combinations(of.values(), 2))
+    return sum(len(a ^ b) for a, b in two) / sum(len(a) + len(b) for a, b in two) if two else None
+
+
+def exposure(rows, k=None, attention=None):
+    places = [pos for (pos,) in rows if pos is not None and (k is None or pos <= k)]
+    return fsum(1 / log2(pos + 1) if attention is None else attention[pos - 1] for pos in places)
+
+
+def exposure_disparity(rows):
+    rows = [row for row in rows if None not in row]
+    totals = [sum(side) for side in zip(*rows, strict=True)]
+    if not rows or 0 in totals:
+        return None
+    return fsum(abs(e / totals[0] - m / totals[1]) for e, m in rows) / 2
+
+
+def disparate_treatment(rows):
+    each = [e / m for e, m in rows if e is not None and m]
+    return min(each) / max(each) if any(each) else None
+
+
+def expected_exposure_loss(rows):
+    return fsum((e - t) ** 2 for e, t in rows if e is not None and t is not None)
+
+
+# diversity: rows hold the columns that the metric names, the last one pos
+
+
+def of_shown(rows, k):
+    """What was shown, in order, without its position."""
+    return [
+        values
+        for *values, _ in sorted(
+            (row for row in rows if row[-1] is not None and (k is None or row[-1] <= k)),
+            key=lambda row: row[-1],
+        )
+    ]
+
+
+def mean_distance(values, distance, missing):
+    """The mean over all pairs; where a value is missing, by the rule for it."""
+    if missing == "drop":
+        values = [value for value in values if value is not None]
+    rule = {"different": 1, "same": 0}
+    return mean(
+        [rule[missing] if None in (a, b) else distance(a, b) for a, b in combinations(values, 2)]
+    )
+
+
+def category_diversity(rows, k=None, missing="drop"):
+    return mean_distance([c for (c,) in of_shown(rows, k)], lambda a, b: float(a != b), missing)
+
+
+def as_set(values):
+    return {value for value in values or () if value is not None} or None
+
+
+def jaccard_diversity(rows, k=None, missing="drop"):
+    sets = [as_set(values) for (values,) in of_shown(rows, k)]
+    return mean_distance(sets, lambda a, b: 1 - len(a & b) / len(a | b), missing)
+
+
+def cosine(a, b):
+    product = fsum(x * y for x, y in zip(a, b, strict=True))
+    return product / sqrt(fsum(x * x for x in a)) / sqrt(fsum(x * x for x in b))
+
+
+def cosine_diversity(rows, k=None, missing="drop"):
+    vectors = [vector for (vector,) in of_shown(rows, k)]
+    return mean_distance(vectors, lambda a, b: 1 - cosine(a, b), missing)
+
+
+def missing_at(rows, k=None):
+    values = [value for (value,) in of_shown(rows, k)]
+    return mean([float((as_set(v) if isinstance(v, list) else v) is None) for v in values])
+
+
+def duplicate_share(rows, k=None):
+    items = [item for (item,) in of_shown(rows, k)]
+    return mean([float(x is not None and x in items[:i]) for i, x in enumerate(items)])
+
+
+def near_duplicate_share(rows, k=None, similarity=None):
+    vectors = [vector for (vector,) in of_shown(rows, k)]
+    return mean(
+        [
+            float(
+                v is not None
+                and any(cosine(v, w) >= similarity - 1e-12 for w in vectors[:i] if w is not None)
+            )
+            for i, v in enumerate(vectors)
+        ]
+    )
+
+
+def unexpectedness(rows, k=None):
+    return mean([float(not baseline) for (baseline,) in of_shown(rows, k)])
+
+
+def serendipity(rows, k=None, threshold=1):
+    return mean(
+        [
+            float(not baseline and rel is not None and rel >= threshold)
+            for rel, baseline in of_shown(rows, k)
+        ]
+    )
+
+
+def topics_of(rows):
+    return set().union(*(as_set(topics) or () for topics, _ in rows))
+
+
+def subtopic_recall(rows, k=None):
+    found = set().union(*(as_set(topics) or () for (topics,) in of_shown(rows, k)))
+    return len(found) / len(topics_of(rows)) if topics_of(rows) else None
+
+
+def topic_hits(rows, k):
+    """Pairs (position, how many above have the subtopic too)."""
+    seen = Counter()
+    for topics, pos in sorted((row for row in rows if row[1] is not None), key=lambda row: row[1]):
+        if k is None or pos <= k:
+            yield from ((pos, seen[topic]) for topic in as_set(topics) or ())
+            seen.update(as_set(topics) or ())
+
+
+def alpha_dcg(rows, k=None, alpha=0.5):
+    return fsum((1 - alpha) ** c / log2(pos + 1) for pos, c in topic_hits(rows, k))
+
+
+def alpha_ndcg(rows, k=None, alpha=0.5):
+    """The ideal is built item by item, by gain, then by what is taken from those left."""
+    left = sorted(sorted(as_set(topics)) for topics, _ in rows if as_set(topics))
+    if not left:
+        return None
+    ideal = []
+    while left and (k is None or len(ideal) < k):
+
+        def total(order):
+            return alpha_dcg([(topics, pos) for pos, topics in enumerate(order, 1)], alpha=alpha)
+
+        def taken(topics, ideal=ideal, left=left):
+            worth = {t: (1 - alpha) ** sum(t in other for other in ideal) for t in topics}
+            return fsum(worth[t] * sum(t in other for other in left) for t in topics)
+
+        best = max(round(total([*ideal, topics]) - total(ideal), 11) for topics in left)
+        tied = [t for t in left if round(total([*ideal, t]) - total(ideal), 11) == best]
+        least = min(round(taken(topics), 11) for topics in tied)
+        ideal.append(next(topics for topics in tied if round(taken(topics), 11) == least))
+        left.remove(ideal[-1])
+    return alpha_dcg(rows, k, alpha) / total(ideal)
+
+
+def err_ia(rows, k=None, alpha=0.5):
+    """Chapelle et al. 2011: ERR for each subtopic, where an item satisfies with chance alpha."""
+    each = []
+    for topic in topics_of(rows):
+        looking, value = 1.0, 0.0
+        for topics, pos in sorted((r for r in rows if r[1] is not None), key=lambda row: row[1]):
+            if topic in (as_set(topics) or ()) and (k is None or pos <= k):
+                value += looking * alpha / pos
+                looking *= 1 - alpha
+        each.append(value)
+    return mean(each)
 
 
 # lists and scores

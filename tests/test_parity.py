@@ -33,11 +33,22 @@ OTHERS = {
     "evaluate",
     "explain",
     "gate",
+    "grade_events",
     "limits",
     "queries_needed",
     "register",
 }
-FAMILIES = ["gain", "precision", "cascade", "order", "rating"]
+FAMILIES = [
+    "gain",
+    "precision",
+    "cascade",
+    "order",
+    "rating",
+    "catalogue",
+    "diversity",
+    "labels",
+    "interleaving",
+]
 
 
 def functions():
@@ -60,11 +71,11 @@ def test_names():
 
 @pytest.mark.parametrize("name", api.EVERYTHING)
 def test_parameters(name):
-    """The same in the same order; the table of ranked() comes first under the engine's own word."""
+    """The same in the same order; a table comes first under the engine's own word."""
     python = list(inspect.signature(functions()[name]).parameters)
     sql, _ = described()[name]
     wanted = list(api.EVERYTHING[name])
-    if name == "ranked":
+    if name in api.TABLES:
         python, sql, wanted = python[1:], sql[1:], wanted[1:]
     assert python == wanted
     assert sql == wanted
@@ -86,7 +97,7 @@ def test_defaults(name):
     """The same defaults. A column without one may default to its own name in polars."""
     sql = sql_defaults(name)
     python = inspect.signature(functions()[name]).parameters
-    for parameter, default in list(api.EVERYTHING[name].items())[name == "ranked" :]:
+    for parameter, default in list(api.EVERYTHING[name].items())[name in api.TABLES :]:
         assert sql[parameter] == default
         if default == api.NEEDED:
             assert python[parameter].default in (inspect.Parameter.empty, parameter)
@@ -166,6 +177,12 @@ def test_one_sql_file():
     assert con.execute(query).fetchall() == [(0.5,)]
 
 
+def test_no_macro_is_made_twice():
+    """A helper of one family does not replace that of another."""
+    made = re.findall(r"^CREATE OR REPLACE MACRO (\w+)", macros.sql(), re.MULTILINE)
+    assert sorted(made) == sorted(set(made))
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_stand_on_common(family):
     """A family's file needs common.sql and nothing else: each of its macros can be called."""
@@ -173,12 +190,30 @@ def test_families_stand_on_common(family):
     con.execute((ROOT / "sql" / "common.sql").read_text("utf-8")).fetchall()
     text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
     con.execute(text).fetchall()
-    values = {"p": 0.5, "max_rel": 3, "query": engines.Column("1"), "k": 2}
-    source = "(SELECT 1 AS rel, 1 AS reference, 1 AS pos, 1 AS score, 'a' AS item, [1, 0] AS rels)"
+    grades = engines.Column("MAP {'view': 1}")
+    values = {"catalogue": 1, "users": 1, "similarity": 0.9}
+    values |= {
+        "seed": 1,
+        "grades": grades,
+        "p": 0.5,
+        "max_rel": 3,
+        "query": engines.Column("1"),
+        "k": 2,
+    }
+    source = "(SELECT 1 AS rel, 1 AS reference, 1 AS pos, 1 AS score, 'a' AS item, [1, 0] AS rels, "
+    source += "['x'] AS a, ['x'] AS b, [{'item': 'x', 'team': 'A'}] AS picks, ['x'] AS shown, "
+    source += "['x'] AS clicks, 1 AS preference, "
+    source += (
+        "'view' AS event, 1 AS user, 1 AS popularity, 1 AS shown_at, 1 AS exposure, 1 AS merit, "
+    )
+    source += "1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes, [1] AS embedding, "
+    source += "true AS baseline, [1] AS subtopics)"
     for name in re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE):
-        if name in api.EVERYTHING and name != "ranked":
+        if name in api.EVERYTHING and name not in api.TABLES:
             parameters = api.EVERYTHING[name]
-            needed = [p for p, default in parameters.items() if default == api.NEEDED]
+            needed = [
+                p for p, default in parameters.items() if default == api.NEEDED and p not in values
+            ]
             options = {p: value for p, value in values.items() if p in parameters}
             call = engines.call(name, needed, options)
             assert len(con.execute(f"SELECT {call} FROM {source}").fetchall()) == 1

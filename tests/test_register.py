@@ -118,16 +118,33 @@ def test_every_macro_in_any_schema(con, persist):
         ORDER BY ALL""").fetchall()
     assert len(functions) > 60
     given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1", "reference": "pos"}
+    given |= {"catalogue": "9", "users": "9", "similarity": "0.9"}
+    values = {"category": "item", "attribute": "item", "attributes": "[item]", "embedding": "[pos]"}
+    values |= {"subtopics": "[item]", "baseline": "true", "user": "1"}
+    values |= {"event": "item", "grades": "MAP {'a': 1, 'b': 2, 'c': NULL}", "preference": "pos"}
+    values |= {"a": "['a']", "b": "['b']", "shown": "['a']", "clicks": "['a']"}
+    values["picks"] = "[{'item': 'a', 'team': 'A'}]"
+    given["seed"] = "1"
+    amounts = ("popularity", "shown_at", "exposure", "merit", "target")
+    given |= values | dict.fromkeys(amounts, "1")
     rows = "(1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')"
     table = f"(VALUES {rows}) AS t (rel, pos, score, item)"
     for name, parameters in functions:
-        columns = ("rel", "reference", "pos", "score", "item", "rels")
+        columns = ("rel", "reference", "pos", "score", "item", "rels", *values, *amounts)
         arguments = [p for p in parameters if p in columns]
         options = [f"{p} := {given[p]}" for p in parameters if p in given and p not in columns]
         call = ", ".join([given.get(p, p) for p in arguments] + options)
         con.sql(f"SELECT {prefix}{name}({call}) FROM {table}").fetchall()
     con.execute("CREATE TABLE scored AS SELECT 1 AS user, 'a' AS item, 0.5 AS score")
     assert con.sql(f"SELECT pos FROM {prefix}ranked('scored')").fetchall() == [(1,)]
+    con.execute("CREATE TABLE labels AS SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 AS label "
+                "FROM range(8) AS r (i)")  # fmt: skip
+    con.execute("CREATE TABLE log AS SELECT 1 AS user, 'a' AS item, 2 AS time")
+    for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"):
+        assert con.sql(f"SELECT {name} < 1 FROM {prefix}{name}('labels')").fetchall() == [(True,)]
+    assert con.sql(f"SELECT n FROM {prefix}tally('log', 'item')").fetchall() == [(1,)]
+    assert con.sql(f"SELECT split FROM {prefix}leave_one_out('log')").fetchall() == [("train",)]
+    assert con.sql(f"SELECT split FROM {prefix}time_split('log', 2)").fetchall() == [("test",)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,207 @@
+-- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
+-- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
+
+-- The values shown that are not NULL, in order of position.
+CREATE OR REPLACE MACRO rankql_shown(value, pos, k) AS
+    coalesce(list_transform(list_sort(
+        list({'pos': rankql_pos(pos, k), 'value': value})
+            FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND value IS NOT NULL),
+        'ASC', 'NULLS LAST'), lambda x: x.value), []);
+
+-- The same in no order.
+CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
+    coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND value IS NOT NULL), []);
+
+-- The number of items shown, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
+    nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
+
+CREATE OR REPLACE MACRO rankql_two(n) AS CAST(n AS DOUBLE) * (n - 1) / 2;
+
+-- The mean distance over the pairs, NULL where there is none: of their sum over the pairs in which both are known.
+CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
+    CASE rankql_text(missing)
+        WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
+        WHEN 'different' THEN (total + rankql_two(shown) - rankql_two(known)) / nullif(rankql_two(shown), 0)
+        WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
+        ELSE error('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
+
+-- The number of pairs that are not equal.
+CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
+    rankql_two(len(known))
+    - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
+
+-- A list of attributes as a set of texts, NULL where it has none.
+CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
+    CASE WHEN typeof(attributes) NOT LIKE '%]' AND typeof(attributes) <> '"NULL"'
+         THEN error(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
+         WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
+         THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
+
+-- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice.)
+CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
+    list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
+        list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
+            1 - CAST(len(list_intersect(a, v[j])) AS DOUBLE) / len(list_distinct(list_concat(a, v[j]))))))), 0))[1];
+
+-- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
+-- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
+
+-- A vector, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_vector(embedding) AS
+    CASE WHEN typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"'
+         THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
+         WHEN embedding IS NULL THEN NULL
+         WHEN list_count(rankql_doubles(embedding)) < len(rankql_doubles(embedding))
+         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
+         WHEN NOT isfinite(list_inner_product(rankql_doubles(embedding), rankql_doubles(embedding)))
+         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
+         WHEN list_inner_product(rankql_doubles(embedding), rankql_doubles(embedding)) = 0
+         THEN error('embedding must not be all zeros, which has no direction: make it NULL')
+         ELSE rankql_doubles(embedding) END;
+
+-- The vectors shown, in order, all of one length.
+CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
+    list_transform([rankql_shown(rankql_vector(embedding), pos, k)], lambda vectors:
+        CASE WHEN list_unique(list_transform(vectors, lambda v: len(v))) > 1
+             THEN error('embedding must have one length in a ranking, not '
+                        || list_min(list_transform(vectors, lambda v: len(v))) || ' and '
+                        || list_max(list_transform(vectors, lambda v: len(v))))
+             ELSE vectors END)[1];
+
+-- The sum of the cosine distance over all pairs of vectors.
+CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
+    list_transform([vectors], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
+        list_sum(list_transform(range(i + 1, len(v) + 1), lambda j: 1 - list_cosine_similarity(a, v[j]))))), 0))[1];
+
+-- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
+CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
+    list_transform([vectors], lambda v: len(list_filter(v, lambda a, i:
+        coalesce(list_max(list_transform(range(1, i), lambda j: list_cosine_similarity(a, v[j]))), -2)
+        >= similarity - 1e-12)))[1];
+
+CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
+    CASE WHEN similarity IS NULL
+         THEN error('similarity must be given: the cosine from which two items are duplicates, such as 0.95')
+         WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
+         ELSE error('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
+
+-- 1 where the baseline shows the item too, 0 where it does not.
+CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
+    CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
+         THEN error('baseline must be true or false, not ' || typeof(baseline)
+                    || ': say what it shows, such as rank <= 10')
+         ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
+
+-- The chance that an item satisfies who looks for one of its subtopics.
+CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
+    CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
+         ELSE error('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
+
+-- All different subtopics of a list of sets.
+CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
+
+-- The sets of all judged items that have any.
+CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
+    coalesce(list(rankql_set(subtopics, 'subtopics'))
+        FILTER (WHERE rankql_set(subtopics, 'subtopics') IS NOT NULL), []);
+
+-- Those shown, in order, each with the weight of its position.
+CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
+    list_sort(list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
+        FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND rankql_set(subtopics, 'subtopics') IS NOT NULL),
+        'ASC', 'NULLS LAST');
+
+-- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
+CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x: x.set)), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x: list_contains(x.set, topic)), lambda x, c:
+            x.weight * pow(1 - alpha, c - 1))))), 0);
+
+-- What the topics of an item add to those seen.
+CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
+    list_sum(list_transform(topics, lambda topic:
+        pow(1 - alpha, len(list_filter(seen, lambda other: other = topic)))));
+
+-- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
+-- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.
+CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
+    list_reduce(
+        list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
+            't': t, 'dcg': 0.0::DOUBLE, 'seen': CAST([] AS VARCHAR[]),
+            'left': list_transform(sets, lambda topics, i: {'i': i, 'topics': topics})}),
+        lambda a, b: list_transform([list_min(list_transform(a.left, lambda x: {
+                'loss': -round(rankql_topic_gain(x.topics, a.seen, alpha), 12),
+                'taken': round(list_sum(list_transform(x.topics, lambda topic:
+                    rankql_topic_gain([topic], a.seen, alpha)
+                    * len(list_filter(a.left, lambda other: list_contains(other.topics, topic))))), 12),
+                'topics': x.topics, 'i': x.i}))], lambda best: {
+            't': b.t,
+            'dcg': a.dcg + rankql_topic_gain(best.topics, a.seen, alpha) / log2(b.t + 1),
+            'seen': list_concat(a.seen, best.topics),
+            'left': list_filter(a.left, lambda x: x.i <> best.i)})[1]
+    ).dcg;
+
+
+CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
+    list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+        lambda x: rankql_mean_distance(rankql_unlike_pairs(x.known), len(x.known), x.shown, missing))[1];
+COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
+
+CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
+    list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                     'shown': count(rankql_pos(pos, k))}],
+        lambda x: rankql_mean_distance(rankql_jaccard(x.known), len(x.known), x.shown, missing))[1];
+COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
+
+CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
+    list_transform([{'known': rankql_vectors(embedding, pos, k), 'shown': count(rankql_pos(pos, k))}],
+        lambda x: rankql_mean_distance(rankql_cosine(x.known), len(x.known), x.shown, missing))[1];
+COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
+
+CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
+    count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
+                           AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+    / rankql_number_shown(pos, k);
+COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
+
+CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
+    (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k);
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
+
+CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
+    rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k);
+COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
+
+CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
+    sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+    / rankql_number_shown(pos, k);
+COMMENT ON MACRO unexpectedness IS 'Unexpectedness: the share of the items shown that the baseline does not show.';
+
+CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 1) AS
+    sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
+        * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+    / rankql_number_shown(pos, k);
+COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
+
+CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
+    CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
+
+CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha));
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
+
+CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    CASE WHEN len(rankql_sets(subtopics)) > 0 THEN
+        alpha_dcg(subtopics, pos, k := k, alpha := alpha)
+        / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha)) END;
+COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg over that of the ideal ranking, which is built greedily, item by item.';
+
+CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_alpha(alpha)
+    * rankql_novel(rankql_weighted(subtopics, pos, k, 1 / rankql_pos(pos, k)), rankql_alpha(alpha))
+    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.';

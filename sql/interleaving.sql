@@ -1,0 +1,118 @@
+-- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
+
+-- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum.
+CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
+    CASE WHEN seed IS NULL THEN error('seed must be given: what tells one showing from the next, such as its id')
+         ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
+
+-- A ranking as text, in which no item stands twice.
+CREATE OR REPLACE MACRO rankql_side(items, name) AS
+    CASE WHEN list_count(items) < len(items) THEN error(name || ' must not hold NULL')
+         WHEN list_unique(items) < len(items) THEN error(name || ' must not hold an item twice')
+         ELSE CAST(items AS VARCHAR[]) END;
+
+-- How many items are shown, at most: turns enough for both rankings.
+CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
+    range(0, CAST(least(rankql_cutoff(k), len(a) + len(b)) AS BIGINT));
+
+-- What both have at their tops.
+CREATE OR REPLACE MACRO rankql_common(a, b) AS
+    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
+                least(len(a), len(b)))];
+
+-- The best item of a ranking that is not shown yet.
+CREATE OR REPLACE MACRO rankql_next(items, shown) AS
+    list_filter(items, lambda item: NOT list_contains(shown, item))[1];
+
+-- Can the one who comes second in a round pick something, and could the other if they changed places? Without the last
+-- condition the longer ranking would have more places than its share.
+CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
+    rankql_next(second, shown) IS NOT NULL AND (
+        rankql_next(first, shown) IS NOT NULL
+        OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
+
+-- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
+CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
+    list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss: CASE
+        WHEN state.done OR CASE
+            WHEN turn % 2 = 0
+            THEN rankql_next(a, state.items) IS NULL OR rankql_next(b, state.items) IS NULL
+            WHEN toss.heads THEN NOT rankql_answers(state.items, a, b)
+            ELSE NOT rankql_answers(state.items, b, a) END
+        THEN {'items': state.items, 'teams': state.teams, 'turn': turn, 'done': true}
+        WHEN toss.heads = (turn % 2 = 0)
+        THEN {'items': list_append(state.items, rankql_next(a, state.items)), 'teams': list_append(state.teams, 'A'),
+              'turn': turn, 'done': false}
+        ELSE {'items': list_append(state.items, rankql_next(b, state.items)), 'teams': list_append(state.teams, 'B'),
+              'turn': turn, 'done': false} END)[1];
+
+CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
+    list_transform([list_reduce(
+        list_concat(
+            [{'items': top, 'teams': list_transform(top, lambda x: CAST(NULL AS VARCHAR)), 'turn': -1::BIGINT,
+              'done': false}],
+            list_transform(rankql_turns(a, b, k)[:greatest(0, len(rankql_turns(a, b, k)) - len(top))],
+                lambda turn: {'items': CAST([] AS VARCHAR[]), 'teams': CAST([] AS VARCHAR[]), 'turn': turn,
+                              'done': false})),
+        lambda state, next: rankql_pick(state, next.turn, a, b, seed))],
+        lambda state: list_transform(state.items, lambda item, i: {'item': item, 'team': state.teams[i]}))[1];
+
+CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
+    CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x: rankql_draft(x.a, x.b, k, seed,
+            CASE rankql_text(prefix)
+                WHEN 'true' THEN rankql_top(rankql_common(x.a, x.b), k)
+                WHEN 'false' THEN CAST([] AS VARCHAR[])
+                ELSE error('prefix must be true or false, not ' || rankql_text(prefix)) END))[1] END;
+COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
+
+-- One look at the next item of the ranking that is behind, of `first` where neither is.
+CREATE OR REPLACE MACRO rankql_balanced(state, a, b, k, first) AS
+    CASE WHEN len(state.items) >= rankql_cutoff(k) OR state.i >= len(a) OR state.j >= len(b) THEN state
+         WHEN state.i < state.j OR (state.i = state.j AND first)
+         THEN {'items': CASE WHEN list_contains(state.items, a[state.i + 1]) THEN state.items
+                             ELSE list_append(state.items, a[state.i + 1]) END, 'i': state.i + 1, 'j': state.j}
+         ELSE {'items': CASE WHEN list_contains(state.items, b[state.j + 1]) THEN state.items
+                             ELSE list_append(state.items, b[state.j + 1]) END, 'i': state.i, 'j': state.j + 1} END;
+
+CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
+    CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x:
+            list_reduce(
+                list_transform(range(0, len(x.a) + len(x.b) + 1),
+                    lambda t: {'items': CAST([] AS VARCHAR[]), 'i': 0::BIGINT, 'j': 0::BIGINT}),
+                lambda state, next: rankql_balanced(state, x.a, x.b, k, x.first)).items)[1] END;
+COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
+
+-- 1 where A has more of the clicks, -1 where B has, 0 where neither.
+CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
+    CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN CAST(sign(
+        len([x for x in picks if x.team = 'A' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])
+        - len([x for x in picks if x.team = 'B' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])) AS DOUBLE) END;
+COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
+
+CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
+    least(coalesce(list_position(a, item), list_position(b, item)),
+          coalesce(list_position(b, item), list_position(a, item)));
+
+-- Clicks count in the tops of A and B that were needed to show the lowest of them.
+CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
+    CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
+                         'clicked': list_filter(CAST(shown AS VARCHAR[]),
+                                                lambda x: list_contains(CAST(clicks AS VARCHAR[]), x))}], lambda x:
+            list_transform([coalesce(rankql_depth(x.a, x.b, x.clicked[-1]), 0)], lambda depth: CAST(sign(
+                len(list_intersect(x.a[:depth], x.clicked)) - len(list_intersect(x.b[:depth], x.clicked))
+            ) AS DOUBLE))[1])[1] END;
+COMMENT ON MACRO balanced_credit IS 'Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.';
+
+-- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
+CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
+    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
+        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
+
+CREATE OR REPLACE MACRO sign_test(preference) AS
+    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_grade(preference) > 0) AS DOUBLE),
+                     'down': CAST(count(*) FILTER (WHERE rankql_grade(preference) < 0) AS DOUBLE)}],
+        lambda x: rankql_even(least(x.up, x.down), x.up + x.down))[1];
+COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';

@@ -1,0 +1,342 @@
+-- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
+
+-- Events and their grades, from a MAP or a STRUCT.
+CREATE OR REPLACE MACRO rankql_mapping(grades) AS
+    CASE WHEN typeof(grades) SIMILAR TO '(MAP|STRUCT)\(.*'
+         THEN CASE WHEN len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
+                             if NOT isfinite(grade)]) = 0
+                   THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
+                   ELSE error('grades must be finite numbers, not ' || rankql_text(grades)) END
+         ELSE error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+    END;
+
+-- The grade of an unknown event.
+CREATE OR REPLACE MACRO rankql_unknown(unknown) AS
+    CASE WHEN unknown IS NULL OR isfinite(unknown) THEN unknown
+         ELSE error('unknown must be a grade or ''error'', not ' || rankql_text(unknown)) END;
+
+-- The grade of an event: NULL where there is no event, and where the mapping says NULL.
+CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
+    CASE WHEN event IS NULL THEN NULL
+         WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
+         THEN map_values(rankql_mapping(grades))[
+              list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
+         WHEN typeof(unknown) <> 'VARCHAR' THEN rankql_unknown(TRY_CAST(unknown AS DOUBLE))
+         WHEN rankql_text(unknown) <> 'error'
+         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         ELSE error('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
+                    || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
+    END;
+
+-- Is it a point in time?
+CREATE OR REPLACE MACRO rankql_is_time(value) AS typeof(value) SIMILAR TO '(TIMESTAMP|DATE).*';
+
+-- A time, or a length of time, as a number: microseconds, or the number that it is.
+CREATE OR REPLACE MACRO rankql_instant(value) AS
+    CASE WHEN typeof(value) = 'TIMESTAMP WITH TIME ZONE'
+         THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
+         WHEN rankql_is_time(value) THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMP)) AS DOUBLE)
+         WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
+         WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
+    END;
+
+-- A moment on the clock of `moment`.
+CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
+    CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
+         THEN rankql_instant(value)
+         ELSE error(name || CASE WHEN rankql_is_time(moment)
+                                 THEN ' must be a timestamp' ELSE ' must be a finite number' END
+                    || ', as moment is, not ' || rankql_text(value))
+    END;
+
+-- A length of time on the clock of `moment`.
+CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
+    CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
+              AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
+         THEN rankql_instant(value)
+         ELSE error(name || CASE WHEN rankql_is_time(moment)
+                                 THEN ' must be an interval above 0, as moment is a timestamp'
+                                 ELSE ' must be a number above 0, as moment is a number' END
+                    || ', not ' || rankql_text(value))
+    END;
+
+-- How long before `until` the event was.
+CREATE OR REPLACE MACRO rankql_age(moment, until) AS
+    CASE WHEN moment IS NULL OR rankql_is_text(moment) OR NOT isfinite(rankql_instant(moment))
+         THEN error('moment must be a timestamp or a finite number, not ' || rankql_text(moment))
+         ELSE rankql_moment(until, moment, 'until') - rankql_instant(moment)
+    END;
+
+-- What is left of an event at `until`: NULL from there on and before the window.
+CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
+    CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
+         THEN error('until must be given: the time that within and half_life count back from')
+         WHEN until IS NULL THEN 1.0::DOUBLE
+         WHEN rankql_age(moment, until) > 0
+              AND (within IS NULL OR rankql_age(moment, until) <= rankql_duration(within, moment, 'within'))
+         THEN CASE WHEN half_life IS NULL THEN 1.0::DOUBLE
+                   ELSE pow(2, -rankql_age(moment, until) / rankql_duration(half_life, moment, 'half_life')) END
+    END;
+
+CREATE OR REPLACE MACRO rankql_at_most(total, cap) AS
+    CASE WHEN total IS NOT NULL THEN least(total, rankql_option(cap)) END;
+
+CREATE OR REPLACE MACRO graded(
+    event, grades, how := 'max', cap := NULL, moment := NULL, until := NULL, within := NULL, half_life := NULL,
+    unknown := 'error'
+) AS
+    CASE rankql_text(how)
+        WHEN 'max' THEN CASE WHEN cap IS NULL
+            THEN max(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown))
+            ELSE error('cap is for how ''sum'', not for ''max''') END
+        WHEN 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
+            THEN rankql_at_most(
+                sum(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown)), cap)
+            ELSE error('cap must be a finite number, not ' || rankql_text(cap)) END
+        ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
+    END;
+COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
+
+
+-- The weight of a label; that of a missing label is looked at too.
+CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
+    CASE WHEN rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
+         THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
+         WHEN rel IS NOT NULL OR weight IS NOT NULL
+         THEN error('weight must be a finite number from 0, not ' || rankql_text(weight))
+    END;
+
+-- The labels that have a weight, in order.
+CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
+    coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
+        FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
+
+-- The weight of each grade by itself, and with all below it.
+CREATE OR REPLACE MACRO rankql_ballots(votes) AS
+    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote: vote.rel)), 'ASC', 'NULLS LAST'),
+        lambda grade: {
+            'rel': grade,
+            'own': list_sum([vote.weight for vote in votes if vote.rel = grade]),
+            'down': list_sum([vote.weight for vote in votes if vote.rel <= grade])});
+
+-- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
+CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
+    (list_min([b.rel for b in ballots if b.down >= whole * (0.5 - 1e-9)])
+     + list_min([b.rel for b in ballots if b.down > whole * (0.5 + 1e-9)])) / 2;
+
+CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
+    list_transform([[b.rel for b in ballots if b.own >= list_max([c.own for c in ballots]) - whole * 1e-9]],
+        lambda most: CASE rankql_text(ties)
+            WHEN 'low' THEN list_min(most)
+            WHEN 'high' THEN list_max(most)
+            WHEN 'null' THEN CASE WHEN len(most) = 1 THEN most[1] END
+            ELSE error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
+        END)[1];
+
+-- The sum of the weights, where there is a label.
+CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
+    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN error('weight must not be 0 for all labels of a group')
+         ELSE sum(rankql_label_weight(rel, weight)) END;
+
+CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
+    CASE rankql_text(how)
+        WHEN 'mean' THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
+        WHEN 'median' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
+                                            'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+            lambda x: rankql_median(x.ballots, x.whole))[1]
+        WHEN 'majority' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
+                                              'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+            lambda x: rankql_majority(x.ballots, x.whole, ties))[1]
+        ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
+    END;
+COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
+
+
+-- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label.
+CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
+    SELECT s, u, a,
+           CASE WHEN u IS NULL THEN error(unit || ' must not be NULL')
+                WHEN annotator IS NOT NULL AND a IS NULL THEN error(annotator || ' must not be NULL')
+                WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
+                THEN error(label || ' must be a finite number, not ' || rankql_text(v))
+                WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
+                THEN error(annotator || ' ' || rankql_text(a) || ' has labelled ' || unit || ' ' || rankql_text(u)
+                           || ' twice; keep one of the labels')
+                ELSE v END AS v
+    FROM (SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
+                 struct_extract(rankql_row, unit) AS u,
+                 CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END AS a,
+                 struct_extract(rankql_row, label) AS v
+          FROM query_table(labels) AS rankql_row)
+    WHERE v IS NOT NULL;
+
+-- A label as a number.
+CREATE OR REPLACE MACRO rankql_label(v, option) AS
+    CASE WHEN rankql_is_text(v) THEN error('labels must be numbers for ' || option || ', not text; cast them first')
+         ELSE TRY_CAST(v AS DOUBLE) END;
+
+-- The chance that two of the values, drawn without putting back, differ.
+CREATE OR REPLACE MACRO rankql_unlike(v) AS
+    (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
+    / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
+
+-- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
+CREATE OR REPLACE MACRO rankql_variance(x) AS
+    CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
+
+-- The disagreement of two labels of one unit, in the mean, over that of any two labels. Ranks of the labels, equal ones
+-- sharing theirs, differ by as much as ordinal labels do.
+CREATE OR REPLACE MACRO krippendorff_alpha(
+    labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
+) AS TABLE
+    WITH pairable AS (
+        SELECT s, u, CASE WHEN count(*) OVER (PARTITION BY s, u) > 1 THEN v END AS v
+        FROM rankql_labels(labels, unit, annotator, label, slice)
+    ), numbered AS (
+        SELECT s, u, v, CASE rankql_text(level)
+            WHEN 'nominal' THEN NULL
+            WHEN 'ordinal' THEN rankql_label(v, 'level ''ordinal''')
+            WHEN 'interval' THEN rankql_label(v, 'level ''interval''')
+            ELSE error('level must be ''nominal'', ''ordinal'' or ''interval'', not ' || rankql_text(level)) END AS x
+        FROM pairable
+    ), placed AS (
+        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x
+            WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
+                                    + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
+        FROM numbered
+    ), spread AS (
+        SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
+               CASE WHEN level = 'nominal' THEN rankql_unlike(v) ELSE rankql_variance(x) END AS d
+        FROM placed GROUP BY GROUPING SETS ((s, u), (s))
+    ), found AS (
+        SELECT s AS slice,
+               1 - sum(n * d) FILTER (WHERE NOT whole) / nullif(max(n * d) FILTER (WHERE whole), 0)
+                   AS krippendorff_alpha,
+               count(*) FILTER (WHERE NOT whole AND n > 1) AS units,
+               CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels,
+               count(*) FILTER (WHERE NOT whole AND n = 0) AS single
+        FROM spread GROUP BY s
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
+
+-- How far two labels are apart.
+CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
+    CASE rankql_text(weights)
+        WHEN 'none' THEN CAST(x <> y AS DOUBLE)
+        WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
+        WHEN 'quadratic'
+        THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
+        ELSE error('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
+
+CREATE OR REPLACE MACRO cohen_kappa(
+    labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
+) AS TABLE
+    WITH given AS MATERIALIZED (
+        FROM rankql_labels(labels, unit, annotator, label, slice)
+    ), pairs AS MATERIALIZED (
+        SELECT one.s AS s, one.a AS a, two.a AS b, one.v AS x, two.v AS y, CAST(count(*) AS DOUBLE) AS n
+        FROM given AS one JOIN given AS two
+            ON one.s IS NOT DISTINCT FROM two.s AND one.u = two.u AND one.a < two.a
+        GROUP BY ALL
+    ), xs AS (
+        SELECT s, a, b, x, sum(n) AS n FROM pairs GROUP BY s, a, b, x
+    ), ys AS (
+        SELECT s, a, b, y, sum(n) AS n FROM pairs GROUP BY s, a, b, y
+    ), chance AS (
+        SELECT xs.s AS s, xs.a AS a, xs.b AS b, sum(xs.n * ys.n * rankql_apart(x, y, weights)) / sum(xs.n * ys.n) AS d
+        FROM xs JOIN ys ON xs.s IS NOT DISTINCT FROM ys.s AND xs.a = ys.a AND xs.b = ys.b
+        GROUP BY xs.s, xs.a, xs.b
+    ), seen AS (
+        SELECT s, a, b, sum(n * rankql_apart(x, y, weights)) / sum(n) AS d, CAST(sum(n) AS BIGINT) AS n
+        FROM pairs GROUP BY s, a, b
+    ), found AS (
+        SELECT seen.s AS slice, seen.a AS annotator, seen.b AS other,
+               1 - seen.d / nullif(chance.d, 0) AS cohen_kappa, seen.n AS units
+        FROM seen JOIN chance
+            ON seen.s IS NOT DISTINCT FROM chance.s AND seen.a = chance.a AND seen.b = chance.b
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found
+    ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
+
+CREATE OR REPLACE MACRO fleiss_kappa(
+    labels, unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
+) AS TABLE
+    WITH spread AS (
+        SELECT s, u, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n, rankql_unlike(v) AS d
+        FROM rankql_labels(labels, unit, annotator, label, slice) GROUP BY GROUPING SETS ((s, u), (s))
+    ), found AS (
+        SELECT s AS slice,
+               CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
+                    THEN error('fleiss_kappa needs as many labels of every unit: one has '
+                               || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
+                               || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
+                               || '; use krippendorff_alpha, for which labels may be missing')
+                    ELSE 1 - avg(d) FILTER (WHERE NOT whole) / nullif(max(d * (n - 1) / n) FILTER (WHERE whole), 0)
+               END AS fleiss_kappa,
+               count(*) FILTER (WHERE NOT whole) AS units,
+               CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels
+        FROM spread GROUP BY s
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree beyond chance, as many of them on every unit.';
+
+CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
+    WITH found AS (
+        SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
+               struct_extract(rankql_row, label) AS grade, count(*) AS n
+        FROM query_table(labels) AS rankql_row GROUP BY ALL
+    ), shared AS (
+        SELECT s AS slice, grade, n, n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
+    )
+    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM shared
+    ORDER BY ALL ASC NULLS LAST;
+COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
+
+
+-- The time of a row of a log, as it is.
+CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
+    CASE WHEN rankql_is_text(value) THEN error(moment || ' must be a timestamp or a number, not text; cast it first')
+         WHEN value IS NULL OR typeof(value) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(value AS DOUBLE))
+         THEN error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
+         ELSE value END;
+
+CREATE OR REPLACE MACRO rankql_last(n) AS
+    CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
+         ELSE error('n must be a whole number from 1, not ' || rankql_text(n)) END;
+
+-- Rows of one time and item are not told apart: they go together, and nothing is drawn.
+CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
+    WITH logged AS (
+        SELECT rankql_row, struct_extract(rankql_row, query) AS q, struct_extract(rankql_row, item) AS i,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most
+        FROM query_table(log) AS rankql_row
+    ), latest AS (
+        SELECT rankql_row, q, most >= rank() OVER (
+            PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
+        FROM logged
+    )
+    SELECT unnest(struct_insert(rankql_row, split :=
+        CASE WHEN last AND NOT bool_and(last) OVER (PARTITION BY q) THEN 'test' ELSE 'train' END))
+    FROM latest;
+COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
+
+-- Rows of one time stand on one side.
+CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
+    WITH logged AS (
+        SELECT rankql_row, CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END AS q,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t
+        FROM query_table(log) AS rankql_row
+    )
+    SELECT unnest(struct_insert(rankql_row, split := CASE WHEN CASE
+        WHEN (since IS NULL) = (share IS NULL)
+        THEN error('either since or share must be given: a time, or a share of the rows')
+        WHEN rankql_is_text(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
+        WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
+        WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
+        THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
+        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END
+        THEN 'test' ELSE 'train' END))
+    FROM logged;
+COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
