@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 from polars import selectors
 
-from rankql.comparison import Comparison, Results, is_result, compare
+from rankql.comparison import Comparison, Results, compare, is_result
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation import DEFAULT, evaluate
 from rankql.names import Metric, lower_is_better, parse
