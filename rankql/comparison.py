@@ -120,9 +120,16 @@ class Source:
     qrels: Any
     keywords: Mapping[str, Any]
 
-    def ask(self, function: Any, **keywords: Any) -> Any:
-        """What another function of ours says of the same runs."""
-        return function(self.runs, self.qrels, **{**self.keywords, **keywords})
+    def ask(self, function: Any, only: str | None = None, **keywords: Any) -> Any:
+        """What a function of ours, one without slices, says of the same runs, or of only one."""
+        runs = self.runs
+        if only is not None and isinstance(runs, Mapping):
+            runs = runs[only]
+        elif only is not None and self.keywords.get("system"):
+            keywords["which"] = only
+        sliced = ("by", "attributes", "output")
+        known = {name: value for name, value in self.keywords.items() if name not in sliced}
+        return function(runs, self.qrels, **known | keywords)
 
 
 def _results(runs: Any, qrels: Any) -> Result | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -403,7 +403,8 @@ def _cutoffs(comparison: Comparison) -> Section | None:
     if not distinct:
         return None
     section = Section("cutoffs", "Does the cutoff matter?", "Cutoffs")
-    if comparison.source is None:
+    source = comparison.source
+    if source is None:
         section.notes = [_ABSENT]
         return section
     section.reading = [
@@ -427,7 +428,8 @@ def _queries(comparison: Comparison) -> Section | None:
     if not pairs:
         return None
     section = Section("queries", "Which queries, and why?", "Queries")
-    if comparison.source is None:
+    source = comparison.source
+    if source is None:
         section.notes = [_ABSENT]
         return section
     if not able:
@@ -443,7 +445,7 @@ def _queries(comparison: Comparison) -> Section | None:
 
     def explained(system: str, query: Any) -> Explanation:
         if (system, query) not in seen:
-            seen[system, query] = _ask(comparison, explain, system, of=query, metric=metric)
+            seen[system, query] = source.ask(explain, system, of=query, metric=metric)
         return seen[system, query]
 
     try:
@@ -532,12 +534,13 @@ def _limits(comparison: Comparison) -> Section:
     from rankql import charts
 
     section = Section("limits", "What these numbers cannot say", "Limits")
-    if comparison.source is None:
+    source = comparison.source
+    if source is None:
         section.notes = [_ABSENT]
         return section
     metrics = [name for name in comparison.metrics if _parsed(name)]
     try:
-        found: Limits = _ask(comparison, limits, metrics=metrics)
+        found: Limits = source.ask(limits, metrics=metrics)
     except GONE as error:
         section.notes = [_gone(error)]
         return section
@@ -577,20 +580,3 @@ def _parsed(name: str) -> Metric | None:
         return parse(name)[0]
     except RankqlError:
         return None
-
-
-def _ask(comparison: Comparison, function: Any, only: str | None = None, **keywords: Any) -> Any:
-    """What a function says of the runs that were compared, or only one; it knows no slices."""
-    assert comparison.source
-
-    def asked(run: Any, qrels: Any, **given: Any) -> Any:
-        keywords = {name: v for name, v in given.items() if name not in _SLICED}
-        if only is not None and isinstance(run, Mapping):
-            return function(run[only], qrels, **keywords)
-        several = only is not None and len(comparison.systems) > 1
-        return function(run, qrels, **keywords, **({"which": only} if several else {}))
-
-    return comparison.source.ask(asked, **keywords)
-
-
-_SLICED = ("by", "attributes", "output")
