@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -44,7 +44,7 @@ def save(comparison: Comparison, path: Path, title: str | None, date: str | None
         raise RankqlError(f"{str(path)!r} must end in one of: {', '.join(ENDINGS)}")
     text = {
         ".html": lambda: page(comparison, title, date),
-        ".md": lambda: comparison.to_markdown() + "\n",
+        ".md": lambda: _with_limits(comparison).to_markdown() + "\n",
         ".csv": lambda: show.csv(comparison.table),
         ".json": lambda: comparison.to_json() + "\n",
     }
@@ -53,6 +53,13 @@ def save(comparison: Comparison, path: Path, title: str | None, date: str | None
             beside.write_text(text[kind](), encoding="utf-8", newline="")
         else:
             comparison.table.write_parquet(beside)
+
+
+def _with_limits(comparison: Comparison) -> Comparison:
+    """The comparison with the limits of its numbers among its notes."""
+    found = _limited(comparison)
+    more = [] if isinstance(found, str) else found.notes
+    return replace(comparison, notes=[*comparison.notes, *more])
 
 
 def page(comparison: Comparison, title: str | None = None, date: str | None = None) -> str:
@@ -530,27 +537,32 @@ def _grade(rel: Any) -> str:
     return "unjudged" if rel is None else f"{rel:g}" if isinstance(rel, float) else str(rel)
 
 
+def _limited(comparison: Comparison) -> Limits | str:
+    """The limits of what was compared, or why there are none."""
+    if comparison.source is None:
+        return _ABSENT
+    metrics = [name for name in comparison.metrics if _parsed(name)]
+    try:
+        found: Limits = comparison.source.ask(limits, metrics=metrics)
+    except GONE as error:
+        return _gone(error)
+    return found
+
+
 def _limits(comparison: Comparison) -> Section:
     from rankql import charts
 
     section = Section("limits", "What these numbers cannot say", "Limits")
-    source = comparison.source
-    if source is None:
-        section.notes = [_ABSENT]
-        return section
-    metrics = [name for name in comparison.metrics if _parsed(name)]
-    try:
-        found: Limits = source.ask(limits, metrics=metrics)
-    except GONE as error:
-        section.notes = [_gone(error)]
+    found = _limited(comparison)
+    if isinstance(found, str):
+        section.notes = [found]
         return section
     section.reading = [
         "Lines show what it changes, on average over the queries, to swap two neighbours: where it "
         "is high, the metric hangs on which of two items stands first."
     ]
     section.remarks = list(found.notes)
-    frames = {name: found.sensitivity.filter(pl.col("metric") == name) for name in metrics}
-    drawn = [name for name, frame in frames.items() if len(frame)][: charts.METRICS]
+    drawn = found.sensitivity["metric"].unique(maintain_order=True)[: charts.METRICS]
     section.draw([charts.sensitivity(comparison, found.sensitivity, name) for name in drawn])
     return section
 
