@@ -69,7 +69,9 @@ class Result:
     """Values per query, and their means by system and slice.
 
     `per_query` has one row per query (and system), NULL where a metric is undefined; `summary` one
-    row per system, slice and metric. `result["nDCG@10"]` is the mean over all queries.
+    row per system, slice and metric. `result["nDCG@10"]` is the mean over all queries. The same
+    values have the same summary, to the last bit; a value that adds up fractions may differ there
+    where the rows of the tables stand in another order.
     """
 
     meta: dict[str, Any]
