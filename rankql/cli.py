@@ -41,7 +41,9 @@ class _Group(click.Group):
         except Exception as error:
             if ctx.params["debug"] or not _is_expected(error):
                 traceback.print_exc()
-            click.echo(f"rankql: {str(error).splitlines()[0]}", err=True)
+            from rankql import show
+
+            click.echo(f"rankql: {show.plain(str(error).splitlines()[0])}", err=True)
             raise SystemExit(2) from None
 
 
@@ -108,10 +110,8 @@ def _run_and_qrels(inputs: Sequence[str]) -> tuple[Any, str | None]:
     """One table alone; a run and its judgments; or several runs, by NAME=PATH or their files."""
     from rankql.result import written
 
-    if len(inputs) == 1:
-        return inputs[0], None
-    results = written(_name(inputs[-1])[1]) is not None
-    runs, qrels = (inputs, None) if results else (inputs[:-1], inputs[-1])
+    alone = len(inputs) == 1 or written(_name(inputs[-1])[1]) is not None
+    runs, qrels = (inputs, None) if alone else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and _name(runs[0])[1] == runs[0]:
         return runs[0], qrels
     named = dict(map(_name, runs))
@@ -175,32 +175,43 @@ def eval_command(
     _print_result(result, per_query, form)
 
 
-def _comparison_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how systems are compared."""
-    named = {
-        "baseline": ("NAME", "Compare the others with this one; without it every pair."),
-        "test": ("NAME", "t (default), randomisation, bootstrap, bca, wilcoxon, sign, tukey, ..."),
-        "correction": ("NAME", "holm (default), bonferroni, bh or none."),
-        "family": ("NAME", "What is corrected for together: all (default) or metric."),
-        "cluster": ("COLUMN", "Queries of one value belong together, such as those of a user."),
-    }
-    options = [click.option(f"--{n}", metavar=m, help=text) for n, (m, text) in named.items()]
-    options += [
-        click.option("--resamples", type=int, help="How often to resample; 9999."),
-        click.option("--seed", type=int, help="The seed of resampling; 7."),
-        click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices."),
-        click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
-        click.option("--confidence", type=float, default=0.95, show_default=True),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+def _all_of(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Several options as one."""
+
+    def added(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return added
+
+
+# How systems are tested, of compare, report and gate alike; and how systems are compared.
+_TEST_OPTIONS = _all_of(
+    click.option("--test", metavar="NAME", help="t (default), randomisation, bootstrap, bca, "
+                 "shift, wilcoxon, sign, tukey, randomised_tukey or anytime."),
+    click.option("--correction", metavar="NAME", help="holm (default), bonferroni, bh or none."),
+    click.option("--family", metavar="NAME", help="Corrected for together: all (default), metric."),
+    click.option("--cluster", metavar="COLUMN", help="Queries of one value belong together."),
+    click.option("--resamples", type=int, help="How often to resample; 9999."),
+    click.option("--seed", type=int, help="The seed of resampling; 7."),
+    click.option("--horizon", type=int, help="How many queries anytime is at its best with; 100."),
+    click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices."),
+    click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
+)  # fmt: skip
+_COMPARISON_OPTIONS = _all_of(
+    click.option("--baseline", metavar="NAME", help="Compare the others with this one; without it "
+                 "every pair."),
+    _TEST_OPTIONS,
+    click.option("--simultaneous", is_flag=True, help="Intervals that hold all at once."),
+    click.option("--confidence", type=float, default=0.95, show_default=True),
+)  # fmt: skip
 
 
 @main.command("compare")
 @_INPUTS
 @_METRICS
-@_comparison_options
+@_COMPARISON_OPTIONS
 @_FORMAT
 @_convention_options
 @_column_options
@@ -247,7 +258,7 @@ def _compared(
     help="Where it goes: .html, .md, .csv, .json or .parquet.",
 )
 @click.option("--title", help="The title of the page.")
-@_comparison_options
+@_COMPARISON_OPTIONS
 @_convention_options
 @_column_options
 def report_command(
@@ -311,12 +322,8 @@ def correlate_command(
 @click.option("--max-drop", multiple=True, metavar="LIMIT", help="Such as nDCG@10:0.01.")
 @click.option("--any-drop", is_flag=True, help="A drop counts even within noise.")
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Noise is p above it.")
-@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slices too; repeatable.")
-@click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries.")
 @click.option("--min-queries", type=int, default=10, show_default=True, help="Of a slice.")
-@click.option("--test", metavar="NAME", help="As compare has it; t.")
-@click.option("--correction", metavar="NAME", help="As compare has it; holm.")
-@click.option("--cluster", metavar="COLUMN", help="As compare has it.")
+@_TEST_OPTIONS
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
 @click.option(
     "--github/--no-github",
@@ -543,7 +550,7 @@ def _print(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:
             written = frame.write_json() + "\n" if form == "json" else frame.write_ndjson()
         click.echo(written, nl=False)
         for remark in remarks:
-            click.echo(remark, err=True)
+            click.echo(show.plain(remark), err=True)
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from rankql import show
 from rankql.arguments import check
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation import DEFAULT, evaluate
-from rankql.names import lower_is_better, parse
+from rankql.names import is_metric, lower_is_better, parse
 from rankql.result import Result, combine, groupings, together, written
-from rankql.tables import Data
+from rankql.tables import ROLES, Data
 
 if TYPE_CHECKING:
     import altair as alt
@@ -53,6 +53,7 @@ def compare(
     resamples: int = 9_999,
     seed: int = 7,
     horizon: int = 100,
+    min_queries: int = 0,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
     **options: Any,
@@ -72,7 +73,8 @@ def compare(
     ('metric'). The interval goes with p; simultaneous=True widens it to the whole family
     (Bonferroni). `cluster` names the attribute of queries that belong together, such as a user:
     't', 'anytime' and resampling then take whole clusters. `resamples` and `seed` are those of
-    resampling, `horizon` that of 'anytime'.
+    resampling, `horizon` the number of queries at which 'anytime' is narrowest. Slices with fewer
+    than `min_queries` queries are shown, not tested.
 
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
@@ -84,8 +86,11 @@ def compare(
     from rankql.pairing import Settings, compared, lined_up
 
     settings = Settings(test, correction, family, simultaneous, confidence, cluster, baseline,
-                        resamples, seed, horizon)  # fmt: skip
+                        resamples, seed, horizon, min_queries)  # fmt: skip
     settings.check()
+    for option in ("interval", "output"):
+        if option in options:
+            raise RankqlError(f"{option}= is an option of evaluate; compare has none")
     groups = groupings(by)
     source = None
     result = _results(runs, qrels)
@@ -96,7 +101,7 @@ def compare(
         result = _chosen(result, metrics, groups, cluster)
     else:
         keywords = {"con": con, "conventions": conventions, **options}
-        keywords["by"] = [*groups, [cluster]] if cluster else groups
+        keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         result = evaluate(runs, qrels, metrics or DEFAULT, interval=None, **keywords)
         source = Source(runs, qrels, keywords)
     if isinstance(runs, Mapping):
@@ -120,9 +125,16 @@ class Source:
     qrels: Any
     keywords: Mapping[str, Any]
 
-    def ask(self, function: Any, **keywords: Any) -> Any:
-        """What another function of ours says of the same runs."""
-        return function(self.runs, self.qrels, **{**self.keywords, **keywords})
+    def ask(self, function: Any, only: str | None = None, **keywords: Any) -> Any:
+        """What a function of ours, one without slices, says of the same runs, or of only one."""
+        runs = self.runs
+        if only is not None and isinstance(runs, Mapping):
+            runs = runs[only]
+        elif only is not None and self.keywords.get("system"):
+            keywords["which"] = only
+        sliced = ("by", "attributes", "output")
+        known = {name: value for name, value in self.keywords.items() if name not in sliced}
+        return function(runs, self.qrels, **known | keywords)
 
 
 def _results(runs: Any, qrels: Any) -> Result | None:
@@ -131,6 +143,8 @@ def _results(runs: Any, qrels: Any) -> Result | None:
     given = runs if several else {"run": runs}
     if not given:
         raise RankqlError("compare needs at least one run")
+    if not all(isinstance(name, str) and name for name in given):
+        raise RankqlError("the systems must be named by text that is not empty")
     kinds = {name: is_result(value, qrels) for name, value in given.items()}
     if not any(kinds.values()):
         return None
@@ -145,17 +159,12 @@ def _results(runs: Any, qrels: Any) -> Result | None:
 def is_result(value: Any, qrels: Any) -> bool:
     """Are these values per query, and not a run?"""
     if isinstance(value, pl.DataFrame):
-        return qrels is None and any(map(_is_metric, value.columns))
+        names = {name.lower() for name in value.columns}
+        ranked = names & {*ROLES["item"]} or (names & {*ROLES["rel"]} and names & {*ROLES["pos"]})
+        return qrels is None and not ranked and any(map(is_metric, value.columns))
     return isinstance(value, Result) or (
         isinstance(value, str | os.PathLike) and written(value) is not None
     )
-
-
-def _is_metric(name: str) -> bool:
-    try:
-        return bool(parse(name))
-    except RankqlError:
-        return False
 
 
 def _chosen(
@@ -163,7 +172,7 @@ def _chosen(
 ) -> Result:
     """The result with the metrics that are asked for, if it has the columns that are."""
     known = result.meta["by"]
-    for name in [*itertools.chain(*groups), *([cluster] if cluster else [])]:
+    for name in [*itertools.chain(*groups), *([] if cluster is None else [cluster])]:
         if name not in known:
             hint = did_you_mean(name, known) if known else "; evaluate them with by="
             raise RankqlError(f"the results have no attribute {name!r}{hint}")
@@ -223,16 +232,18 @@ class Comparison:
         name = metric
         if name not in self.metrics:  # another spelling of it
             name = parse(metric)[0].under(self.result.conventions).name
-        for value, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
-            if value not in known:
+        for asked, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
+            if asked not in known:
                 raise RankqlError(
-                    f"nothing was compared by the name {value!r}{did_you_mean(value, known)}"
+                    f"nothing was compared by the name {asked!r}{did_you_mean(asked, known)}"
                 )
         key, by = self.result.meta["query"], self.result.meta["by"]
+        from rankql.pairing import compared_value
+
+        value = compared_value(name, self.result.conventions)
+        rows = self.result.frame()
         sides = [
-            self.per_query.filter(pl.col("system") == system).select(
-                key, *by, pl.col(name).alias(side)
-            )
+            rows.filter(pl.col("system") == system).select(key, *by, value.alias(side))
             for system, side in ((a, "a"), (b, "b"))
         ]
         gain = pl.col("b") - pl.col("a")
@@ -292,7 +303,9 @@ class Comparison:
         given = parse(metric or self.metrics[0])[0]
         if given.measure is None or "k" not in given.measure.defaults:
             raise RankqlError(f"{given.name} has no cutoff")
-        names = [replace(given, k=k).name for k in ks]
+        if not isinstance(ks, list | tuple | range) or not ks:
+            raise RankqlError(f"ks must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
+        names = [f"{replace(given, k=None).name}@{k}" for k in ks]
         keywords = {**self.source.keywords, **asdict(self.settings), "by": ()}
         return compare(self.source.runs, self.source.qrels, names, **keywords)
 
@@ -407,6 +420,8 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     needs("scipy", "stats", "queries_needed")
     from scipy import special, stats
 
+    for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
+        check(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
     check(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
     check(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
     check(alpha < power < 1, f"power must lie between alpha and 1, not {power}")

@@ -18,9 +18,9 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
     return lower[close[0]] if close else None
 
 
-def did_you_mean(name: str, choices: Sequence[str], likely: str | None = None) -> str:
+def did_you_mean(name: object, choices: Sequence[str], likely: str | None = None) -> str:
     """The end of an error about an unknown name: the likely one, then all."""
-    likely = likely or closest(name, choices)
+    likely = likely or closest(str(name), choices)
     hint = f"; did you mean {likely}?" if likely else ";"
     return f"{hint} There are: {', '.join(choices)}"
 

@@ -283,7 +283,7 @@ def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:
 def _nothing_judged(
     here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object]
 ) -> None:
-    sql = f"{with_sources(given, chosen)}SELECT min(query, 3) FROM qrels"
+    sql = f"{with_sources(given, chosen)}SELECT min(DISTINCT query, 3) FROM qrels"
     ((ours,),) = execute(here, sql).fetchall()
     if not ours:
         raise RankqlError("qrels has no grades: there is nothing to judge the run by")

@@ -171,7 +171,7 @@ class Explanation:
             notes = [f"{len(frame) - len(seen)} positions without gain are not shown"]
             frame = seen
         of = "" if self.system is None else f"{self.system}, "
-        notes.append(f"{of}query {_plain(self.query)}: {self.formula}")
+        notes.append(f"{of}query {show.plain(str(self.query))}: {self.formula}")
         return [(_cells(frame), [*notes, *self._sums(), *self._remarks()])]
 
     def _sums(self) -> list[str]:
@@ -217,15 +217,9 @@ def _cells(frame: pl.DataFrame) -> show.Rows:
     def cell(i: int, value: Any) -> str:
         if isinstance(value, float):
             return f"{value:z.6g}" if i in exact else f"{value:z.4f}"
-        return _plain(show.cell(value))
+        return show.plain(show.cell(value))
 
     return [frame.columns, *([cell(i, v) for i, v in enumerate(row)] for row in frame.rows())]
-
-
-def _plain(value: object) -> str:
-    """A value on one line."""
-    text = str(value)
-    return text if text.isprintable() else repr(text)
 
 
 _EXACT = ("rel", "gain", "ideal_rel")

@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 from polars import selectors
 
-from rankql.comparison import Comparison, Results, is_result, compare
+from rankql.comparison import Comparison, Results, compare, is_result
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation import DEFAULT, evaluate
 from rankql.names import Metric, lower_is_better, parse
@@ -114,6 +114,7 @@ def gate(
     comparison = compare(
         both, baseline="baseline", by=groups, cluster=cluster, test=test, correction=correction,
         family=family, confidence=1.0 - alpha, resamples=resamples, seed=seed, horizon=horizon,
+        min_queries=min_queries,
     )  # fmt: skip
     rows += [r for c in drops for r in _changes(c, comparison, min_queries, beyond_noise)]
     notes = list(dict.fromkeys([*left_out, *comparison.notes, *ours.notes]))
@@ -171,7 +172,7 @@ def _drops(given: str | Sequence[str], known: Sequence[Sequence[str]]) -> Iterat
                 "'nDCG@10:0.01'"
             )
         for asked, metric in _metrics(name, known):
-            yield Check(asked, metric, limit)
+            yield Check(asked, metric, abs(limit))
 
 
 def _no_drop(minima: Sequence[Check], known: Sequence[Sequence[str]]) -> Iterator[Check]:
@@ -211,7 +212,7 @@ def _number(text: str) -> float | None:
 
 
 def _sound(alpha: Any, min_queries: Any) -> None:
-    if not isinstance(alpha, float) or not 0 < alpha < 1:
+    if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
         raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
     if isinstance(min_queries, bool) or not isinstance(min_queries, int) or min_queries < 1:
         raise RankqlError(f"min_queries must be a whole number from 1, not {min_queries!r}")
@@ -404,8 +405,6 @@ _KEPT = ("slice", "difference", "lo", "hi", "p_adjusted", "n")
 
 def _judged(row: Mapping[str, Any], limit: float, beyond_noise: bool) -> tuple[str, str]:
     """The status of a difference, and why."""
-    from rankql.significance import ZERO_VARIANCE
-
     change, p = _change(row), row["p_adjusted"]
     if _loss(row) <= ROUNDING:
         return PASSED, change
@@ -419,7 +418,7 @@ def _judged(row: Mapping[str, Any], limit: float, beyond_noise: bool) -> tuple[s
         return FAILED, f"{more} ({chance})" if chance else more
     if row["verdict"] == "worse":
         return FAILED, f"{more} and beyond noise: {chance}"
-    if row["verdict"] == ZERO_VARIANCE:
+    if row["effect"] is None and row["n"] > 1:
         return FAILED, f"{more} and beyond noise: the same in every query"
     if p is None:
         return TOO_FEW, f"{change} on {_queries(row['n'])}: {row['verdict']}, not failed"

@@ -9,11 +9,14 @@ from typing import Any
 from rankql.errors import RankqlError, did_you_mean
 from rankql.tables import Data, Session, Table, assigned, same_kind
 
-# What columns of the SQL and of the results are called.
+# What a result has beside the query, its attributes and the metrics; and what else columns of the
+# SQL are called, of which the query becomes one.
+OURS = ("system", "missing", "in reference", "in run", "in both")
 RESERVED = (
-    *("query", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved", "missing"),
+    *OURS,
+    *("query", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved"),
     *("slice", "metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample"),
-    *("value", "weight", "weighed", "whole rel", "whole pos"),
+    *("value", "weight", "weighed", "whole rel", "whole pos", "pos of reference"),
 )
 JUDGED = ("query", "item", "rel")
 
@@ -120,7 +123,20 @@ def read(
             _need(table, system, "system")
         if isinstance(run, Mapping):
             raise RankqlError("system= names a column of one run; a dict names its runs itself")
-    return Inputs(runs, judged, about, system, by, homes, theirs)
+    given = Inputs(runs, judged, about, system, by, homes, theirs)
+    _named_apart(given)
+    return given
+
+
+def _named_apart(given: Inputs) -> None:
+    """Refuse columns of the user whose names are taken in the result or on the way to it."""
+    taken = [("query", name) for name in [given.query] if name.lower() in OURS]
+    taken += [("by", name) for name in given.by if name.lower() in (*RESERVED, given.query.lower())]
+    for what, name in taken:
+        raise RankqlError(
+            f"{what}: {name!r} is what a column of the result or of the query is called; "
+            "give the column another name"
+        )
 
 
 def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
@@ -198,19 +214,20 @@ def _home(name: str, tables: Mapping[str, Any]) -> str:
     """Where an attribute is found: the attributes, the judgments or the run."""
     there: list[str] = []
     for home, table in tables.items():
-        for each in table.values() if isinstance(table, Mapping) else filter(None, [table]):
-            if name in each.columns:
-                if name in (each.roles["query"], "system"):
+        those = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
+        if any(name in each.columns for each in those):
+            for each in those:
+                if name.lower() not in map(str.lower, each.columns):
+                    raise RankqlError(
+                        f"by: {each.label} has no column {name!r}; give it one as the other runs "
+                        "have, or all in attributes="
+                    )
+                if name == each.roles["query"]:
                     raise RankqlError(
                         f"by: {name!r} tells rankings apart already; name an attribute"
                     )
-                if name.lower() in RESERVED:
-                    raise RankqlError(
-                        f"by: {name!r} is what a column of the result or of the query is called; "
-                        "give the attribute another name"
-                    )
-                return home
-            there += each.columns
+            return home
+        there += [column for each in those for column in each.columns]
     raise RankqlError(
         f"by: no table has a column {name!r}{did_you_mean(name, list(dict.fromkeys(there)))}"
     )

@@ -394,8 +394,12 @@ def _swapped(given: Inputs, moved: Sequence[Metric], chosen: Conventions) -> str
               for name in calls]  # fmt: skip
     changes = [f"abs({quoted(name)} - {b}) AS {quoted(name)}"
                for name, b in zip(calls, before, strict=True)]  # fmt: skip
-    sums = [f"{sum_} FILTER (WHERE {quoted(name)} > {DUST})"
-            for name in calls for sum_ in (f"fsum({quoted(name)})", "count(*)")]  # fmt: skip
+    sums = []
+    for name in map(quoted, calls):
+        changed = f"FILTER (WHERE {name} > {DUST})"
+        # Sorted, they add up to the same in whatever order rows and threads bring them.
+        in_order = f"list_sort(list({name}) {changed}, 'ASC', 'NULLS LAST')"
+        sums += [f"list_aggregate({in_order}, 'fsum')", f"count(*) {changed}"]
     ctes = sources(given, chosen) | rankings(given, deeper, chosen, rows)
     only = {"gain": "WHERE rel > 0", "judged": "WHERE rel IS NOT NULL", "all": ""}[rows]
     ctes["rows"] = f"SELECT * FROM ranked {known} {only}"
@@ -467,7 +471,7 @@ def _notes(
             for sentence in said:
                 holds.setdefault(sentence, []).append(system)
     for sentence, those in holds.items():
-        named = ", ".join(_plain(system) for system in those)
+        named = ", ".join(show.plain(str(system)) for system in those)
         yield sentence if those == systems else f"{named}: {sentence}"
 
 
@@ -567,8 +571,3 @@ def _percent(part: int, whole: int) -> str:
             else f"{part / whole:.0%}"
         )
     return "100%"
-
-
-def _plain(text: str | None) -> str:
-    """A name on one line."""
-    return str(text) if str(text).isprintable() else repr(text)

@@ -235,6 +235,14 @@ def parse(names: str | Sequence[str], measures: tuple[Measure, ...] = MEASURES) 
     return list(by_name.values())
 
 
+def is_metric(name: str) -> bool:
+    """Is this the name of a metric?"""
+    try:
+        return bool(parse(name))
+    except RankqlError:
+        return False
+
+
 def lower_is_better(name: str) -> bool:
     """Is less of the metric better? Of an expression of one's own, more."""
     try:

@@ -106,6 +106,9 @@ def rbo(
     if bound == "ext":
         near = (depth <= short).sum()
         value = least + near * _unseen(short, p) / short + (shared - near) * _unseen(long, p) / long
+        # The sum of the weights is 1, to the last bit, where it is the same ranking.
+        same = (shared == long) & (depth.sum() == long * (long + 1) / 2)
+        value = pl.when(same).then(1.0).otherwise(pl.min_horizontal(value, 1.0))
     else:
         together = _unseen(short + long - shared, p)
         residual = _unseen(short, p) + _unseen(long, p) - together

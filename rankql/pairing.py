@@ -32,6 +32,7 @@ from rankql.significance import (
 )
 
 MICRO = "a mean over all queries at once"
+TOO_FEW = "too few queries"
 FAMILIES = ("all", "metric")
 
 
@@ -42,6 +43,9 @@ SCHEMA = {
     **dict.fromkeys(("wins", "ties", "losses", "n"), pl.Int64),
     **{"detectable": pl.Float64, "verdict": pl.String, "sentence": pl.String},
 }
+
+
+_LEAST = {"resamples": 100, "seed": 0, "horizon": 2, "min_queries": 0}
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Settings:
     resamples: int
     seed: int
     horizon: int
+    min_queries: int
 
     def check(self) -> None:
         """Refuse what there is not."""
@@ -69,13 +74,15 @@ class Settings:
                 raise RankqlError(
                     f"{name}: there is no {value!r}{did_you_mean(str(value), [*choices])}"
                 )
-        if not isinstance(self.confidence, float) or not 0 < self.confidence < 1:
+        if not isinstance(self.confidence, float) or not 0 < self.alpha < 1:
             raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence}")
-        for name, least in (("resamples", 100), ("horizon", 2), ("seed", 0)):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise RankqlError(f"{name} must be a whole number from {least}, not {value!r}")
-        if self.cluster and not TESTS[self.test].clusters:
+        if not isinstance(self.simultaneous, bool):
+            raise RankqlError(f"simultaneous must be True or False, not {self.simultaneous!r}")
+        if self.cluster is not None and not TESTS[self.test].clusters:
             able = ", ".join(repr(name) for name, test in TESTS.items() if test.clusters)
             raise RankqlError(f"test={self.test!r} knows no clusters; use one of {able}")
         if TESTS[self.test].joint and self.correction == "bh":
@@ -98,6 +105,8 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
     others.
     """
     key, by, metrics = result.meta["query"], result.meta["by"], result.metrics
+    if key in ("system", "missing"):
+        raise RankqlError(f"the column of the query cannot be called {key!r} here; rename it")
     rows = result.frame()
     if not result.meta["system"]:
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
@@ -109,7 +118,7 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
             )
     known = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
-        *((pl.col(name) * 0).max().alias(f"{name} 0") for name in metrics),
+        *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
     )
     for name in by:
         if len(torn := known.filter(pl.col(name).list.len() > 1).sort(key)):
@@ -118,6 +127,7 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
                 f"by: {name} must have one value per query, but the systems have {one!r} and "
                 f"{two!r} for query {torn[key][0]!r}"
             )
+    _overlap(rows, key, systems)
     filled = [name for name in metrics if not lower_is_better(name)]
     whole = (
         known.with_columns(pl.col(name).list.first() for name in by)
@@ -125,7 +135,7 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
         .join(rows.drop(by), on=["system", key], how="left")
         .with_columns(
             pl.when(pl.col("missing").is_null())
-            .then(pl.col(f"{name} 0"))
+            .then(pl.col(_zero(name)))
             .otherwise(pl.col(name))
             .alias(name)
             for name in filled
@@ -147,6 +157,33 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
     return made
 
 
+def _zero(name: str) -> str:
+    return f"\0 of {name}"  # as no column of a user's is called
+
+
+def _overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:
+    """Refuse systems that have no query in common with any other."""
+    counts = rows.select("system", key, pl.len().over(key).alias("times"))
+    for system in systems if len(systems) > 1 else ():
+        own = counts.filter(pl.col("system") == system)
+        if (own["times"] < 2).all():
+            other = counts.filter(pl.col("system") != system)
+            raise RankqlError(
+                f"{system!r} has no query in common with the others: it has {own[key].min()!r}, "
+                f"they have {other[key].min()!r}"
+            )
+
+
+def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
+    """The value of a query as it is compared, NULL where it is left out."""
+    value = pl.col(name)
+    if rules["undefined"] == "zero":
+        value = value.fill_null(0)
+    if rules["missing"] == "skip":
+        value = pl.when(~pl.col("missing")).then(value)
+    return value.alias(name)
+
+
 @dataclass(frozen=True)
 class Values:
     """The values of every metric by query and system, NaN where there is none to compare."""
@@ -166,14 +203,9 @@ class Values:
         key, by, rules = result.meta["query"], result.meta["by"], result.conventions
         rows = result.frame()
         queries = rows.filter(pl.col("system") == systems[0]).select(key, *by)
-        columns = {}
-        for name in result.metrics:
-            value = pl.col(name)
-            if rules["undefined"] == "zero":
-                value = value.fill_null(0)
-            if rules["missing"] == "skip":
-                value = pl.when(~pl.col("missing")).then(value)
-            columns[name] = value.fill_null(float("nan"))
+        columns = {
+            name: compared_value(name, rules).fill_null(float("nan")) for name in result.metrics
+        }
         frames = {name: rows.filter(pl.col("system") == name) for name in systems}
         values = {
             name: np.stack(
@@ -181,13 +213,12 @@ class Values:
             )
             for name, value in columns.items()
         }
-        place = pl.DataFrame({key: queries[key], "i": np.arange(len(queries))})
         found = {
-            label: place.join(of.alias(key).to_frame(), on=key, how="semi")["i"].to_numpy()
+            label: queries[key].is_in(of.implode()).arg_true().to_numpy().astype(np.intp)
             for label, of in slices(queries, result.meta["groupings"]).items()
         }
         codes = None
-        if cluster:
+        if cluster is not None:
             if queries[cluster].null_count():
                 one = queries.filter(pl.col(cluster).is_null())[key][0]
                 raise RankqlError(f"cluster: {cluster} is NULL for query {one!r}")
@@ -237,9 +268,13 @@ class Trial:
     def __post_init__(self) -> None:
         self.sample = Sample(self.of_b - self.of_a, self.clusters)
 
-    def why_not(self, test: str) -> str:
-        """The word for why this cannot be tested, if so."""
-        return MICRO if self.micro else untestable(test, self.sample)
+    def why_not(self, settings: Settings) -> str:
+        """The word for why this is not tested, if so."""
+        if self.micro:
+            return MICRO
+        word = untestable(settings.test, self.sample)
+        few = self.slice != "all" and len(self.of_a) < settings.min_queries
+        return word if word or not few else TOO_FEW
 
     def row(self, settings: Settings, family: int) -> dict[str, Any]:
         """The row of the table."""
@@ -292,6 +327,9 @@ class Trial:
         if verdict == NOT_TESTABLE:
             few = "too few" if self.clusters is None else "too few clusters"
             return f"{b} differs from {a} by {self.sample.mean:.3g} {on}: {few} to test"
+        if verdict == TOO_FEW:
+            least = settings.min_queries
+            return f"{b} differs from {a} by {self.sample.mean:.3g} {on}: not tested under {least}"
         if verdict == ZERO_VARIANCE:
             return (
                 f"{b} differs from {a} by {self.sample.mean:.3g} {on}, the same everywhere: the "
@@ -305,7 +343,8 @@ class Trial:
             p += f", {CORRECTIONS[settings.correction]} over {family} tests"
         if verdict == "no evidence":
             detectable = self.sample.detectable(settings.alpha)
-            would = "" if detectable is None else f"; {detectable:.2g} would show"
+            shows = detectable is not None and detectable > abs(self.sample.mean)
+            would = f"; {detectable:.2g} would show" if shows else ""
             return f"no evidence that {b} and {a} differ: {self._size()} {on} ({p}){would}"
         by = self._size(1 if self.sample.mean > 0 else -1)
         return f"{b} is {verdict} than {a} by {by} {on}; such a difference by chance: {p}"
@@ -339,7 +378,7 @@ def tried(
         for a, b in pairs
     ]
     for trial in trials:
-        trial.outcome = Outcome(word=trial.why_not(settings.test))
+        trial.outcome = Outcome(word=trial.why_not(settings))
     able = [trial for trial in trials if not trial.outcome.word]
     if settings.test == "tukey":
         every = {(x.metric, x.slice) for x in able}
@@ -438,7 +477,7 @@ def _notes(
             )
         if exact:
             found.append(f"{exact} p exact, of all patterns of signs")
-    if settings.cluster and values.clusters is not None:
+    if values.clusters is not None:
         count = len(set(values.clusters.tolist()))
         found.append(f"queries are clustered by {settings.cluster}: {count} clusters")
     words = Counter(x.outcome.word for x in trials if x.outcome.p is None)

@@ -166,12 +166,12 @@ class Report:
             for finding, more in here:
                 lines.append(
                     f"  {finding.kind:{widths[0]}}  {finding.table:{widths[1]}}  "
-                    f"{finding.count:>{widths[2]},}  {_one_line(finding.message)}"
+                    f"{finding.count:>{widths[2]},}  {finding.message}"
                 )
                 lines += [f"{margin}e.g. {_example(example)}" for example in finding.examples]
-                lines.append(f"{margin}why: {_one_line(finding.why)}")
+                lines.append(f"{margin}why: {finding.why}")
                 lines += [f"{margin}{_and_more(finding, more)}"] if more else []
-        return "\n".join(lines)
+        return "\n".join(map(show.plain, lines))
 
     def _repr_html_(self) -> str:
         return show.as_html(self.table(), [self.summary()])
@@ -204,10 +204,6 @@ def _and_more(finding: Finding, more: int) -> str:
 
 def _example(example: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value!r}" for name, value in example.items())
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.splitlines())
 
 
 def _counted(count: int, things: str) -> str:

@@ -20,7 +20,7 @@ from rankql import show
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, needs
 from rankql.macros import literal, quoted
-from rankql.names import EVERY, parse
+from rankql.names import EVERY, is_metric, parse
 
 if TYPE_CHECKING:
     import altair as alt
@@ -47,14 +47,21 @@ def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
 
 
 def _labelled(name: str) -> str:
-    """The label of the slices by an attribute, as SQL."""
-    return f"{literal(name + '=')} || coalesce(CAST({quoted(name)} AS VARCHAR), 'NULL')"
+    """The label of the slices by an attribute, as SQL: every value has one of its own."""
+    value, quote = f"CAST({quoted(name)} AS VARCHAR)", literal("'")
+    unclear = f"{value} = 'NULL' OR starts_with({value}, {quote}) OR contains({value}, ', ')"
+    inside = f"{quote} || replace({value}, {quote}, {quote} || {quote}) || {quote}"
+    text = f"CASE WHEN {unclear} THEN {inside} ELSE coalesce({value}, 'NULL') END"
+    return f"{literal(name + '=')} || {text}"
 
 
 @cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
-    """Where results are summed up; to open one each time would take longer than that."""
-    return duckdb.connect()
+    """Where results are summed up; to open one each time would take longer than that.
+
+    One thread adds up the rows in their order: sums are the same, to the last bit, every time.
+    """
+    return duckdb.connect(config={"threads": 1})
 
 
 @dataclass
@@ -62,7 +69,9 @@ class Result:
     """Values per query, and their means by system and slice.
 
     `per_query` has one row per query (and system), NULL where a metric is undefined; `summary` one
-    row per system, slice and metric. `result["nDCG@10"]` is the mean over all queries.
+    row per system, slice and metric. `result["nDCG@10"]` is the mean over all queries. The same
+    values have the same summary, to the last bit; a value that adds up fractions may differ there
+    where the rows of the tables stand in another order.
     """
 
     meta: dict[str, Any]
@@ -431,11 +440,7 @@ def combine(
     _agree(parts, ("query", "system", "metrics", "by", "groupings", "conventions"))
     first = parts[0]
     frames = [part.frame() for part in parts]
-    rows = pl.concat(frames, how="vertical_relaxed").sort(first.keys)
-    twice = rows.filter(rows.select(first.keys).is_duplicated())
-    if len(twice):
-        some = ", ".join(map(repr, twice[first.meta["query"]].unique(maintain_order=True)[:3]))
-        raise RankqlError(f"{len(twice)} rows are of queries that come twice, such as {some}")
+    rows = _sound(pl.concat(frames, how="vertical_relaxed"), first.keys).sort(first.keys)
     return Result(
         first.meta,
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
@@ -469,14 +474,39 @@ def together(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFram
         part.frame().select(pl.lit(name).alias("system"), *columns)
         for name, part in zip(results, parts, strict=True)
     ]
-    if len({frame[first.meta["query"]].dtype == pl.String for frame in frames}) > 1:
-        raise RankqlError("the ids of the queries are text in one result and numbers in another")
+    types = [frame[first.meta["query"]].dtype for frame in frames]
+    kinds = dict(zip(map(_kind, types), results, strict=True))
+    if len(kinds) > 1:
+        said = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
+        raise RankqlError(f"the ids of the queries are {said}; make them alike")
+    meta = first.meta | {"system": True, "metrics": metrics, "weights": weights}
     return Result(
-        first.meta | {"system": True, "metrics": metrics, "weights": weights},
+        meta,
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
         columns=first.columns,
-        rows=pl.concat(frames, how="vertical_relaxed"),
+        rows=_sound(pl.concat(frames, how="vertical_relaxed"), ["system", first.meta["query"]]),
     )
+
+
+def _sound(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """The rows, if there are some, each of a query (and system) of its own."""
+    if rows.is_empty():
+        raise RankqlError("the results hold no query")
+    for name in keys:
+        if count := rows[name].null_count():
+            raise RankqlError(f"{name} is NULL in {count} of {len(rows)} rows; leave them out")
+    twice = rows.filter(rows.select(keys).is_duplicated())
+    if len(twice):
+        some = ", ".join(map(repr, twice[keys[-1]].unique(maintain_order=True)[:3]))
+        raise RankqlError(f"{len(twice)} rows are of queries that come twice, such as {some}")
+    return rows
+
+
+def _kind(dtype: pl.DataType) -> str:
+    """What values of this type can be compared with."""
+    if dtype.is_numeric():
+        return "numbers"
+    return "text" if dtype in (pl.String, pl.Categorical, pl.Enum) else str(dtype)
 
 
 def _agree(parts: Sequence[Result], whats: Sequence[str]) -> None:
@@ -529,8 +559,12 @@ def written(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 def _of_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
     """A `per_query` frame: system where there are many, the query, its attributes, the metrics."""
     several = frame.columns[:1] == ["system"]
+    if several:
+        frame = frame.with_columns(pl.col("system").cast(pl.String))
     names = frame.columns[several:]
-    metrics = [name for name in names if frame[name].dtype == pl.Float64]
+    # From the first that we know by its name: an attribute may be such a number too.
+    first = next((i for i, name in enumerate(names) if is_metric(name)), 0)
+    metrics = [name for name in names[first:] if frame[name].dtype == pl.Float64]
     if not metrics or names[-len(metrics) :] != metrics or len(metrics) == len(names):
         raise RankqlError("a frame to combine must be a per_query: the query, then the metrics")
     made = meta or {

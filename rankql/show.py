@@ -42,11 +42,17 @@ def csv(frame: pl.DataFrame) -> str:
     )
 
 
+def plain(words: str) -> str:
+    """Text on one line: what could break it, or steer a terminal or a log of CI, is escaped."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+
+
 def text(rows: Rows, remarks: Sequence[str] = ()) -> str:
     """The rows in aligned columns, the remarks below."""
+    rows = [list(map(plain, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join([*lines, *([""] if remarks else []), *remarks])
+    return "\n".join([*lines, *([""] if remarks else []), *map(plain, remarks)])
 
 
 def markdown(rows: Rows, remarks: Sequence[str] = ()) -> str:

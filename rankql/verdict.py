@@ -107,7 +107,7 @@ class Verdict:
             frame = frame.drop("baseline")
         if (frame["slice"] == "all").all():
             frame = frame.drop("slice")
-        return [list(map(_one_line, row)) for row in show.cells(frame)]
+        return show.cells(frame)
 
     def _worst_first(self) -> pl.DataFrame:
         parts = [self.table.filter(pl.col("status") == status) for status in STATUSES]
@@ -156,11 +156,6 @@ class Verdict:
 
 def _title(row: Mapping[str, Any]) -> str:
     return str(row["check"]) + ("" if row["slice"] == "all" else f" [{row['slice']}]")
-
-
-def _one_line(text: str) -> str:
-    # In a log of CI a line of its own could be taken for a command.
-    return " ".join(text.splitlines())
 
 
 def _xml(text: str) -> str:

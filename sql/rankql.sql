@@ -867,13 +867,15 @@ CREATE OR REPLACE MACRO rankql_unseen(n, p) AS pow(p, n) - n * rankql_beyond(n, 
 CREATE OR REPLACE MACRO rankql_residual(shared, short, long, p) AS
     rankql_unseen(short, p) + rankql_unseen(long, p) - rankql_unseen(short + long - shared, p);
 
--- From the depths at which both rankings have an item, and their lengths.
+-- From the depths at which both rankings have an item, and their lengths. They are the same ranking where as many are
+-- shared as the longer one has items, from the first depth on: the sum of the weights is then 1, to the last bit.
 CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
     CASE rankql_text(bound)
-        WHEN 'ext' THEN list_sum(list_transform([
-            {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
-            {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
-        ], lambda part: rankql_overlap(part.depths, part.n, p) + len(part.depths) * pow(p, part.n) / part.n))
+        WHEN 'ext' THEN CASE WHEN len(depths) = long AND list_sum(depths) = long * (long + 1) / 2 THEN 1 ELSE
+            least(1, list_sum(list_transform([
+                {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
+                {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
+            ], lambda part: rankql_overlap(part.depths, part.n, p) + len(part.depths) * pow(p, part.n) / part.n))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)

@@ -21,6 +21,7 @@ ALPHA = 0.05
 REPEATS = 2_000
 RESAMPLES = 999
 SIZES = (20, 43, 200)
+HORIZONS = (10, 30, 100)
 # Counted one by one are the patterns of so many signs, to save time; those of 20 are sampled.
 EXACT = 14
 
@@ -44,11 +45,12 @@ def improvement():
     return 0.1 * (1 - float(ndcg(np.random.default_rng(0), 4_000_000, 1).mean()))
 
 
-def tried(name, sample, seed, alpha=ALPHA):
+def tried(name, sample, seed, alpha=ALPHA, horizon=100):
     """What a test says; without a difference to test, nothing."""
     if untestable(name, sample):
         return Outcome(p=1.0)
-    return TESTS[name].pair(sample, Setting(alpha=alpha, resamples=RESAMPLES, seed=seed))
+    setting = Setting(alpha, RESAMPLES, seed, horizon)
+    return TESTS[name].pair(sample, setting)
 
 
 @contextmanager
@@ -167,20 +169,26 @@ def clustered(name, repeats=REPEATS, users=40):
     return tuple((rejected / repeats).tolist())
 
 
-def peeking(repeats=REPEATS, looks=30, queries=10):
-    """A look a day with 10 queries more, stopping at the first p <= 0.05 without a difference.
+def peeking(names, repeats=REPEATS, first=10, step=10, last=300, horizon=100):
+    """Looks after every few queries, stopping at the first p <= 0.05 without a difference.
 
     By name, the share that stops ever, and that which rejects at the last look alone.
     """
-    rng = np.random.default_rng([looks, 4])
-    ever, last = dict.fromkeys(("t", "anytime"), 0), dict.fromkeys(("t", "anytime"), 0)
+    rng = np.random.default_rng([last, 4])
+    ever, final = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
     for _ in range(repeats):
-        a, b = ndcg(rng, looks * queries).T
-        for name in ever:
-            p = [tried(name, Sample((b - a)[: (i + 1) * queries]), 0).p for i in range(looks)]
-            ever[name] += min(p) <= ALPHA
-            last[name] += p[-1] <= ALPHA
-    return {name: (ever[name] / repeats, last[name] / repeats) for name in ever}
+        a, b = ndcg(rng, last).T
+        for name in names:
+            looks = [Sample((b - a)[:n]) for n in range(first, last + 1, step)]
+            p = [tried(name, sample, 0, horizon=horizon).p for sample in looks]
+            ever[name] += min(x for x in p if x is not None) <= ALPHA
+            final[name] += p[-1] <= ALPHA
+    return {name: (ever[name] / repeats, final[name] / repeats) for name in names}
+
+
+def often(repeats=REPEATS, horizon=100):
+    """A look at every query from the second on."""
+    return peeking(("anytime",), repeats, first=2, step=1, horizon=horizon)
 
 
 def by_chance(rate, expected=ALPHA, repeats=REPEATS, confidence=0.999):
@@ -228,8 +236,16 @@ def main():
     names = [name for name in PAIRED if TESTS[name].clusters]
     body = [[name, *map(percent, clustered(name, repeats))] for name in names]
     print(rows(["40 users, 1 to 12 queries each", "by query", "cluster="], *body), end="\n\n")
-    body = [[name, *map(percent, shares)] for name, shares in peeking(repeats).items()]
-    print(rows(["30 looks, 10 queries more each", "ever rejected", "at the last"], *body))
+    shares = peeking(("t", "anytime"), repeats)
+    body = [[name, *map(percent, share)] for name, share in shares.items()]
+    print(
+        rows(["30 looks, 10 queries more each", "ever rejected", "at the last"], *body), end="\n\n"
+    )
+    body = [
+        [f"anytime, horizon={horizon}", *map(percent, often(repeats, horizon)["anytime"])]
+        for horizon in HORIZONS
+    ]
+    print(rows(["a look at every query from 2 to 300", "ever rejected", "at the last"], *body))
 
 
 if __name__ == "__main__":

@@ -51,6 +51,28 @@ def run(folder, *arguments, code=0):
     return done.stdout, done.stderr
 
 
+def test_one_named_input(files):
+    """NAME=PATH alone is a dict of one run."""
+    run(files, "eval", "one.run", "qrels", "-m", "RR@10", "--output", "one.parquet")
+    out, _ = run(files, "compare", "new=one.parquet", "--format", "json")
+    assert {row["system"] for row in json.loads(out)["summary"]} == {"new"}
+
+
+def test_options_of_the_tests(files):
+    """What compare and gate take, the command line takes."""
+    common = ("--family", "metric", "--resamples", 200, "--seed", 3, "--horizon", 50)
+    both = ("one=one.run", "two=two.run", "qrels", "-m", "RR@10", *common)
+    out, _ = run(files, "compare", *both, "--simultaneous", "--format", "json")
+    said = {"family": "metric", "resamples": 200, "seed": 3, "horizon": 50, "simultaneous": True}
+    assert said.items() <= json.loads(out)["settings"].items()
+    run(files, "report", *both, "--simultaneous", "-o", "page.md")
+    limits = ("--max-drop", "RR@10:1", "--test", "randomisation")
+    run(files, "gate", "one.run", "qrels", "--baseline", "two.run", *limits, *common)
+    wrong = ("--baseline", "two.run", *limits, "--seed", -1)
+    _, err = run(files, "gate", "one.run", "qrels", *wrong, code=2)
+    assert "seed must be a whole number" in err
+
+
 def test_eval(files):
     out, err = run(files, "eval", "one.run", "qrels", "-m", "nDCG@5,10", "-m", "AP")
     expected = rankql.evaluate(files / "one.run", files / "qrels", ["nDCG@5,10", "AP"])

@@ -1,6 +1,7 @@
 """Comparisons as a user makes them: from runs and results, shown, and asked for more."""
 
 import json
+from datetime import date
 
 import polars as pl
 import pytest
@@ -213,3 +214,125 @@ def test_more_tests_than_resamples_can_tell():
     enough = int(note.split("resamples=")[1].split()[0])
     many = rankql.compare(frames, test="randomisation", resamples=enough)
     assert many.table["p_adjusted"].min() < 0.05 and "would do" not in str(many.notes)
+
+
+def frame(queries, values, **attributes):
+    return pl.DataFrame({"query": queries, **attributes, "AP": values})
+
+
+def test_results_are_refused_where_queries_are_not_told_apart():
+    good = frame(["a", "b", "c"], [0.1, 0.3, 0.4])
+    for bad, said in (
+        (frame(["a", "a", "b"], [0.1, 0.2, 0.3]), "of queries that come twice, such as 'a'"),
+        (frame(["a", None, "b"], [0.1, 0.2, 0.3]), "query is NULL in 1 of 6 rows"),
+        (frame(["y", "z"], [0.1, 0.2]), "'x' has no query in common with the others: it has 'a'"),
+        (frame([1, 2, 3], [0.1, 0.2, 0.3]), "text in 'x', numbers in 'y'"),
+        (frame([date(2020, 1, i) for i in (1, 2)], [0.1, 0.2]), "text in 'x', Date in 'y'"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=said):
+            rankql.compare({"x": good, "y": bad})
+    with pytest.raises(rankql.RankqlError, match="the results hold no query"):
+        rankql.compare({"x": good.head(0), "y": good.head(0)})
+    for names in ({None: good, "b": good}, {1: good, 2: good}, {"": good, "b": good}):
+        with pytest.raises(rankql.RankqlError, match="named by text"):
+            rankql.compare(names)
+
+
+@pytest.mark.parametrize("name", ["system", "missing"])
+def test_queries_under_a_name_of_ours(name):
+    values = {side: r.rename({"query": name}) for side, r in (("old", OLD), ("new", NEW))}
+    with pytest.raises(rankql.RankqlError, match=r"another name|rename"):
+        rankql.compare(values, QRELS.rename({"query": name}), "RR", query=name)
+
+
+def test_every_value_of_an_attribute_is_a_slice_of_its_own():
+    queries = [f"q{i}" for i in range(8)]
+    segments = ["NULL", None, "a, b=1", "a", "'a'", "'a", "", "x"]
+    numbers = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    one = frame(queries, numbers, seg=segments, b=["0"] * 8)
+    found = rankql.compare({"x": one, "y": one}, by=[["seg"], ["seg", "b"]])
+    labels = found.table["slice"].to_list()
+    assert len(labels) == len(set(labels)) == 17
+    assert {"seg=NULL", "seg='NULL'", "seg=a", "seg='a, b=1'", "seg='''a'"} <= set(labels)
+    assert set(found.summary["slice"]) == set(labels)
+
+
+def test_columns_with_the_names_of_ours():
+    queries = ["a", "b", "c"]
+    for key in ("i", "slice", "metric", "rows"):
+        frames = {
+            name: pl.DataFrame({key: queries, "AP 0": ["u", "v", "v"], "AP": values})
+            for name, values in (("x", [0.1, 0.2, 0.4]), ("y", [0.3, 0.3, 0.3]))
+        }
+        assert rankql.compare(frames, by="AP 0").table["n"].to_list() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("rules", [{"missing": "skip"}, {"undefined": "zero"}, {}])
+def test_differences_are_those_of_the_table(rules):
+    short = run(a="xy", b="yx")
+    compared = rankql.compare({"old": OLD, "short": short}, QRELS, "RR", **rules)
+    found = compared.differences("RR", "old", "short")
+    assert len(found) == compared.table["n"][0]
+    assert found["difference"].mean() == pytest.approx(compared.table["difference"][0])
+
+
+def test_a_sentence_does_not_contradict_itself():
+    """A difference that one test would show, and the family does not."""
+    values = [0.05 + (0.1 if i % 2 else -0.1) for i in range(40)]
+    queries = [f"q{i}" for i in range(40)]
+    base = frame(queries, [0.5] * 40)
+    others = {f"s{n}": frame(queries, [0.5 + v for v in values]) for n in range(40)}
+    found = rankql.compare({"b": base, **others}, baseline="b")
+    assert found.table["verdict"][0] == "no evidence"
+    assert found.table["detectable"][0] < 0.05 and "would show" not in found.table["sentence"][0]
+
+
+def test_small_slices_are_shown_and_not_tested():
+    queries = [f"q{i}" for i in range(12)]
+    segments = ["big"] * 9 + ["small"] * 3
+    x = frame(queries, [i / 20 for i in range(12)], seg=segments)
+    y = frame(queries, [i / 19 for i in range(12)], seg=segments)
+    found = rankql.compare({"x": x, "y": y}, by="seg", min_queries=5)
+    assert found.table["verdict"].to_list()[-1] == "too few queries"
+    assert found.table["p"].is_null().to_list() == [False, False, True]
+    assert "Holm over 2 tests" in found.table["sentence"][0]
+
+
+def test_tables_that_are_no_results():
+    ranked = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 0], "pos": [1, 2]})
+    clicks = ranked.with_columns(hit=pl.Series([0.0, 1.0]))
+    assert rankql.compare({"x": clicks, "y": clicks}, metrics="RR").table["n"].to_list() == [1]
+    priced = frame(["a", "b", "c"], [0.1, 0.5, 0.2], price=[1.5, 2.5, 1.5])
+    found = rankql.compare({"x": priced, "y": priced}, by="price")
+    assert found.metrics == ["AP"]
+    assert found.table["slice"].to_list() == ["all", "price=1.5", "price=2.5"]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"interval": "t"}, "interval= is an option of evaluate"),
+        ({"output": "x.parquet"}, "output= is an option of evaluate"),
+        ({"confidence": 1 - 1e-13}, "confidence must lie between 0 and 1"),
+        ({"cluster": ""}, "''"),
+        ({"simultaneous": "no"}, "simultaneous must be True or False"),
+        ({"baseline": 1}, "there is no system 1"),
+        ({"min_queries": -1}, "min_queries must be a whole number from 0"),
+    ],
+)
+def test_refused_in_one_line(keywords, said):
+    with pytest.raises(rankql.RankqlError, match=said) as caught:
+        rankql.compare({"old": OLD, "new": NEW}, QRELS, "RR", **keywords)
+    assert "\n" not in str(caught.value)
+
+
+def test_cutoffs_and_efforts_are_numbers(two):
+    for ks in (5, []):
+        with pytest.raises(rankql.RankqlError, match="ks must be a list of cutoffs"):
+            two.cutoffs("nDCG", ks)
+    with pytest.raises(rankql.RankqlError, match="k must be a whole number"):
+        two.cutoffs("nDCG", [0])
+    with pytest.raises(rankql.RankqlError, match="effect must be a number, not 'x'"):
+        rankql.queries_needed("x")
+    with pytest.raises(rankql.RankqlError, match="nothing was compared by the name 1"):
+        two.differences("RR", 1, "new")

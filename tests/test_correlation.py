@@ -103,6 +103,19 @@ def test_rbo_of_equal_lists(name, p):
         assert high - low == pytest.approx(residual, abs=1e-12)
 
 
+@pytest.mark.parametrize("name", ["sql", "polars"])
+@pytest.mark.parametrize("p", [0.5, 0.8, 0.9, 0.999])
+def test_rbo_of_one_list_with_itself_is_one_to_the_last_bit(name, p):
+    groups = [[(i, i) for i in range(1, n + 1)] for n in [*range(1, 61), 500]]
+    assert set(values("rbo", groups, {"p": p}, name)) == {1.0}
+    # Not where the order or an item is another, or one list goes on; and never more.
+    swapped = [[*group[2:], (1, 2), (2, 1)] for group in groups[1:40]]
+    longer = [[*group, (None, len(group) + 1)] for group in groups]
+    other = [[*group, (None, len(group) + 1), (len(group) + 1, None)] for group in groups]
+    assert max(values("rbo", swapped, {"p": p}, name)) < 1
+    assert max(values("rbo", longer + other, {"p": p}, name)) <= 1
+
+
 def rbo_of_prefixes(first, second, p):
     """Webber 2010, equation 4: the weighted mean agreement over all depths of long lists."""
     return math.fsum(
@@ -411,6 +424,47 @@ def test_errors_of_correlate(run, other, options, words):
     with pytest.raises(RankqlError) as error:
         correlate(run, other, **options)
     assert words in str(error.value)
+
+
+TAKEN = ("in both", "in run", "in reference", "missing", "system")
+
+
+@pytest.mark.parametrize("name", [*TAKEN, "In Both", "pos of reference"])
+def test_names_that_are_taken(name):
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "pos": [1, 2]})
+    attributes = pl.DataFrame({"query": ["a"], name: ["b"]})
+    line = "is what a column of the result or of the query is called; give the column another name"
+    with pytest.raises(RankqlError, match=f"^by: '{name}' {line}$"):
+        correlate(run, run, by=name, attributes=attributes)
+    if name.lower() in TAKEN:
+        run = run.rename({"query": name})
+        with pytest.raises(RankqlError, match=f"^query: '{name}' {line}$"):
+            correlate(run, run, query=name)
+        with pytest.raises(RankqlError, match=f"^query: '{name}' {line}$"):
+            rankql.limits(run, run.with_columns(rel=1), "RR@2", query=name)
+        with pytest.raises(RankqlError, match=f"^query: '{name}' {line}$"):
+            rankql.evaluate({"a": run, "b": run}, run.with_columns(rel=1), "RR@2", query=name)
+
+
+def test_the_same_to_the_last_bit():
+    """Means and intervals hang on no thread, nor on the order of the rows."""
+    draw = random.Random(7)
+    frames = [
+        pl.DataFrame(
+            {
+                "query": [q for q in range(1500) for _ in range(5)],
+                "item": [f"i{item}" for _ in range(1500) for item in draw.sample(range(9), 5)],
+                "score": [draw.random() for _ in range(7500)],
+            }
+        )
+        for _ in range(2)
+    ]
+    con = duckdb.connect(config={"threads": 4})
+    first = correlate(*frames, con=con)
+    for seed in range(8):
+        one, other = (frame.sample(fraction=1, shuffle=True, seed=seed) for frame in frames)
+        found = correlate(one, other, con=con)
+        assert_frame_equal(found.summary, first.summary, check_exact=True)
 
 
 def test_evaluate_knows_no_rbo():

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys
@@ -1157,7 +1158,12 @@ path = {str(tmp_path / "out.parquet")!r}
 rankql.evaluate("run", "qrels", metrics, con=con, query="q", item="i", output=path)
 print("finished", flush=True)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    # Where a callback happens to run, Python reports the interrupt there and goes on: once more.
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        if done.returncode:
+            break
+        (tmp_path / "out.parquet").unlink()
     assert done.returncode != 0 and done.stdout == "started\n"
     assert not (tmp_path / "out.parquet").exists()
     if signal == "SIGINT":
@@ -1183,3 +1189,56 @@ def test_csv_reads_as_it_is_written(tmp_path):
         [(*row[:2], 1) for row in rows], schema=["query", "item", "rel"], orient="row"
     )
     assert rankql.evaluate(tmp_path / "x.csv", qrels, "RR")["RR"] == 1
+
+
+@pytest.mark.parametrize("lacking", ["a", "b"])
+def test_an_attribute_that_only_some_runs_have(lacking):
+    runs = {name: RUN.with_columns(device=pl.lit("phone")) for name in ("a", "b")}
+    runs[lacking] = RUN
+    line = (
+        f"by: run '{lacking}' has no column 'device'; give it one as the other runs have, "
+        "or all in attributes="
+    )
+    for ask in (
+        lambda: rankql.evaluate(runs, QRELS, by="device"),
+        lambda: rankql.compare(runs, QRELS, by="device"),
+        lambda: rankql.correlate(runs, RUN, by="device"),
+    ):
+        with pytest.raises(rankql.RankqlError) as caught:
+            ask()
+        assert str(caught.value) == line
+
+
+def test_examples_of_queries_that_are_not_judged_differ():
+    others = QRELS.with_columns(query=pl.lit("q0"))
+    with pytest.raises(rankql.RankqlError, match=r"qrels has 'q0'$"):
+        rankql.evaluate(RUN, others.unique("query"))
+    with pytest.raises(rankql.RankqlError, match=r"qrels has 'q0'$"):
+        rankql.evaluate(RUN, others)
+
+
+def test_control_characters_reach_no_terminal():
+    """A line of its own would be a command in a log of CI, ESC one to a terminal."""
+    name = "new\n::error::\x1b[2J"
+    runs = {"old": RUN, name: RUN}
+    shown = [
+        repr(rankql.evaluate(runs, QRELS, "RR@2")),
+        repr(rankql.compare(runs, QRELS, "RR@2")),
+        repr(rankql.limits(runs, QRELS, "RR@2")),
+        repr(rankql.explain(RUN, QRELS, metric="RR@2")),
+        repr(rankql.check(runs, QRELS)),
+        repr(rankql.correlate(runs, RUN, "TauB")),
+    ]
+    for text in shown:
+        assert "\x1b" not in text
+        assert not any(line.startswith("::") for line in text.splitlines())
+    assert "new\\n::error::\\x1b[2J" in shown[0]
+
+
+def test_summaries_are_the_same_to_the_last_bit():
+    """However many threads read the values."""
+    draw = random.Random(7)
+    values = pl.DataFrame({"query": range(400_000), "AP": [draw.random() for _ in range(400_000)]})
+    result = rankql.combine([values])
+    for _ in range(8):
+        assert_frame_equal(rankql.combine([values]).summary, result.summary, check_exact=True)

@@ -70,7 +70,12 @@ def test_numbers_are_those_of_compare():
             WORSE, baseline=OLD, max_drop="nDCG@10:0.05", by="segment", alpha=0.1, **options
         )
         compared = rankql.compare(
-            {"old": OLD, "new": WORSE}, baseline="old", by="segment", confidence=0.9, **options
+            {"old": OLD, "new": WORSE},
+            baseline="old",
+            by="segment",
+            confidence=0.9,
+            min_queries=10,
+            **options,
         )
         ours = ["mean", "baseline", "difference", "lo", "hi", "p_adjusted", "n"]
         theirs = ["mean_b", "mean_a", "difference", "lo", "hi", "p_adjusted", "n"]
@@ -386,7 +391,7 @@ def test_junit(evil):
     found = [(case.get("name"), [child.tag for child in case]) for case in suite]
     assert found[0] == ("nDCG@10 >= 0.6", ["failure"])
     shown = EVIL.replace("\x00", "\ufffd").replace("\x1b", "\ufffd")
-    assert (f"nDCG@10 >= 0.6 [segment={shown}]", ["failure"]) in found
+    assert (f"nDCG@10 >= 0.6 [segment='{shown}']", ["failure"]) in found
     assert sum(tags == ["skipped"] for _, tags in found) == 2
     assert {case.get("classname") for case in suite} == {"rankql.gate.nDCG@10"}
     messages = [case[0].get("message") for case in suite]
@@ -401,8 +406,8 @@ def test_annotations(evil):
     assert not any("\n" in line or "\r" in line for line in lines)
     title = lines[1].split("title=")[1].split("::")[0]
     assert title == (
-        "nDCG@10 >= 0.6 [segment=<script>alert(1)</script>%0A%3A%3Aerror%3A%3A100%25 "
-        '"sure"%2C a|b%3A c\x00\x1b%0D]'
+        "nDCG@10 >= 0.6 [segment='<script>alert(1)</script>%0A%3A%3Aerror%3A%3A100%25 "
+        '"sure"%2C a|b%3A c\x00\x1b%0D\']'
     )
     assert lines[0] == f"::error title=nDCG@10 >= 0.6::{evil.table['message'][0]}"
     noisy = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
@@ -596,3 +601,31 @@ def test_dl19(tmp_path):
         for column in ("difference", "lo", "hi", "p_adjusted"):
             assert verdict.table[column][1:].to_list() == compared.table[column].to_list()
     assert verdict.table["n"].to_list() == [43, 43, 43]
+
+
+def test_slices_too_small_to_fail_do_not_weaken_the_whole():
+    queries = list(range(400))
+    base = [0.3 + i % 7 / 20 for i in queries]
+    new = [value - 0.01 + (i * 37 % 11 - 5) / 50 for i, value in zip(queries, base, strict=True)]
+    users = [i // 2 for i in queries]
+    old, now = (pl.DataFrame({"query": queries, "user": users, "AP": v}) for v in (base, new))
+    alone = rankql.gate(now, baseline=old, max_drop="AP:0")
+    sliced = rankql.gate(now, baseline=old, max_drop="AP:0", by="user")
+    assert not alone and not sliced
+    whole = sliced.table.filter(slice="all")
+    assert whole["p_adjusted"].to_list() == alone.table["p_adjusted"].to_list()
+    assert sliced.table["status"].to_list().count("too few queries") == 200
+
+
+def test_a_gate_over_nothing_is_no_gate():
+    for frame in (OLD.head(0), OLD.with_columns(query=pl.lit(None, pl.String))):
+        with pytest.raises(rankql.RankqlError, match=r"no query|NULL in"):
+            rankql.gate(frame, minimum="nDCG@10>=0.1")
+
+
+@pytest.mark.parametrize("test", ["t", "randomisation", "wilcoxon", "sign", "randomised_tukey"])
+def test_a_drop_that_is_the_same_everywhere_fails(test):
+    old = pl.DataFrame({"query": list("abcd"), "AP": [0.5, 0.6, 0.7, 0.8]})
+    new = old.with_columns(pl.col("AP") - 0.3)
+    verdict = rankql.gate(new, baseline=old, max_drop="AP:0.05", test=test)
+    assert not verdict and "the same in every query" in verdict.table["message"][0]

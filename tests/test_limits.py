@@ -508,6 +508,21 @@ def test_own_column_names_and_wrong_ones():
         limits(qrels, run.drop("system"), "AP")
 
 
+def test_sensitivity_is_the_same_to_the_last_bit():
+    """Of metrics whose values are: what adds up fractions hangs on the order of the rows itself."""
+    draw = Random(7)
+    rows = [(q, f"i{i}", draw.random(), draw.randrange(4)) for q in range(800) for i in range(7)]
+    frame = pl.DataFrame(rows, schema=["query", "item", "score", "rel"], orient="row")
+    found = []
+    for seed in range(5):
+        mixed = frame.sample(fraction=1, shuffle=True, seed=seed)
+        con = duckdb.connect(config={"threads": 4})
+        names = ["AP", "RR@5", "P@5"]
+        found.append(limits(mixed.drop("rel"), mixed.drop("score"), names, con=con).sensitivity)
+    for other in found[1:]:
+        assert_frame_equal(found[0], other, check_exact=True)
+
+
 def test_nothing_is_left_behind():
     """Tables of the user's connection: read where they lie, and nothing stays there."""
     _, run, qrels = data(3)

@@ -7,7 +7,18 @@ too seldom, that is what is asserted.
 import functools
 
 import pytest
-from simulation import PAIRED, SIZES, at_most, by_chance, clustered, family, peeking, single
+from simulation import (
+    HORIZONS,
+    PAIRED,
+    SIZES,
+    at_most,
+    by_chance,
+    clustered,
+    family,
+    often,
+    peeking,
+    single,
+)
 
 from rankql.significance import TESTS
 
@@ -93,8 +104,15 @@ def test_clusters(name):
 @pytest.mark.slow
 @pytest.mark.simulation
 def test_peeking():
-    found = peeking()
+    found = peeking(("t", "anytime"))
     ever, last = found["t"]
     assert ever > 0.2 and by_chance(last)
     ever, last = found["anytime"]
     assert last <= ever and ever < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("horizon", HORIZONS)
+def test_a_look_at_every_query(horizon):
+    assert at_most(often(horizon=horizon)["anytime"][0])
