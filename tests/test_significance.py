@@ -576,10 +576,10 @@ def test_anytime_is_the_mixture(n):
         def density(effect, t=t):
             return stats.nct.pdf(t, n - 1, effect * math.sqrt(n)) * stats.norm.pdf(effect, 0, rho)
 
-        centre = d.mean() / d.std(ddof=1)
-        ends = (min(-8 * rho, centre - 9), max(8 * rho, centre + 9))
-        points = (0.0, centre) if abs(centre) < 5 else (0.0,)
-        mixed = integrate.quad(density, *ends, points=points, limit=400)[0]
+        # The product of the two is nothing far from zero, nor, of many values, from their own effect.
+        effect, near = d.mean() / d.std(ddof=1), 12 / math.sqrt(n) if n > 10 else 9
+        ends = max(-8 * rho, effect - near), min(8 * rho, effect + near)
+        mixed = integrate.quad(density, *ends, limit=400)[0]
         found = outcome("anytime", d, horizon=horizon)
         assert found.p == pytest.approx(min(1, stats.t.pdf(t, n - 1) / mixed), rel=1e-6)
         # p is the least alpha whose interval excludes zero.
