@@ -61,7 +61,7 @@ def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         "rel": partial(check_rel, max_rel=arguments.get("max_rel")),
         "pos": check_pos,
         "reference": partial(check_pos, name="reference"),
-        "score": check_score,
+        "score": check_score if "item" in arguments else check_prediction,
         "popularity": partial(check_popularity, users=arguments.get("users")),
         "exposure": partial(check_amount, name="exposure"),
         "merit": partial(check_amount, name="merit"),
@@ -131,6 +131,13 @@ def check_score(values: pl.Series) -> None:
     _need_numbers("score", values)
     if values.dtype.is_float():
         _refuse("score must be a number", values, values.is_nan())
+
+
+def check_prediction(values: pl.Series) -> None:
+    """The scores that are to be near the grades: finite."""
+    check_score(values)
+    if values.dtype.is_float():
+        _refuse("score must be a finite number", values, ~values.is_finite())
 
 
 def check_amount(values: pl.Series, name: str) -> None:

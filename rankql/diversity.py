@@ -105,6 +105,8 @@ def missing_at(
     r = ranking(pos, pos, k)
 
     def known(values: pl.Series) -> pl.Series:
+        if isinstance(values.dtype, pl.Array):
+            values = values.arr.to_list()
         if isinstance(values.dtype, pl.List):
             values = values.list.drop_nulls().list.len().replace(0, None)
         return values.is_null()

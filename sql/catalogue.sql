@@ -49,10 +49,13 @@ CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
          THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
     END;
 
+-- How many different ones there are, whatever the collation.
+CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
+
 -- Where each item stood when it was first shown, and when that was.
 CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
     list_transform([list_sort(
-        list({'item': item, 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
+        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
             FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
         'ASC', 'NULLS LAST')], lambda rows:
         list_filter(rows, lambda x, i: i = 1 OR x.item IS DISTINCT FROM rows[i - 1].item))[1];
@@ -67,19 +70,21 @@ CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
-            rankql_amount(CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention'),
+            CASE WHEN starts_with(typeof(attention), 'VARCHAR') OR NOT contains(typeof(attention), '[')
+                 THEN error('attention must be a list of numbers, not ' || rankql_text(attention))
+                 ELSE rankql_amount(TRY_CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention') END,
             error('attention must have a value for every position shown: there is none for '
                   || rankql_text(CAST(pos AS BIGINT)))) END;
 
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
-    count(DISTINCT item)
-    / rankql_total(catalogue, count(DISTINCT item), 'catalogue', 'items that could be shown');
+    rankql_distinct(item)
+    / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
 
 CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
-    count(DISTINCT user)
-    / rankql_total(users, count(DISTINCT user), 'users', 'users who could be shown something');
+    rankql_distinct(user)
+    / rankql_total(users, rankql_distinct(user), 'users', 'users who could be shown something');
 COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
@@ -92,7 +97,7 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
-    (log2(list_sum(rankql_counts(item)))
+    abs(log2(list_sum(rankql_counts(item)))
      - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
     / CASE WHEN rankql_flag(normalized, 'normalized')
            THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0) ELSE 1 END;

@@ -122,7 +122,7 @@ CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
-        pow(1 - alpha, len(list_filter(seen, lambda other: other = topic)))));
+        pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
 
 -- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
 -- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.

@@ -6,6 +6,7 @@ from itertools import combinations, groupby, permutations
 from pathlib import Path
 
 import api
+import duckdb
 import engines
 import polars as pl
 import pyndeval
@@ -178,7 +179,7 @@ def test_every_metric_and_option_has_cases():
 ITEM = st.sampled_from([None, "a", "a", "b", "c", "d", "A", "é", ""])
 AMOUNT = st.sampled_from([None, 0, 0.25, 1, 1, 2, 3.5])
 PLACE = st.none() | st.integers(1, 12)
-TOPICS = st.none() | st.lists(st.sampled_from(["1", "2", "3", "4", "10", "x"]), max_size=3)
+TOPICS = st.none() | st.lists(st.sampled_from(["1", "2", "3", "4", "10", "x", "X"]), max_size=3)
 DIMENSION = 3
 VECTOR = st.none() | st.lists(
     st.sampled_from([-2.0, 0.0, 0.5, 1.0, 3.0]), min_size=DIMENSION, max_size=DIMENSION
@@ -717,3 +718,35 @@ def test_in_a_query_of_the_user():
     assert found == [("x", 0.5)]
     frame = table.filter(pl.col("pos") <= 10).pipe(rankql.gini, catalogue=4, by="segment")
     assert frame.rows() == found
+
+
+def test_letters_that_a_collation_takes_for_one():
+    con = engines.connection(default_collation="NOCASE")
+    rows = "(['a'], 'a', 1), (['A'], 'A', 2), (['b'], 'a', 3), (['a'], 'A', 4)"
+    found = con.sql(f"""
+        SELECT alpha_ndcg(topics, n), first_position(item, n, n), first_time(item, n),
+               catalogue_coverage(item, 9), user_coverage(item, 9)
+        FROM (VALUES {rows}) AS t (topics, item, n)""").fetchall()
+    assert found[0] == pytest.approx((1, 1.5, 1.5, 2 / 9, 2 / 9), abs=1e-12)
+
+
+def test_entropy_is_not_below_zero():
+    con = engines.connection()
+    for n in range(1, 60):
+        ((bits,),) = con.sql(f"SELECT shannon_entropy(1) FROM range({n})").fetchall()
+        assert 0 <= bits < 1e-12
+    assert con.sql("SELECT shannon_entropy(NULL)").fetchall() == [(None,)]
+
+
+def test_arrays_of_nothing_are_missing():
+    arrays = pl.Series("attribute", [[None, None], [1, None]], dtype=pl.Array(pl.Int64, 2))
+    shown = pl.DataFrame({"attribute": arrays, "pos": [1, 2]})
+    assert shown.select(rankql.missing_at("attribute", "pos")).item() == 0.5
+
+
+@pytest.mark.parametrize("attention", ["['x', 'y']", "1", "'x'", "[1, NULL]", "[-1, 1]"])
+def test_attention_is_a_list_of_numbers(attention):
+    with pytest.raises(duckdb.Error, match="attention must"):
+        engines.connection().sql(
+            f"SELECT exposure(pos, attention := {attention}) FROM (VALUES (1), (2)) AS t (pos)"
+        ).fetchall()

@@ -60,3 +60,11 @@ def test_rmse_improves_and_ndcg_falls():
     assert after["nDCG"] == pytest.approx(turned / ideal)  # .891
     assert after["RMSE"] < before["RMSE"] and after["MAE"] < before["MAE"]
     assert after["nDCG"] < before["nDCG"]
+
+
+@pytest.mark.parametrize("metric", ["rmse", "mse", "mae"])
+def test_an_infinite_score_is_refused(metric):
+    frame = pl.DataFrame({"rel": [1.0], "score": [float("inf")]})
+    refused = (rankql.RankqlError, pl.exceptions.PolarsError)
+    with pytest.raises(refused, match="score must be a finite number, not inf"):
+        frame.select(getattr(rankql, metric)())
