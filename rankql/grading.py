@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.arguments import check, finite, number, option
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation import execute, reporting
+from rankql.labels import check_grades, event_name, is_finite
 from rankql.macros import literal, quoted
 from rankql.tables import Data, assigned, session
 
@@ -43,6 +45,10 @@ def grade_events(
     >>> grade_events(log, {"view": 1, "buy": 3}).rows()
     [(1, 'a', 3.0)]
     """
+    check_grades(grades, unknown)
+    option("how", how, "max", "sum")
+    if cap is not None:
+        finite("cap", cap)
     with session(con, log) as here:
         given = {"query": query, "item": item}
         table = assigned(here.table(log, "log"), given, ("query", "item"))
@@ -52,17 +58,20 @@ def grade_events(
                 hint = did_you_mean(name, list(table.columns))
                 raise RankqlError(f"log has no column {name!r}; name it: {role}='...'{hint}")
         options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
-        named = [f"{name} := {_sql(value)}" for name, value in options.items() if value is not None]
+        options = {name: value for name, value in options.items() if value is not None}
+        named = [f"{name} := {_sql(name, value)}" for name, value in options.items()]
         if until is not None:
             named.append(f"moment := {quoted(time)}")
-        arguments = [quoted(event), _mapping(grades), f"how := {_sql(how)}", *named]
-        call = f"graded({', '.join(arguments)}, unknown := {_sql(unknown)})"
+        other = literal(unknown) if isinstance(unknown, str) else _sql("unknown", unknown)
+        arguments = [quoted(event), _mapping(grades), f"how := {literal(how)}", *named]
+        call = f"graded({', '.join(arguments)}, unknown := {other})"
         keys = [quoted(table.roles[role]) for role in ("query", "item")]
-        by = ", ".join(keys)
-        order = ", ".join(f"{key} ASC NULLS LAST" for key in keys)
+        by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
+        back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
         sql = (
-            f"FROM (\n    SELECT {by}, {call} AS rel\n    FROM {table.sql} GROUP BY {by}\n)\n"
-            f"WHERE rel IS NOT NULL ORDER BY {order}"
+            f"SELECT {back}, rel FROM (\n"
+            f"    SELECT {by}, {call} AS rel\n    FROM {table.sql} GROUP BY ALL\n)\n"
+            "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
         with reporting():
             found = execute(here, sql, checked=True).pl()
@@ -71,19 +80,18 @@ def grade_events(
 
 
 def _mapping(grades: Mapping[str, float | None]) -> str:
-    if not isinstance(grades, Mapping):
-        kind = type(grades).__name__
-        raise RankqlError(f"grades must be a dict of events and grades, not a {kind}")
-    pairs = (f"{literal(str(name))}: {_sql(grade)}" for name, grade in grades.items())
+    pairs = (f"{literal(event_name(x))}: {_sql('grades', grade)}" for x, grade in grades.items())
     return f"MAP {{{', '.join(pairs)}}}"
 
 
-def _sql(value: object) -> str:
-    """An option as SQL."""
+def _sql(name: str, value: object) -> str:
+    """A time, a length of time or a number as SQL."""
     if isinstance(value, datetime):
         return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
     if isinstance(value, date):
         return f"DATE '{value}'"
     if isinstance(value, timedelta):
         return f"to_microseconds({value // timedelta(microseconds=1)})"
-    return f"'{value}'::DOUBLE" if isinstance(value, float) else literal(value)
+    sound, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
+    check(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
+    return "NULL" if value is None else f"'{number(value)}'::DOUBLE"

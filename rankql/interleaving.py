@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from hashlib import md5
+from numbers import Integral
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import polars as pl
 
-from rankql.arguments import Column, check, checked, number, numbers
+from rankql.arguments import Column, check, column, number
 from rankql.forms import metric
 
 Items: TypeAlias = Sequence[Hashable]
@@ -39,7 +41,7 @@ def team_draft(
     most, top = math.inf if k is None else k, []
     if prefix:
         alike = [x == y for x, y in zip(a, b, strict=False)]
-        top = list(a[: [*alike, False].index(False)])[:k]
+        top = list(a[: [*alike, False].index(False)])[: None if k is None else int(k)]
     shown = [{"item": item, "team": None} for item in top]
     seen, turn = set(top), 0
     while len(shown) < most:
@@ -99,10 +101,10 @@ def balanced_credit(
     >>> balanced_credit("abcd", "bcda", ["b", "a", "c", "d"], ["c"])
     -1.0
     """
+    _check(a, b)
     clicked = [item for item in shown if item in clicks]
-    if not clicked:
-        return 0.0
-    depth = min(list(side).index(clicked[-1]) for side in (a, b) if clicked[-1] in side) + 1
+    found = [list(side).index(x) + 1 for x in clicked[-1:] for side in (a, b) if x in side]
+    depth = min(found, default=0)
     wins = [len(set(side[:depth]) & set(clicked)) for side in (a, b)]
     return _sign(wins[0] - wins[1])
 
@@ -117,9 +119,22 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
     >>> pl.DataFrame({"preference": [1, 1, 1, 1, 1, 1, 0, -1]}).select(sign_test().round(9)).item()
     0.125
     """
-    value = numbers(preference)
+    value = column(preference).map_batches(_preferences, pl.Float64, is_elementwise=True)
     wins = pl.struct(up=(value > 0).sum(), down=(value < 0).sum())
-    return checked(wins.map_batches(_tails, pl.Float64, is_elementwise=True), {"rel": preference})
+    return wins.map_batches(_tails, pl.Float64, is_elementwise=True)
+
+
+def _preferences(values: pl.Series) -> pl.Series:
+    dtype = values.dtype
+    text = dtype in (pl.String, pl.Categorical, pl.Enum)
+    check(not text, "preference must be a number, not text; cast it first")
+    fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
+    none = pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
+    floats = values.cast(pl.Float64) if fit else none
+    bad = values.is_not_null() & ~floats.is_finite().fill_null(False)
+    for value in values.filter(bad).head(1):
+        check(False, f"preference must be a finite number, not {value}")
+    return floats
 
 
 def _tails(counts: pl.Series) -> pl.Series:
@@ -147,11 +162,15 @@ def _toss(seed: object, toss: int) -> bool:
     """Heads or tails, the same for the same seed and toss: the first bit of an MD5 sum."""
     message = "seed must be given: what tells one showing from the next, such as its id"
     check(seed is not None, message)
+    fit = isinstance(seed, str | Integral | UUID) and not isinstance(seed, bool)
+    check(fit, f"seed must be text, a whole number or a UUID, not {seed}")
     return md5(f"{seed}:{toss}".encode()).hexdigest() < "8"
 
 
-def _check(a: Items, b: Items, k: int | None) -> None:
+def _check(a: Items, b: Items, k: int | None = None) -> None:
     for name, items in (("a", a), ("b", b)):
+        listed = isinstance(items, Collection)
+        check(listed, f"{name} must be a list of items, not {items}")
         check(None not in set(items), f"{name} must not hold NULL")
         check(len(set(items)) == len(items), f"{name} must not hold an item twice")
     ok = k is None or (number(k) >= 1 and number(k) % 1 == 0)

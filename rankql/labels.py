@@ -37,7 +37,8 @@ def graded(
     The sum is cut off at `cap`. With `until` what happened from then on is left out, and with
     `within` what happened earlier than so long before; with `half_life` the grade of an event of
     age t is multiplied by 2^(-t / half_life). An event without a grade is an error that names it,
-    or has the grade `unknown`; None leaves it out. NULL where no event counts.
+    or has the grade `unknown`; None leaves it out. NULL where no event counts. Events
+    are text, whole numbers or booleans. A month of an SQL INTERVAL is 30 days.
 
     >>> log = pl.DataFrame({"user": [1] * 3, "item": ["a", "a", "b"], "event": ["view", "buy", ""]})
     >>> log.pipe(graded, "event", {"view": 1, "buy": 3, "": 0}).sort("item").rows()
@@ -56,17 +57,16 @@ def graded(
 
 def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -> pl.Expr:
     """The grade of each event."""
-    kind = type(grades).__name__
-    check(isinstance(grades, Mapping), f"grades must be a dict of events and grades, not a {kind}")
-    sound = all(grade is None or math.isfinite(number(grade)) for grade in grades.values())
-    check(sound, f"grades must be finite numbers, not {grades}")
-    strict = unknown == "error"
-    sound = strict or unknown is None or math.isfinite(number(unknown))
-    check(sound, f"unknown must be a grade or 'error', not {unknown}")
-    names = [str(name) for name in grades]
+    check_grades(grades, unknown)
+    strict = isinstance(unknown, str)
+    names = [event_name(name) for name in grades]
     listed = ", ".join(names)
 
     def known(events: pl.Series) -> pl.Series:
+        dtype = events.dtype
+        fit = dtype.is_integer() or dtype in (*_TEXT, pl.Boolean, pl.Null)
+        remedy = "cast it to text"
+        check(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
         events = events.cast(pl.String)
         if strict:
             for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
@@ -81,6 +81,37 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
         values = list(grades.values())
         found = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
     return pl.when(events.is_not_null()).then(found)
+
+
+def check_grades(grades: Mapping[str, float | None], unknown: object) -> None:
+    """The mapping of events to grades, and the grade of all others."""
+    kind = type(grades).__name__
+    check(isinstance(grades, Mapping), f"grades must be a dict of events and grades, not a {kind}")
+    sound = all(grade is None or is_finite(grade) for grade in grades.values())
+    check(sound, f"grades must be finite numbers, not {grades}")
+    once = len({event_name(name) for name in grades}) == len(grades)
+    check(once, f"grades must name an event once, as text, not {grades}")
+    sound = unknown is None or (isinstance(unknown, str) and unknown == "error")
+    check(
+        sound or is_finite(unknown),
+        f"unknown must be a grade or 'error', not {unknown}",
+    )
+
+
+def event_name(name: object) -> str:
+    """An event as text, as a column of them is cast."""
+    return str(name).lower() if isinstance(name, bool) else str(name)
+
+
+def is_finite(value: object) -> bool:
+    """Is it a number that a float can be?"""
+    try:
+        return math.isfinite(number(value))
+    except OverflowError:
+        return False
+
+
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 def _left(
@@ -113,15 +144,24 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
     dtype = times.dtype
     if dtype == pl.Null and times.is_empty():
         return times.cast(pl.Float64)
-    kind = "text" if dtype == pl.String else str(dtype)
+    kind = "text" if dtype in _TEXT else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
     check(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()
     if dtype.is_float():
         bad |= ~times.is_finite().fill_null(True)
+    if dtype.is_temporal():
+        # DuckDB's infinite dates and timestamps, for which polars and Python have no text.
+        ends = times.to_physical().cast(pl.Int64)
+        for end in ends.filter(ends.abs() >= (_DAYS if dtype == pl.Date else 2**63 - 1)).head(1):
+            infinity = "infinity" if end > 0 else "-infinity"
+            check(False, f"{name} must be a timestamp or a finite number, not {infinity}")
     for value in times.filter(bad).head(1):
         check(False, f"{name} must be a timestamp or a finite number, not {value}")
     return times
+
+
+_DAYS = 2**63 // (24 * 60 * 60 * 10**6)  # as many as there are microseconds for
 
 
 def _is_time(times: pl.Series) -> bool:
@@ -138,7 +178,7 @@ def _numbers(times: pl.Series) -> pl.Series:
 def _instant(name: str, value: Moment, clock: bool) -> float:
     """A moment as a number on the clock of a column."""
     kind = "a timestamp" if clock else "a finite number"
-    fit = isinstance(value, date) if clock else math.isfinite(number(value))
+    fit = isinstance(value, date) if clock else is_finite(value)
     check(fit, f"{name} must be {kind}, as moment is, not {value}")
     if not isinstance(value, date):
         return float(value)
@@ -150,11 +190,11 @@ def _instant(name: str, value: Moment, clock: bool) -> float:
 
 def _length(name: str, value: Duration, clock: bool) -> float:
     """A length of time on the clock of a column."""
-    given = value / timedelta(microseconds=1) if isinstance(value, timedelta) else number(value)
-    fit = isinstance(value, timedelta) == clock and given > 0 and math.isfinite(given)
+    given = value / timedelta(microseconds=1) if isinstance(value, timedelta) else value
+    fit = isinstance(value, timedelta) == clock and is_finite(given) and given > 0
     kinds = ("an interval", "a timestamp") if clock else ("a number", "a number")
     check(fit, f"{name} must be {kinds[0]} above 0, as moment is {kinds[1]}, not {value}")
-    return given
+    return float(given)
 
 
 @metric(by=("user", "item"))
@@ -201,10 +241,10 @@ def _weights(rel: Column, weight: Column | float) -> pl.Expr:
 
     def sound(rows: pl.Series) -> pl.Series:
         labels, given = rows.struct.field("rel"), rows.struct.field("weight")
-        values = given.cast(pl.Float64, strict=False)
+        fit = given.dtype.is_numeric() or given.dtype in (pl.Boolean, pl.Null)
+        none = pl.repeat(None, len(given), dtype=pl.Float64, eager=True)
+        values = given.cast(pl.Float64) if fit else none
         good = (values >= 0) & values.is_finite()
-        if given.dtype == pl.String:
-            good &= False
         missing = labels.is_null() & given.is_null()
         for bad in given.filter(~(good.fill_null(False) | missing)).head(1):
             check(False, f"weight must be a finite number from 0, not {bad}")
@@ -404,8 +444,10 @@ def _label(name: str, what: str) -> pl.Expr:
     """Labels as numbers."""
 
     def sound(labels: pl.Series) -> pl.Series:
-        text = labels.dtype in (pl.String, pl.Categorical, pl.Enum)
-        check(not text, f"labels must be numbers for {what}, not text; cast them first")
+        dtype = labels.dtype
+        kind = "text" if dtype in _TEXT else str(dtype)
+        fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
+        check(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
         return labels.cast(pl.Float64)
 
     return pl.col(name).map_batches(sound, pl.Float64, is_elementwise=True)
@@ -520,4 +562,5 @@ def _logged(frame: pl.DataFrame | pl.LazyFrame, moment: Column) -> pl.Expr:
 
 def _no_split(frame: pl.DataFrame | pl.LazyFrame) -> None:
     names = frame.collect_schema().names()
-    check("split" not in names, "the log has a column 'split' already: drop or rename it")
+    message = "the log has a column 'split' already: drop or rename it"
+    check("split" not in map(str.lower, names), message)

@@ -1,15 +1,22 @@
 -- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
 
--- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum.
+-- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
+-- are not written alike everywhere.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
     CASE WHEN seed IS NULL THEN error('seed must be given: what tells one showing from the next, such as its id')
+         WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
+         THEN error('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
 -- A ranking as text, in which no item stands twice.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
-    CASE WHEN list_count(items) < len(items) THEN error(name || ' must not hold NULL')
-         WHEN list_unique(items) < len(items) THEN error(name || ' must not hold an item twice')
-         ELSE CAST(items AS VARCHAR[]) END;
+    CASE WHEN typeof(items) NOT LIKE '%]'
+         THEN error(name || ' must be a list of items, not ' || rankql_text(items))
+         WHEN list_count(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
+         THEN error(name || ' must not hold NULL')
+         WHEN list_unique(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
+         THEN error(name || ' must not hold an item twice')
+         ELSE TRY_CAST(items AS VARCHAR[]) END;
 
 -- How many items are shown, at most: turns enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
@@ -111,8 +118,14 @@ CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
         exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
 
+-- A preference as DOUBLE, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_preference(preference) AS
+    CASE WHEN rankql_is_text(preference) THEN error('preference must be a number, not text; cast it first')
+         WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
+         ELSE error('preference must be a finite number, not ' || rankql_text(preference)) END;
+
 CREATE OR REPLACE MACRO sign_test(preference) AS
-    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_grade(preference) > 0) AS DOUBLE),
-                     'down': CAST(count(*) FILTER (WHERE rankql_grade(preference) < 0) AS DOUBLE)}],
+    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
+                     'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
         lambda x: rankql_even(least(x.up, x.down), x.up + x.down))[1];
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';

@@ -1,44 +1,73 @@
 -- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
 
--- Events and their grades, from a MAP or a STRUCT.
+-- The types that count as numbers, as typeof() has them.
+CREATE OR REPLACE MACRO rankql_numeric() AS
+    '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
+
+CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
+
+-- A type as an error shows it.
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
+-- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
+-- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
+CREATE OR REPLACE MACRO rankql_key(value) AS
+    {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
+
+-- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
-    CASE WHEN typeof(grades) SIMILAR TO '(MAP|STRUCT)\(.*'
-         THEN CASE WHEN len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
-                             if NOT isfinite(grade)]) = 0
-                   THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
-                   ELSE error('grades must be finite numbers, not ' || rankql_text(grades)) END
-         ELSE error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+    CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
+         THEN error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+         WHEN typeof(grades) SIMILAR TO '(?s)MAP\(.*, ' || rankql_numeric() || '\)|'
+                  || 'STRUCT\((("([^"]|"")*"|[^" ]+) ' || rankql_numeric() || '(, |\)))+'
+              AND len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
+                       if NOT isfinite(grade)]) = 0
+         THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
+         ELSE error('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
--- The grade of an unknown event.
-CREATE OR REPLACE MACRO rankql_unknown(unknown) AS
-    CASE WHEN unknown IS NULL OR isfinite(unknown) THEN unknown
-         ELSE error('unknown must be a grade or ''error'', not ' || rankql_text(unknown)) END;
+-- Is it a grade of unknown events?
+CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
+    unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
+                            ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
 -- The grade of an event: NULL where there is no event, and where the mapping says NULL.
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
-    CASE WHEN event IS NULL THEN NULL
+    CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
+              OR typeof(event) LIKE '%]'
+         THEN error('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         WHEN event IS NULL THEN NULL
          WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
          THEN map_values(rankql_mapping(grades))[
               list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
-         WHEN typeof(unknown) <> 'VARCHAR' THEN rankql_unknown(TRY_CAST(unknown AS DOUBLE))
-         WHEN rankql_text(unknown) <> 'error'
-         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
          ELSE error('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
                     || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
 -- Is it a point in time?
-CREATE OR REPLACE MACRO rankql_is_time(value) AS typeof(value) SIMILAR TO '(TIMESTAMP|DATE).*';
+CREATE OR REPLACE MACRO rankql_is_time(value) AS
+    typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
 
--- A time, or a length of time, as a number: microseconds, or the number that it is.
+-- Is it of a type that times are of?
+CREATE OR REPLACE MACRO rankql_is_clock(value) AS
+    rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
+
+-- A time, or a length of time, as a number: microseconds, a month being 30 days, or the number that it is.
 CREATE OR REPLACE MACRO rankql_instant(value) AS
-    CASE WHEN typeof(value) = 'TIMESTAMP WITH TIME ZONE'
+    CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
          THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
          WHEN rankql_is_time(value) THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMP)) AS DOUBLE)
          WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
+
+-- The time of a row of a log, as it is.
+CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
+    CASE WHEN NOT rankql_is_clock(value)
+         THEN error(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
+         WHEN isfinite(rankql_instant(value)) THEN value
+         ELSE error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value)) END;
 
 -- A moment on the clock of `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
@@ -62,10 +91,8 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
 
 -- How long before `until` the event was.
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
-    CASE WHEN moment IS NULL OR rankql_is_text(moment) OR NOT isfinite(rankql_instant(moment))
-         THEN error('moment must be a timestamp or a finite number, not ' || rankql_text(moment))
-         ELSE rankql_moment(until, moment, 'until') - rankql_instant(moment)
-    END;
+    CASE WHEN rankql_logged(moment, 'moment') IS NOT NULL
+         THEN rankql_moment(until, moment, 'until') - rankql_instant(moment) END;
 
 -- What is left of an event at `until`: NULL from there on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
@@ -85,22 +112,23 @@ CREATE OR REPLACE MACRO graded(
     event, grades, how := 'max', cap := NULL, moment := NULL, until := NULL, within := NULL, half_life := NULL,
     unknown := 'error'
 ) AS
-    CASE rankql_text(how)
-        WHEN 'max' THEN CASE WHEN cap IS NULL
+    CASE WHEN NOT rankql_is_unknown(unknown)
+         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         WHEN rankql_text(how) = 'max' THEN CASE WHEN cap IS NULL
             THEN max(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown))
             ELSE error('cap is for how ''sum'', not for ''max''') END
-        WHEN 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
+         WHEN rankql_text(how) = 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
             THEN rankql_at_most(
                 sum(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown)), cap)
             ELSE error('cap must be a finite number, not ' || rankql_text(cap)) END
-        ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
+         ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
 
 -- The weight of a label; that of a missing label is looked at too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
-    CASE WHEN rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
+    CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
          WHEN rel IS NOT NULL OR weight IS NOT NULL
          THEN error('weight must be a finite number from 0, not ' || rankql_text(weight))
@@ -130,7 +158,6 @@ CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
             WHEN 'low' THEN list_min(most)
             WHEN 'high' THEN list_max(most)
             WHEN 'null' THEN CASE WHEN len(most) = 1 THEN most[1] END
-            ELSE error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
         END)[1];
 
 -- The sum of the weights, where there is a label.
@@ -139,41 +166,48 @@ CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
 CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
-    CASE rankql_text(how)
-        WHEN 'mean' THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
-        WHEN 'median' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
-                                            'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+    CASE WHEN rankql_text(ties) NOT IN ('low', 'high', 'null')
+         THEN error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
+         WHEN rankql_text(how) = 'mean'
+         THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
+         WHEN rankql_text(how) = 'median' THEN list_transform([{
+            'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
             lambda x: rankql_median(x.ballots, x.whole))[1]
-        WHEN 'majority' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
-                                              'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+         WHEN rankql_text(how) = 'majority' THEN list_transform([{
+            'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
             lambda x: rankql_majority(x.ballots, x.whole, ties))[1]
-        ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
+         ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
 
--- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label.
+-- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
-           CASE WHEN u IS NULL THEN error(unit || ' must not be NULL')
-                WHEN annotator IS NOT NULL AND a IS NULL THEN error(annotator || ' must not be NULL')
+           CASE WHEN u.value IS NULL THEN error(unit || ' must not be NULL')
+                WHEN annotator IS NOT NULL AND a.value IS NULL THEN error(annotator || ' must not be NULL')
                 WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
                 THEN error(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
-                THEN error(annotator || ' ' || rankql_text(a) || ' has labelled ' || unit || ' ' || rankql_text(u)
-                           || ' twice; keep one of the labels')
-                ELSE v END AS v
-    FROM (SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
-                 struct_extract(rankql_row, unit) AS u,
-                 CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END AS a,
+                THEN error(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
+                           || rankql_text(u.value) || ' twice; keep one of the labels')
+                ELSE rankql_key(v) END AS v
+    FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
+                 rankql_key(struct_extract(rankql_row, unit)) AS u,
+                 rankql_key(CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END) AS a,
                  struct_extract(rankql_row, label) AS v
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
 
 -- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
-    CASE WHEN rankql_is_text(v) THEN error('labels must be numbers for ' || option || ', not text; cast them first')
-         ELSE TRY_CAST(v AS DOUBLE) END;
+    CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
+         ELSE error('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
+    END;
+
+-- Which columns come back: no keys, and the slice where there is one.
+CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
+    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
 
 -- The chance that two of the values, drawn without putting back, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
@@ -209,7 +243,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
                CASE WHEN level = 'nominal' THEN rankql_unlike(v) ELSE rankql_variance(x) END AS d
         FROM placed GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
-        SELECT s AS slice,
+        SELECT s, s.value AS slice,
                1 - sum(n * d) FILTER (WHERE NOT whole) / nullif(max(n * d) FILTER (WHERE whole), 0)
                    AS krippendorff_alpha,
                count(*) FILTER (WHERE NOT whole AND n > 1) AS units,
@@ -217,7 +251,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
                count(*) FILTER (WHERE NOT whole AND n = 0) AS single
         FROM spread GROUP BY s
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
 -- How far two labels are apart.
@@ -251,13 +285,14 @@ CREATE OR REPLACE MACRO cohen_kappa(
         SELECT s, a, b, sum(n * rankql_apart(x, y, weights)) / sum(n) AS d, CAST(sum(n) AS BIGINT) AS n
         FROM pairs GROUP BY s, a, b
     ), found AS (
-        SELECT seen.s AS slice, seen.a AS annotator, seen.b AS other,
+        SELECT seen.s AS s, seen.a AS a, seen.b AS b,
+               seen.s.value AS slice, seen.a.value AS annotator, seen.b.value AS other,
                1 - seen.d / nullif(chance.d, 0) AS cohen_kappa, seen.n AS units
         FROM seen JOIN chance
             ON seen.s IS NOT DISTINCT FROM chance.s AND seen.a = chance.a AND seen.b = chance.b
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found
-    ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
 
 CREATE OR REPLACE MACRO fleiss_kappa(
@@ -267,7 +302,7 @@ CREATE OR REPLACE MACRO fleiss_kappa(
         SELECT s, u, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n, rankql_unlike(v) AS d
         FROM rankql_labels(labels, unit, annotator, label, slice) GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
-        SELECT s AS slice,
+        SELECT s, s.value AS slice,
                CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
                     THEN error('fleiss_kappa needs as many labels of every unit: one has '
                                || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
@@ -279,28 +314,22 @@ CREATE OR REPLACE MACRO fleiss_kappa(
                CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels
         FROM spread GROUP BY s
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree beyond chance, as many of them on every unit.';
 
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     WITH found AS (
-        SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
-               struct_extract(rankql_row, label) AS grade, count(*) AS n
+        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
+               rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
         FROM query_table(labels) AS rankql_row GROUP BY ALL
     ), shared AS (
-        SELECT s AS slice, grade, n, n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
+        SELECT s, a, s.value AS slice, a.value AS grade, n,
+               n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM shared
-    ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM shared
+    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
-
--- The time of a row of a log, as it is.
-CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
-    CASE WHEN rankql_is_text(value) THEN error(moment || ' must be a timestamp or a number, not text; cast it first')
-         WHEN value IS NULL OR typeof(value) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(value AS DOUBLE))
-         THEN error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
-         ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
@@ -309,7 +338,7 @@ CREATE OR REPLACE MACRO rankql_last(n) AS
 -- Rows of one time and item are not told apart: they go together, and nothing is drawn.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, struct_extract(rankql_row, query) AS q, struct_extract(rankql_row, item) AS i,
+        SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most
         FROM query_table(log) AS rankql_row
     ), latest AS (
@@ -325,14 +354,14 @@ COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last
 -- Rows of one time stand on one side.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END AS q,
+        SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t
         FROM query_table(log) AS rankql_row
     )
     SELECT unnest(struct_insert(rankql_row, split := CASE WHEN CASE
         WHEN (since IS NULL) = (share IS NULL)
         THEN error('either since or share must be given: a time, or a share of the rows')
-        WHEN rankql_is_text(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
+        WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
         WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
         WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
         THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)

@@ -1004,10 +1004,13 @@ CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
          THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
     END;
 
+-- How many different ones there are, whatever the collation.
+CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
+
 -- Where each item stood when it was first shown, and when that was.
 CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
     list_transform([list_sort(
-        list({'item': item, 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
+        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
             FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
         'ASC', 'NULLS LAST')], lambda rows:
         list_filter(rows, lambda x, i: i = 1 OR x.item IS DISTINCT FROM rows[i - 1].item))[1];
@@ -1022,19 +1025,21 @@ CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
-            rankql_amount(CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention'),
+            CASE WHEN starts_with(typeof(attention), 'VARCHAR') OR NOT contains(typeof(attention), '[')
+                 THEN error('attention must be a list of numbers, not ' || rankql_text(attention))
+                 ELSE rankql_amount(TRY_CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention') END,
             error('attention must have a value for every position shown: there is none for '
                   || rankql_text(CAST(pos AS BIGINT)))) END;
 
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
-    count(DISTINCT item)
-    / rankql_total(catalogue, count(DISTINCT item), 'catalogue', 'items that could be shown');
+    rankql_distinct(item)
+    / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
 
 CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
-    count(DISTINCT user)
-    / rankql_total(users, count(DISTINCT user), 'users', 'users who could be shown something');
+    rankql_distinct(user)
+    / rankql_total(users, rankql_distinct(user), 'users', 'users who could be shown something');
 COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
@@ -1047,7 +1052,7 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
-    (log2(list_sum(rankql_counts(item)))
+    abs(log2(list_sum(rankql_counts(item)))
      - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
     / CASE WHEN rankql_flag(normalized, 'normalized')
            THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0) ELSE 1 END;
@@ -1234,7 +1239,7 @@ CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
-        pow(1 - alpha, len(list_filter(seen, lambda other: other = topic)))));
+        pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
 
 -- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
 -- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.
@@ -1321,45 +1326,74 @@ COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the
 
 -- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
 
--- Events and their grades, from a MAP or a STRUCT.
+-- The types that count as numbers, as typeof() has them.
+CREATE OR REPLACE MACRO rankql_numeric() AS
+    '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
+
+CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
+
+-- A type as an error shows it.
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
+-- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
+-- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
+CREATE OR REPLACE MACRO rankql_key(value) AS
+    {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
+
+-- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
-    CASE WHEN typeof(grades) SIMILAR TO '(MAP|STRUCT)\(.*'
-         THEN CASE WHEN len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
-                             if NOT isfinite(grade)]) = 0
-                   THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
-                   ELSE error('grades must be finite numbers, not ' || rankql_text(grades)) END
-         ELSE error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+    CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
+         THEN error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+         WHEN typeof(grades) SIMILAR TO '(?s)MAP\(.*, ' || rankql_numeric() || '\)|'
+                  || 'STRUCT\((("([^"]|"")*"|[^" ]+) ' || rankql_numeric() || '(, |\)))+'
+              AND len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
+                       if NOT isfinite(grade)]) = 0
+         THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
+         ELSE error('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
--- The grade of an unknown event.
-CREATE OR REPLACE MACRO rankql_unknown(unknown) AS
-    CASE WHEN unknown IS NULL OR isfinite(unknown) THEN unknown
-         ELSE error('unknown must be a grade or ''error'', not ' || rankql_text(unknown)) END;
+-- Is it a grade of unknown events?
+CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
+    unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
+                            ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
 -- The grade of an event: NULL where there is no event, and where the mapping says NULL.
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
-    CASE WHEN event IS NULL THEN NULL
+    CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
+              OR typeof(event) LIKE '%]'
+         THEN error('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         WHEN event IS NULL THEN NULL
          WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
          THEN map_values(rankql_mapping(grades))[
               list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
-         WHEN typeof(unknown) <> 'VARCHAR' THEN rankql_unknown(TRY_CAST(unknown AS DOUBLE))
-         WHEN rankql_text(unknown) <> 'error'
-         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
          ELSE error('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
                     || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
 -- Is it a point in time?
-CREATE OR REPLACE MACRO rankql_is_time(value) AS typeof(value) SIMILAR TO '(TIMESTAMP|DATE).*';
+CREATE OR REPLACE MACRO rankql_is_time(value) AS
+    typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
 
--- A time, or a length of time, as a number: microseconds, or the number that it is.
+-- Is it of a type that times are of?
+CREATE OR REPLACE MACRO rankql_is_clock(value) AS
+    rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
+
+-- A time, or a length of time, as a number: microseconds, a month being 30 days, or the number that it is.
 CREATE OR REPLACE MACRO rankql_instant(value) AS
-    CASE WHEN typeof(value) = 'TIMESTAMP WITH TIME ZONE'
+    CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
          THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
          WHEN rankql_is_time(value) THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMP)) AS DOUBLE)
          WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
+
+-- The time of a row of a log, as it is.
+CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
+    CASE WHEN NOT rankql_is_clock(value)
+         THEN error(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
+         WHEN isfinite(rankql_instant(value)) THEN value
+         ELSE error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value)) END;
 
 -- A moment on the clock of `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
@@ -1383,10 +1417,8 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
 
 -- How long before `until` the event was.
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
-    CASE WHEN moment IS NULL OR rankql_is_text(moment) OR NOT isfinite(rankql_instant(moment))
-         THEN error('moment must be a timestamp or a finite number, not ' || rankql_text(moment))
-         ELSE rankql_moment(until, moment, 'until') - rankql_instant(moment)
-    END;
+    CASE WHEN rankql_logged(moment, 'moment') IS NOT NULL
+         THEN rankql_moment(until, moment, 'until') - rankql_instant(moment) END;
 
 -- What is left of an event at `until`: NULL from there on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
@@ -1406,22 +1438,23 @@ CREATE OR REPLACE MACRO graded(
     event, grades, how := 'max', cap := NULL, moment := NULL, until := NULL, within := NULL, half_life := NULL,
     unknown := 'error'
 ) AS
-    CASE rankql_text(how)
-        WHEN 'max' THEN CASE WHEN cap IS NULL
+    CASE WHEN NOT rankql_is_unknown(unknown)
+         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         WHEN rankql_text(how) = 'max' THEN CASE WHEN cap IS NULL
             THEN max(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown))
             ELSE error('cap is for how ''sum'', not for ''max''') END
-        WHEN 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
+         WHEN rankql_text(how) = 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
             THEN rankql_at_most(
                 sum(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown)), cap)
             ELSE error('cap must be a finite number, not ' || rankql_text(cap)) END
-        ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
+         ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
 
 -- The weight of a label; that of a missing label is looked at too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
-    CASE WHEN rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
+    CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
          WHEN rel IS NOT NULL OR weight IS NOT NULL
          THEN error('weight must be a finite number from 0, not ' || rankql_text(weight))
@@ -1451,7 +1484,6 @@ CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
             WHEN 'low' THEN list_min(most)
             WHEN 'high' THEN list_max(most)
             WHEN 'null' THEN CASE WHEN len(most) = 1 THEN most[1] END
-            ELSE error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
         END)[1];
 
 -- The sum of the weights, where there is a label.
@@ -1460,41 +1492,48 @@ CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
 CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
-    CASE rankql_text(how)
-        WHEN 'mean' THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
-        WHEN 'median' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
-                                            'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+    CASE WHEN rankql_text(ties) NOT IN ('low', 'high', 'null')
+         THEN error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
+         WHEN rankql_text(how) = 'mean'
+         THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
+         WHEN rankql_text(how) = 'median' THEN list_transform([{
+            'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
             lambda x: rankql_median(x.ballots, x.whole))[1]
-        WHEN 'majority' THEN list_transform([{'whole': rankql_total_weight(rel, weight),
-                                              'ballots': rankql_ballots(rankql_votes(rel, weight))}],
+         WHEN rankql_text(how) = 'majority' THEN list_transform([{
+            'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
             lambda x: rankql_majority(x.ballots, x.whole, ties))[1]
-        ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
+         ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
 
--- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label.
+-- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
-           CASE WHEN u IS NULL THEN error(unit || ' must not be NULL')
-                WHEN annotator IS NOT NULL AND a IS NULL THEN error(annotator || ' must not be NULL')
+           CASE WHEN u.value IS NULL THEN error(unit || ' must not be NULL')
+                WHEN annotator IS NOT NULL AND a.value IS NULL THEN error(annotator || ' must not be NULL')
                 WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
                 THEN error(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
-                THEN error(annotator || ' ' || rankql_text(a) || ' has labelled ' || unit || ' ' || rankql_text(u)
-                           || ' twice; keep one of the labels')
-                ELSE v END AS v
-    FROM (SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
-                 struct_extract(rankql_row, unit) AS u,
-                 CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END AS a,
+                THEN error(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
+                           || rankql_text(u.value) || ' twice; keep one of the labels')
+                ELSE rankql_key(v) END AS v
+    FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
+                 rankql_key(struct_extract(rankql_row, unit)) AS u,
+                 rankql_key(CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END) AS a,
                  struct_extract(rankql_row, label) AS v
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
 
 -- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
-    CASE WHEN rankql_is_text(v) THEN error('labels must be numbers for ' || option || ', not text; cast them first')
-         ELSE TRY_CAST(v AS DOUBLE) END;
+    CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
+         ELSE error('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
+    END;
+
+-- Which columns come back: no keys, and the slice where there is one.
+CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
+    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
 
 -- The chance that two of the values, drawn without putting back, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
@@ -1530,7 +1569,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
                CASE WHEN level = 'nominal' THEN rankql_unlike(v) ELSE rankql_variance(x) END AS d
         FROM placed GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
-        SELECT s AS slice,
+        SELECT s, s.value AS slice,
                1 - sum(n * d) FILTER (WHERE NOT whole) / nullif(max(n * d) FILTER (WHERE whole), 0)
                    AS krippendorff_alpha,
                count(*) FILTER (WHERE NOT whole AND n > 1) AS units,
@@ -1538,7 +1577,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
                count(*) FILTER (WHERE NOT whole AND n = 0) AS single
         FROM spread GROUP BY s
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
 -- How far two labels are apart.
@@ -1572,13 +1611,14 @@ CREATE OR REPLACE MACRO cohen_kappa(
         SELECT s, a, b, sum(n * rankql_apart(x, y, weights)) / sum(n) AS d, CAST(sum(n) AS BIGINT) AS n
         FROM pairs GROUP BY s, a, b
     ), found AS (
-        SELECT seen.s AS slice, seen.a AS annotator, seen.b AS other,
+        SELECT seen.s AS s, seen.a AS a, seen.b AS b,
+               seen.s.value AS slice, seen.a.value AS annotator, seen.b.value AS other,
                1 - seen.d / nullif(chance.d, 0) AS cohen_kappa, seen.n AS units
         FROM seen JOIN chance
             ON seen.s IS NOT DISTINCT FROM chance.s AND seen.a = chance.a AND seen.b = chance.b
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found
-    ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE cohen_kappa IS 'Cohen''s kappa of every two annotators: how far they agree beyond chance.';
 
 CREATE OR REPLACE MACRO fleiss_kappa(
@@ -1588,7 +1628,7 @@ CREATE OR REPLACE MACRO fleiss_kappa(
         SELECT s, u, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n, rankql_unlike(v) AS d
         FROM rankql_labels(labels, unit, annotator, label, slice) GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
-        SELECT s AS slice,
+        SELECT s, s.value AS slice,
                CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
                     THEN error('fleiss_kappa needs as many labels of every unit: one has '
                                || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
@@ -1600,28 +1640,22 @@ CREATE OR REPLACE MACRO fleiss_kappa(
                CAST(max(n) FILTER (WHERE whole) AS BIGINT) AS labels
         FROM spread GROUP BY s
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM found ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree beyond chance, as many of them on every unit.';
 
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     WITH found AS (
-        SELECT CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END AS s,
-               struct_extract(rankql_row, label) AS grade, count(*) AS n
+        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
+               rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
         FROM query_table(labels) AS rankql_row GROUP BY ALL
     ), shared AS (
-        SELECT s AS slice, grade, n, n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
+        SELECT s, a, s.value AS slice, a.value AS grade, n,
+               n / CAST(sum(n) OVER (PARTITION BY s) AS DOUBLE) AS share FROM found
     )
-    SELECT COLUMNS(lambda name: slice IS NOT NULL OR name <> 'slice') FROM shared
-    ORDER BY ALL ASC NULLS LAST;
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM shared
+    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
-
--- The time of a row of a log, as it is.
-CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
-    CASE WHEN rankql_is_text(value) THEN error(moment || ' must be a timestamp or a number, not text; cast it first')
-         WHEN value IS NULL OR typeof(value) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(value AS DOUBLE))
-         THEN error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
-         ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
@@ -1630,7 +1664,7 @@ CREATE OR REPLACE MACRO rankql_last(n) AS
 -- Rows of one time and item are not told apart: they go together, and nothing is drawn.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, struct_extract(rankql_row, query) AS q, struct_extract(rankql_row, item) AS i,
+        SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most
         FROM query_table(log) AS rankql_row
     ), latest AS (
@@ -1646,14 +1680,14 @@ COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last
 -- Rows of one time stand on one side.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END AS q,
+        SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t
         FROM query_table(log) AS rankql_row
     )
     SELECT unnest(struct_insert(rankql_row, split := CASE WHEN CASE
         WHEN (since IS NULL) = (share IS NULL)
         THEN error('either since or share must be given: a time, or a share of the rows')
-        WHEN rankql_is_text(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
+        WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
         WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
         WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
         THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
@@ -1665,16 +1699,23 @@ COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on,
 
 -- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
 
--- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum.
+-- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
+-- are not written alike everywhere.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
     CASE WHEN seed IS NULL THEN error('seed must be given: what tells one showing from the next, such as its id')
+         WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
+         THEN error('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
 -- A ranking as text, in which no item stands twice.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
-    CASE WHEN list_count(items) < len(items) THEN error(name || ' must not hold NULL')
-         WHEN list_unique(items) < len(items) THEN error(name || ' must not hold an item twice')
-         ELSE CAST(items AS VARCHAR[]) END;
+    CASE WHEN typeof(items) NOT LIKE '%]'
+         THEN error(name || ' must be a list of items, not ' || rankql_text(items))
+         WHEN list_count(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
+         THEN error(name || ' must not hold NULL')
+         WHEN list_unique(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
+         THEN error(name || ' must not hold an item twice')
+         ELSE TRY_CAST(items AS VARCHAR[]) END;
 
 -- How many items are shown, at most: turns enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
@@ -1776,9 +1817,15 @@ CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
         exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
 
+-- A preference as DOUBLE, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_preference(preference) AS
+    CASE WHEN rankql_is_text(preference) THEN error('preference must be a number, not text; cast it first')
+         WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
+         ELSE error('preference must be a finite number, not ' || rankql_text(preference)) END;
+
 CREATE OR REPLACE MACRO sign_test(preference) AS
-    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_grade(preference) > 0) AS DOUBLE),
-                     'down': CAST(count(*) FILTER (WHERE rankql_grade(preference) < 0) AS DOUBLE)}],
+    list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
+                     'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
         lambda x: rankql_even(least(x.up, x.down), x.up + x.down))[1];
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
 

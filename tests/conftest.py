@@ -1,4 +1,4 @@
-"""Settings of the whole suite. HYPOTHESIS_PROFILE=long draws new and many more examples, brief few."""
+"""Settings of the suite. HYPOTHESIS_PROFILE=long draws new and many more examples, brief few."""
 
 import os
 

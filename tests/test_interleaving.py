@@ -4,8 +4,10 @@ import math
 import random
 import re
 from collections import Counter
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import permutations, product
+from uuid import UUID
 
 import duckdb
 import engines
@@ -230,8 +232,26 @@ def sql(text):
         (lambda: rankql.team_draft("a", "b", 1, 1, "yes"), "prefix must be true or false, not yes"),
         (sql("team_draft(['a'], ['b'], 1, 1, 'yes')"), "prefix must be true or false, not yes"),
         (lambda: pl.DataFrame({"preference": [math.nan]}).select(rankql.sign_test()),
-         "rel must be a finite number, not (?i:nan)"),
-        (sql("sign_test('nan'::DOUBLE)"), "rel must be a finite number, not nan"),
+         "preference must be a finite number, not (?i:nan)"),
+        (sql("sign_test('nan'::DOUBLE)"), "preference must be a finite number, not nan"),
+        (lambda: pl.DataFrame({"preference": ["1"]}).select(rankql.sign_test()),
+         "preference must be a number, not text; cast it first"),
+        (lambda: pl.DataFrame({"preference": [date(2024, 5, 1)]}).select(rankql.sign_test()),
+         "preference must be a finite number, not 2024-05-01"),
+        (sql("sign_test(DATE '2024-05-01')"), "preference must be a finite number, not 2024-05-01"),
+        (sql("sign_test('1')"), "preference must be a number, not text; cast it first"),
+        (lambda: rankql.balanced_credit("aa", "b", "a", "a"), "a must not hold an item twice"),
+        (sql("balanced_credit(['a', 'a'], ['b'], ['a'], ['a'])"), "a must not hold an item twice"),
+        (lambda: rankql.team_draft(None, "b", seed=1), "a must be a list of items, not None"),
+        (lambda: rankql.balanced_credit("a", 3, "a", "a"), "b must be a list of items, not 3"),
+        (sql("team_draft('abc', 'bca', seed := 1)"), "a must be a list of items, not abc"),
+        (sql("balanced_interleaving(['a'], 3, seed := 1)"), "b must be a list of items, not 3"),
+        *((lambda seed=seed: rankql.team_draft("a", "b", seed=seed),
+           "seed must be text, a whole number or a UUID, not .*")
+          for seed in (True, 1.0, date(2024, 5, 1), datetime(2024, 5, 1, 1, 1, 1, 5), b"x", [1])),
+        *((sql(f"team_draft(['a'], ['b'], seed := {seed})"),
+           "seed must be text, a whole number or a UUID, not .*")
+          for seed in ("true", "1.0", "1e0", "DATE '2024-05-01'", "now()", "'x'::BLOB", "['a']")),
     ],
 )  # fmt: skip
 def test_refuses(run, said):
@@ -239,3 +259,24 @@ def test_refuses(run, said):
         run()
     text = str(error.value).removeprefix("Invalid Input Error: ").partition("\n\nThis error")[0]
     assert re.fullmatch(said, text)
+
+
+@pytest.mark.parametrize(
+    "seed", [7, -(2**70), "é:1", "True", UUID("6F9619FF-8B86-D011-B42D-00CF4FC964FF")], ids=str
+)
+def test_seeds_are_written_alike(seed):
+    """Several showings each, so that a toss that differs is seen."""
+    given = f"'{seed}'::UUID" if isinstance(seed, UUID) else engines.literal(seed)
+    a, b = list("abcdefghij"), list("jihgfedcba")
+    call = f"team_draft({engines.literal(a)}, {engines.literal(b)}, seed := {given})"
+    assert sql(call)() == [(rankql.team_draft(a, b, seed=seed),)]
+
+
+def test_a_click_on_what_neither_ranks():
+    assert rankql.balanced_credit("a", "b", "za", "z") == 0
+    assert sql("balanced_credit(['a'], ['b'], ['z', 'a'], ['z'])")() == [(0.0,)]
+
+
+def test_a_whole_k_may_be_a_float():
+    picks = rankql.team_draft("abc", "abd", k=2.0, seed=1, prefix=True)
+    assert drafted(picks) == "a-b-"

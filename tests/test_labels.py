@@ -934,3 +934,196 @@ def test_grade_events_refuses(options, said):
     with pytest.raises(rankql.RankqlError) as error:
         rankql.grade_events(log, **options)
     assert re.fullmatch(said, str(error.value).partition("\n")[0]), str(error.value)
+
+
+# what broke it once: one test for each
+
+
+def test_a_grade_that_is_no_number_is_refused():
+    """In a MAP, in a STRUCT, from Python: text is no grade, even where it could be read as one."""
+    con = connected(log(["view", "buy"]))
+    for mapping in (
+        "MAP {'view': '1', 'buy': 'three'}",
+        "MAP {'view': '1', 'buy': '3'}",
+        "{'view': 1, 'buy': 'x'}",
+        "{'view': 1, 'b\"uy BOOLEAN': 2, 'buy': 'x'}",
+        "MAP {'view': [1], 'buy': [3]}",
+        f"MAP {{'view': 1, 'buy': {10**400}}}",
+    ):
+        said = complaint(lambda m=mapping: con.sql(f"SELECT graded(event, {m}) FROM handed").pl())
+        assert said.startswith("grades must be finite numbers, not {"), said
+    mapping = "{'view': 1, 'b\"uy VARCHAR, ': 2, 'buy': 1.5, 'x': NULL, 'ok': true}"
+    assert con.sql(f"SELECT graded(event, {mapping}) FROM handed").fetchall() == [(1.5,)]
+    frame = log(["view", "buy"]).with_columns(user=1, item=2)
+    for grades in ({"view": "1", "buy": "three"}, {"view": 1, "buy": 10**400}, {"buy": object()}):
+        for run in (
+            lambda g=grades: rankql.grade_events(frame, g),
+            lambda g=grades: frame.select(rankql.graded("event", g)),
+        ):
+            assert complaint(run).startswith("grades must be finite numbers, not {")
+
+
+def test_unknown_options_are_refused_always():
+    """Also where no row asks for them."""
+    said = "unknown must be a grade or 'error', not x"
+    assert_refused("graded", log(["view"]), ["event", GRADES], {"unknown": "x"}, said)
+    assert_refused("graded", log([None]), ["event", GRADES], {"unknown": "x"}, said)
+    said = "ties must be 'low', 'high' or 'null', not x"
+    for how in ("mean", "median", "majority"):
+        assert_refused("consensus", labelled([(1, 1)]), ["rel"], {"how": how, "ties": "x"}, said)
+
+
+@pytest.mark.parametrize("collation", ["nocase", "noaccent"])
+def test_collation_merges_nobody(collation):
+    """Users, annotators, units, slices and labels are told apart by their bytes."""
+    con = engines.connect(default_collation=collation)
+    users = history([("u", "x", 1), ("U", "x", 2), ("ú", "y", 3), ("U", "y", 4), ("u", "z", 5)])
+    labels = pl.DataFrame(
+        [(u, a, x, s) for s in ("s", "S", "é", "e") for u in ("1", "l", "L", "í")
+         for a, x in zip("aAáb", (u, u.upper(), "i", s), strict=True)],
+        ["unit", "annotator", "label", "lang"], orient="row",
+    )  # fmt: skip
+    grades = pl.DataFrame({"rel": ["b", "A", "a", "á", "B", None], "lang": [*"éeeéEE"]})
+    for name, frame, options in [
+        ("leave_one_out", users, {}),
+        ("time_split", users, {"share": 0.5, "query": "user"}),
+        ("tally", grades, {}),
+        ("tally", grades, {"slice": "lang"}),
+        ("krippendorff_alpha", labels, {"level": "nominal", "slice": "lang"}),
+        ("cohen_kappa", labels, {"slice": "lang"}),
+        ("fleiss_kappa", labels, {"slice": "lang"}),
+    ]:
+        ours = getattr(rankql, name)(frame, **options).rows()
+        theirs = connected(frame, con).sql(f"FROM {name}('handed'{options_of(options)})").fetchall()
+        if name in ("leave_one_out", "time_split"):
+            ours, theirs = sorted(ours), sorted(theirs)
+        assert len(ours) == len(theirs), name
+        for one, other in zip(ours, theirs, strict=True):
+            assert all(
+                engines.same(x, y) if isinstance(x, float) else x == y
+                for x, y in zip(one, other, strict=True)
+            ), (name, one, other)
+    events = users.with_columns(event=pl.lit("view"))
+    found = rankql.grade_events(events, {"view": 1, "VIEW": 2}, con=con)
+    wanted = events.select("user", "item", rel=1.0).sort("user", "item")
+    assert found.equals(wanted)
+
+
+NO_TIMES = ["TIME '10:00'", "uuid()", "[1]", "[now()::TIMESTAMP]", "INTERVAL 1 DAY", "true", "'1'"]
+
+
+@pytest.mark.parametrize("time", NO_TIMES)
+def test_what_is_no_time_is_refused(time):
+    con = engines.connection()
+    con.execute(
+        f"CREATE OR REPLACE TEMP TABLE odd AS SELECT 'u' AS user, 'x' AS item, {time} AS time"
+    )
+    for call in (
+        "leave_one_out('odd')",
+        "time_split('odd', share := 0.5)",
+        "time_split('odd', since := 1)",
+        "time_split('odd', since := TIMESTAMP '2024-05-01')",
+        "(SELECT graded(item, MAP {'x': 1}, moment := time, until := 3) FROM odd)",
+    ):
+        said = complaint(lambda c=call: con.sql(f"FROM {c}").fetchall())
+        assert re.fullmatch(
+            "(time|moment) must be a timestamp or a number, not .*; cast it first", said
+        )
+    odd = pl.DataFrame(
+        {"user": "u", "item": "x", "time": pl.Series(con.sql("FROM odd").fetchall()[0][-1:])}
+    )
+    said = complaint(lambda: rankql.leave_one_out(odd))
+    assert re.fullmatch("time must be a timestamp or a number, not .*; cast it first", said)
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
+@pytest.mark.parametrize("end", ["infinity", "-infinity"])
+def test_what_is_no_finite_time_is_refused(kind, end):
+    con = engines.connection()
+    row = f"SELECT 'u' AS user, 'x' AS item, '{end}'::{kind} AS time"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE odd AS {row}")
+    frame = con.sql("FROM odd").pl()
+    refused = f"time must be a timestamp or a finite number, not {end}"
+    for call in ("leave_one_out('odd')", "time_split('odd', share := 0.5)",
+                 "time_split('odd', since := TIMESTAMP '2024-05-01')"):  # fmt: skip
+        assert complaint(lambda c=call: con.sql(f"FROM {c}").fetchall()) == refused
+    for run in (
+        lambda: rankql.leave_one_out(frame),
+        lambda: rankql.time_split(frame, since=NOON),
+    ):
+        assert complaint(run) == refused
+
+
+ODD_LABELS = [date(2024, 5, 1), b"x", [1], timedelta(1), NOON]
+
+
+@pytest.mark.parametrize("label", ODD_LABELS, ids=str)
+def test_odd_labels_are_refused(label):
+    """As numbers; by name they are labels as any other."""
+    frame = pl.DataFrame({"unit": [1, 1], "annotator": ["a", "b"], "label": [label, label]})
+    for name, options in [
+        ("krippendorff_alpha", {"level": "ordinal"}),
+        ("krippendorff_alpha", {"level": "interval"}),
+        ("cohen_kappa", {"weights": "linear"}),
+        ("cohen_kappa", {"weights": "quadratic"}),
+    ]:
+        ((option, value),) = options.items()
+        said = f"labels must be numbers for {option[:7]}s? '{value}', not .*; cast them first"
+        assert_table_refused(name, frame, options, said)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        pl.Series(["3"]),
+        pl.Series(["3"], dtype=pl.Categorical),
+        pl.Series(["3"], dtype=pl.Enum(["3"])),
+        pl.Series([date(2024, 5, 1)]),
+        pl.Series([[3]]),
+        pl.Series([DAY]),
+    ],
+    ids=lambda s: str(s.dtype),
+)
+def test_odd_weights_are_refused(weight):
+    frame = pl.DataFrame({"g": [0], "rel": [1.0], "weight": weight})
+    said = r"weight must be a finite number from 0, not (?s:.*)"
+    assert_refused("consensus", frame, ["rel"], {"weight": "weight"}, said)
+
+
+def test_events_are_text_whole_numbers_or_booleans():
+    frame = pl.DataFrame({"g": [0, 0], "event": [True, None]})
+    assert_values("graded", frame, ["event", {"true": 2}], {}, {0: 2.0})
+    assert frame.select(rankql.graded("event", {True: 2})).item() == 2
+    for event in (NOON, 1.5, [1], ["a"]):
+        odd = frame.with_columns(event=pl.Series([event, event]))
+        said = "event must be text, a whole number or a boolean, not .*; cast it to text"
+        assert_refused("graded", odd, ["event", {"1": 2}], {}, said)
+
+
+def test_a_column_split_of_any_case():
+    frame = HISTORY.with_columns(Split=1)
+    for run in (
+        lambda: rankql.leave_one_out(frame),
+        lambda: rankql.time_split(frame, since=1),
+    ):
+        assert complaint(run) == "the log has a column 'split' already: drop or rename it"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"grades": {1: 1, "1": 2}}, "grades must name an event once, as text, not .*"),
+        ({"unknown": object()}, "unknown must be a grade or 'error', not .*"),
+        ({"how": object()}, "how must be 'max' or 'sum', not .*"),
+        ({"until": object()}, "until must be a finite number or a datetime, not <object .*"),
+        ({"until": np.datetime64("2024-05-01")},
+         r"until must be a finite number or a datetime, not (np|numpy)\.datetime64\(.*"),
+        ({"until": 3, "within": "3"}, "within must be a finite number or a timedelta, not '3'"),
+        ({"until": 3, "half_life": 10**400}, "half_life must be a finite number or .*"),
+        ({"how": "sum", "cap": object()}, "cap must be a finite number, not .*"),
+    ],
+)  # fmt: skip
+def test_grade_events_pastes_no_objects(options, said):
+    log = pl.DataFrame({"user": 1, "item": ["a", "b"], "event": ["view", "buy"], "time": [1, 2]})
+    found = complaint(lambda: rankql.grade_events(log, **{"grades": GRADES, **options}))
+    assert re.fullmatch(said, found), found
