@@ -61,7 +61,7 @@ def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
         "rel": partial(check_rel, max_rel=arguments.get("max_rel")),
         "pos": check_pos,
         "reference": partial(check_pos, name="reference"),
-        "score": check_score if "item" in arguments else check_prediction,
+        "score": check_prediction if {*arguments} == {"rel", "score"} else check_score,
         "popularity": partial(check_popularity, users=arguments.get("users")),
         "exposure": partial(check_amount, name="exposure"),
         "merit": partial(check_amount, name="merit"),
