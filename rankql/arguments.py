@@ -37,6 +37,11 @@ def option(name: str, value: object, *choices: str) -> None:
     check(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
 
 
+def flag(name: str, value: object) -> None:
+    """Refuse an option that is neither true nor false."""
+    check(isinstance(value, bool), f"{name} must be true or false, not {value}")
+
+
 def column(given: Column) -> pl.Expr:
     """A column, given by its name or as an expression."""
     if isinstance(given, str):

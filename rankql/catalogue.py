@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, number, numbers, option
+from rankql.arguments import Column, check, column, flag, number, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import metric
 from rankql.ranking import ranking, ratio
@@ -77,7 +77,7 @@ def shannon_entropy(
     >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
     0.5
     """
-    _check_flag(normalized, "normalized")
+    flag("normalized", normalized)
     counts = _counts(item)
     total = counts.sum().replace(0, None)
     bits = total.log(2) - (counts * counts.log(2)).sum() / total
@@ -119,7 +119,7 @@ def novelty(
     1.6666666666666667
     """
     option("unseen", unseen, "one_user", "drop", "max")
-    _check_flag(normalized, "normalized")
+    flag("normalized", normalized)
     _check_total(users, "users", "users in the training data")
     most = pl.lit(number(users)).log(2)
     bits = (number(users) / numbers(popularity).replace(0, None)).log(2)
@@ -293,10 +293,6 @@ def _check_total(total: object, name: str, of: str) -> None:
     check(total is not None, f"{name} must be given: the number of {of}")
     ok = number(total) >= 1 and number(total) % 1 == 0
     check(ok, f"{name} must be a whole number from 1, not {total}")
-
-
-def _check_flag(value: object, name: str) -> None:
-    check(isinstance(value, bool), f"{name} must be true or false, not {value}")
 
 
 def _firsts(item: Column, shown_at: pl.Expr, pos: pl.Expr, of: pl.Expr) -> pl.Expr:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, number
+from rankql.arguments import Column, check, column, flag, number
 from rankql.forms import metric
 
 Items: TypeAlias = Sequence[Hashable]
@@ -37,7 +37,7 @@ def team_draft(
     ['bB', 'aA', 'cB']
     """
     _check(a, b, k)
-    check(isinstance(prefix, bool), f"prefix must be true or false, not {prefix}")
+    flag("prefix", prefix)
     most, top = math.inf if k is None else k, []
     if prefix:
         alike = [x == y for x, y in zip(a, b, strict=False)]

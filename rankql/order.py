@@ -14,7 +14,7 @@ from typing import cast
 
 import polars as pl
 
-from rankql.arguments import Column, check, number, option
+from rankql.arguments import Column, check, flag, number, option
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, ratio
 
@@ -32,7 +32,7 @@ def kendall_tau_distance(
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
     2.0
     """
-    check(isinstance(normalized, bool), f"normalized must be true or false, not {normalized}")
+    flag("normalized", normalized)
     discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
     return ratio(discordant, different) if normalized else discordant
 

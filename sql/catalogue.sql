@@ -23,11 +23,6 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
 
-CREATE OR REPLACE MACRO rankql_flag(value, name) AS
-    CASE rankql_text(value) WHEN 'true' THEN true
-                            WHEN 'false' THEN false
-                            ELSE error(name || ' must be true or false, not ' || rankql_text(value)) END;
-
 -- A finite number from 0, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
     CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')

@@ -37,6 +37,12 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
+-- An option that is true or false.
+CREATE OR REPLACE MACRO rankql_flag(value, name) AS
+    CASE rankql_text(value) WHEN 'true' THEN true
+                            WHEN 'false' THEN false
+                            ELSE error(name || ' must be true or false, not ' || rankql_text(value)) END;
+
 -- The cutoff as DOUBLE; beyond every position where there is none.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE

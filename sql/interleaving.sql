@@ -67,10 +67,8 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x: rankql_draft(x.a, x.b, k, seed,
-            CASE rankql_text(prefix)
-                WHEN 'true' THEN rankql_top(rankql_common(x.a, x.b), k)
-                WHEN 'false' THEN CAST([] AS VARCHAR[])
-                ELSE error('prefix must be true or false, not ' || rankql_text(prefix)) END))[1] END;
+            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x.a, x.b), k)
+                 ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
 -- One look at the next item of the ranking that is behind, of `first` where neither is.

@@ -27,11 +27,8 @@ CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
 
 -- The number of inversions, or its share of the pairs that could be inverted.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
-    CASE rankql_text(normalized)
-        WHEN 'false' THEN CAST(rankql_inversions(grades) AS DOUBLE)
-        WHEN 'true' THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
-        ELSE error('normalized must be true or false, not ' || rankql_text(normalized))
-    END;
+    CASE WHEN rankql_flag(normalized, 'normalized') THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
+         ELSE CAST(rankql_inversions(grades) AS DOUBLE) END;
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS

@@ -37,6 +37,12 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
+-- An option that is true or false.
+CREATE OR REPLACE MACRO rankql_flag(value, name) AS
+    CASE rankql_text(value) WHEN 'true' THEN true
+                            WHEN 'false' THEN false
+                            ELSE error(name || ' must be true or false, not ' || rankql_text(value)) END;
+
 -- The cutoff as DOUBLE; beyond every position where there is none.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
@@ -789,11 +795,8 @@ CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
 
 -- The number of inversions, or its share of the pairs that could be inverted.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
-    CASE rankql_text(normalized)
-        WHEN 'false' THEN CAST(rankql_inversions(grades) AS DOUBLE)
-        WHEN 'true' THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
-        ELSE error('normalized must be true or false, not ' || rankql_text(normalized))
-    END;
+    CASE WHEN rankql_flag(normalized, 'normalized') THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
+         ELSE CAST(rankql_inversions(grades) AS DOUBLE) END;
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
@@ -977,11 +980,6 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
 -- How often each item was shown, the least often first.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
-
-CREATE OR REPLACE MACRO rankql_flag(value, name) AS
-    CASE rankql_text(value) WHEN 'true' THEN true
-                            WHEN 'false' THEN false
-                            ELSE error(name || ' must be true or false, not ' || rankql_text(value)) END;
 
 -- A finite number from 0, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
@@ -1766,10 +1764,8 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x: rankql_draft(x.a, x.b, k, seed,
-            CASE rankql_text(prefix)
-                WHEN 'true' THEN rankql_top(rankql_common(x.a, x.b), k)
-                WHEN 'false' THEN CAST([] AS VARCHAR[])
-                ELSE error('prefix must be true or false, not ' || rankql_text(prefix)) END))[1] END;
+            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x.a, x.b), k)
+                 ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
 -- One look at the next item of the ranking that is behind, of `first` where neither is.
