@@ -137,15 +137,43 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _all_of(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Several options as one."""
+
+    def added(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return added
+
+
+# Values per query and their means, of eval and correlate alike.
+_MEANS_OPTIONS = _all_of(
+    click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slice the means; "
+                 "repeatable."),
+    click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
+    click.option("-q", "--per-query", is_flag=True, help="Print the values per query."),
+    click.option("--interval", type=click.Choice(["t", "bootstrap", "none"]), help="Of the means."),
+    click.option("--confidence", type=float, default=0.95, show_default=True),
+)  # fmt: skip
+
+
+def _groupings(by: Sequence[str]) -> list[list[str]]:
+    """The attributes of each --by."""
+    return [group.split(",") for group in by]
+
+
+def _interval(given: str | None) -> str | None:
+    """The interval of the means, as Python has it."""
+    return {None: "auto", "none": None}.get(given, given)
+
+
 @main.command("eval")
 @_INPUTS
 @_METRICS
-@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slice the means; repeatable.")
-@click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries.")
-@click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
+@_MEANS_OPTIONS
 @click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
-@click.option("--interval", type=click.Choice(["t", "bootstrap", "none"]), help="Of the means.")
-@click.option("--confidence", type=float, default=0.95, show_default=True)
 @_FORMAT
 @_convention_options
 @_column_options
@@ -167,23 +195,12 @@ def eval_command(
             run,
             qrels,
             list(metrics) or DEFAULT,
-            by=[group.split(",") for group in by],
+            by=_groupings(by),
             con=con,
-            interval={None: "auto", "none": None}.get(interval, interval),
+            interval=_interval(interval),
             **_columns(options),
         )
     _print_result(result, per_query, form)
-
-
-def _all_of(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Several options as one."""
-
-    def added(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return added
 
 
 # How systems are tested, of compare, report and gate alike; and how systems are compared.
@@ -241,9 +258,7 @@ def _compared(
 
     runs, qrels = _run_and_qrels(inputs)
     keywords = _columns(options) | ({} if qrels is None else {"con": con})
-    return compare(
-        runs, qrels, list(metrics) or None, by=[group.split(",") for group in by], **keywords
-    )
+    return compare(runs, qrels, list(metrics) or None, by=_groupings(by), **keywords)
 
 
 @main.command("report")
@@ -279,11 +294,7 @@ def report_command(
 @click.argument("inputs", nargs=-1, required=True, metavar="RUN... REFERENCE")
 @_METRICS
 @click.option("-k", type=click.IntRange(1), help="The cutoff of both rankings.")
-@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slice the means; repeatable.")
-@click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries.")
-@click.option("-q", "--per-query", is_flag=True, help="Print the values per query.")
-@click.option("--interval", type=click.Choice(["t", "bootstrap", "none"]), help="Of the means.")
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@_MEANS_OPTIONS
 @_FORMAT
 @_column_options
 def correlate_command(
@@ -306,9 +317,9 @@ def correlate_command(
             run,
             reference,
             list(metrics) or DEFAULT,
-            by=[group.split(",") for group in by],
+            by=_groupings(by),
             con=con,
-            interval={None: "auto", "none": None}.get(interval, interval),
+            interval=_interval(interval),
             **_columns(options),
         )
     _print_result(result, per_query, form)
@@ -356,7 +367,7 @@ def gate_command(
             run,
             qrels,
             max_drop=list(max_drop) or None,
-            by=[group.split(",") for group in by],
+            by=_groupings(by),
             beyond_noise=not any_drop,
             con=con,
             **_columns(options),

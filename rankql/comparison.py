@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -24,8 +23,6 @@ from rankql.tables import ROLES, Data
 
 if TYPE_CHECKING:
     import altair as alt
-    import pandas as pd
-    import pyarrow as pa
 
     from rankql.pairing import Settings
 
@@ -93,14 +90,13 @@ def compare(
             raise RankqlError(f"{option}= is an option of evaluate; compare has none")
     groups = groupings(by)
     source = None
+    keywords = {"con": con, "conventions": conventions, **options}
     result = _results(runs, qrels)
     if result is not None:
-        keywords = {"con": con, "conventions": conventions, **options}
         if name := next((name for name, value in keywords.items() if value is not None), None):
             raise RankqlError(f"{name}= goes with runs; the results are evaluated already")
         result = _chosen(result, metrics, groups, cluster)
     else:
-        keywords = {"con": con, "conventions": conventions, **options}
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         result = evaluate(runs, qrels, metrics or DEFAULT, interval=None, **keywords)
         source = Source(runs, qrels, keywords)
@@ -186,7 +182,7 @@ def _chosen(
 
 
 @dataclass
-class Comparison:
+class Comparison(show.Tabular):
     """Systems compared, pair by pair.
 
     `table` has a row per metric, slice and pair: the means, the difference b - a with its interval,
@@ -229,6 +225,8 @@ class Comparison:
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """What each query gained from a to b, the most lost first; undefined ones left out."""
+        from rankql.pairing import compared_value
+
         name = metric
         if name not in self.metrics:  # another spelling of it
             name = parse(metric)[0].under(self.result.conventions).name
@@ -238,8 +236,6 @@ class Comparison:
                     f"nothing was compared by the name {asked!r}{did_you_mean(asked, known)}"
                 )
         key, by = self.result.meta["query"], self.result.meta["by"]
-        from rankql.pairing import compared_value
-
         value = compared_value(name, self.result.conventions)
         rows = self.result.frame()
         sides = [
@@ -274,9 +270,9 @@ class Comparison:
         `swapped` counts the pairs of systems that one has the other way round. NULL where a metric
         tells no two systems apart.
         """
-        means = self.summary.filter(pl.col("slice") == "all")
         from scipy.stats import kendalltau
 
+        means = self.summary.filter(pl.col("slice") == "all")
         found = []
         for one, other in itertools.combinations(self.metrics, 2):
             values = [
@@ -313,14 +309,6 @@ class Comparison:
         """The table as a polars frame."""
         return self.table
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The table as a pandas frame."""
-        return self.table.to_pandas()
-
-    def to_arrow(self) -> pa.Table:
-        """The table as an Arrow table."""
-        return self.table.to_arrow()
-
     def to_dict(self) -> dict[str, Any]:
         """Table, means, settings, conventions and notes as plain values."""
         return {
@@ -331,10 +319,6 @@ class Comparison:
             "columns": self.result.columns,
             "notes": self.notes,
         }
-
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
         """The comparison as Markdown, for a pull request: what was found, then the table."""

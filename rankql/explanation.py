@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -21,10 +20,6 @@ from rankql.names import MEASURES, Metric, Rows, parse
 from rankql.query import BY_ITEM, gained, per_query, rankings, sources, with_ctes, with_sources
 from rankql.result import Result
 from rankql.tables import Data, Session, Table, assigned, session
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 # Beyond as many rows a table shows only the positions where there is something to see.
 LONG = 40
@@ -91,7 +86,7 @@ def explain(
 
 
 @dataclass
-class Explanation:
+class Explanation(show.Tabular):
     """What was explained, and the tables: `positions` of one query, or `queries` and `items`.
 
     `value` and `ideal` are those of the query, or means over the run (None for several systems).
@@ -123,14 +118,6 @@ class Explanation:
         assert frame is not None
         return frame
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The same as a pandas frame."""
-        return self.to_polars().to_pandas()
-
-    def to_arrow(self) -> pa.Table:
-        """The same as an Arrow table."""
-        return self.to_polars().to_arrow()
-
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; of queries and items the worst."""
         frames = {name: frame.to_dicts() for name, frame in self._frames().items()}
@@ -139,10 +126,6 @@ class Explanation:
             said.pop("query")
         about = {"conventions": self.conventions, "columns": self.result.columns}
         return {**said, "ideal": self.ideal, **frames, **about, "notes": self.result.notes}
-
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
         """The tables as Markdown."""

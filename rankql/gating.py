@@ -14,6 +14,7 @@ import duckdb
 import polars as pl
 from polars import selectors
 
+from rankql import show
 from rankql.comparison import Comparison, Results, compare, is_result
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation import DEFAULT, evaluate
@@ -333,10 +334,10 @@ def _means(check: Check, run: Result, min_queries: int) -> Iterator[dict[str, An
         mean, n, whole = row["mean"], counts.get((row["slice"], name), 0), row["slice"] == "all"
         if mean is None:
             status = FAILED if whole or row["queries"] >= min_queries else TOO_FEW
-            message = f"undefined: none of {_queries(row['queries'])} has a value"
+            message = f"undefined: none of {show.queries(row['queries'])} has a value"
         else:
             of = "" if n == row["queries"] else f"{n:,} of "
-            status, message = PASSED, f"{mean:.6g} on {of}{_queries(row['queries'])}"
+            status, message = PASSED, f"{mean:.6g} on {of}{show.queries(row['queries'])}"
             toward = -ROUNDING if check.operator in ("<=", ">") else ROUNDING
             if n < min_queries and not whole:
                 status = TOO_FEW
@@ -388,11 +389,11 @@ def _changes(
             row |= {"mean_a": was, "mean_b": mean, "difference": mean - was}
         if row["difference"] is None:
             status = FAILED if whole or queries >= min_queries else TOO_FEW
-            message = f"undefined: none of {_queries(queries)} has a value in both"
+            message = f"undefined: none of {show.queries(queries)} has a value in both"
         else:
             status, message = _judged(row, check.limit, beyond_noise)
             if n < min_queries and not whole:
-                status, message = TOO_FEW, f"{_change(row)} on {_queries(n)}"
+                status, message = TOO_FEW, f"{_change(row)} on {show.queries(n)}"
         if status == TOO_FEW and not whole:
             message += f", fewer than {min_queries}: not checked"
         found = {column: row[column] for column in _KEPT}
@@ -411,7 +412,7 @@ def _judged(row: Mapping[str, Any], limit: float, beyond_noise: bool) -> tuple[s
     if _loss(row) <= limit + ROUNDING:
         return PASSED, f"{change}, no more than {limit:g}"
     more = f"{change}, more than {limit:g}"
-    chance = "" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    chance = "" if p is None else show.chance(p)
     if p != row["p"]:
         chance = f"adjusted {chance}"  # the interval may leave zero out all the same
     if not beyond_noise:
@@ -421,7 +422,7 @@ def _judged(row: Mapping[str, Any], limit: float, beyond_noise: bool) -> tuple[s
     if row["effect"] is None and row["n"] > 1:
         return FAILED, f"{more} and beyond noise: the same in every query"
     if p is None:
-        return TOO_FEW, f"{change} on {_queries(row['n'])}: {row['verdict']}, not failed"
+        return TOO_FEW, f"{change} on {show.queries(row['n'])}: {row['verdict']}, not failed"
     return WITHIN_NOISE, f"{change}, within noise ({chance}): not failed"
 
 
@@ -443,7 +444,3 @@ def _change(row: Mapping[str, Any]) -> str:
         return size
     low, high = sorted((sign * row["lo"], sign * row["hi"]))
     return f"{size} ({low:.3g} to {high:.3g})"
-
-
-def _queries(count: int) -> str:
-    return f"{count:,} {'query' if count == 1 else 'queries'}"

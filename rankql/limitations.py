@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +13,7 @@ from rankql import show
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError
 from rankql.evaluation import DEFAULT, complete, evaluate, examples, execute, reporting
+from rankql.explanation import DUST
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import quoted
 from rankql.names import RATINGS, Metric, parse
@@ -32,8 +32,6 @@ from rankql.tables import Data, Session, session
 
 # The last swap that is looked at for a metric without a cutoff, and for one with a deep one.
 SHALLOW, DEEP = 10, 100
-# What is less is what remains of adding up fractions.
-DUST = 1e-12
 
 
 def limits(
@@ -134,7 +132,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(repr=False)
-class Limits:
+class Limits(show.Plain):
     """How far metrics can be trusted: notes, and the frames that they are taken from.
 
     All frames have the column `system` first where there are several.
@@ -164,10 +162,6 @@ class Limits:
         frames = {name: getattr(self, name).to_dicts() for name in FRAMES}
         about = {"conventions": self.conventions, "columns": self.result.columns}
         return {"notes": self.notes, **frames, **about}
-
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
         """The limits of each metric, and the notes, as Markdown."""
@@ -495,12 +489,12 @@ def _said_undefined(
     for (undefined, queries, why), names in alike.items():
         if undefined:
             verb = "is" if undefined == 1 else "are"
-            some = f"{undefined:,} of {_queries(queries)} ({_percent(undefined, queries)})"
+            some = f"{undefined:,} of {show.queries(queries)} ({_percent(undefined, queries)})"
             yield f"{some} {verb} undefined for {_listed(names)}{why}"
 
 
 def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) -> Iterator[str]:
-    queries = _queries(_of(found.undefined, system)["queries"][0])
+    queries = show.queries(_of(found.undefined, system)["queries"][0])
     there = [row for row in _of(found.judged, system).to_dicts() if row["unjudged"]]
     asked = {metric.k for metric in wanted}
     shares = [
@@ -521,7 +515,7 @@ def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) 
     ]
     if ranges:
         opened = max(row["undefined"] for row in bounds)
-        then = f" ({_queries(opened)} counted in that would be defined)" if opened else ""
+        then = f" ({show.queries(opened)} counted in that would be defined)" if opened else ""
         ranges = [f"{_listed(ranges)}, whatever the unjudged items are{then}"]
     if shares:
         yield "; ".join([f"{_listed(shares)} are unjudged", *ranges])
@@ -541,7 +535,7 @@ def _said_swaps(found: Limits, wanted: Sequence[Metric], system: str | None) -> 
     counts = _counting(found.result, system)
     parts = [
         f"{row['metric']} by up to {show.cell(row['loss'])} (positions {row['position']} and "
-        f"{row['position'] + 1}, {row['queries']:,} of {_queries(counts[row['metric']])})"
+        f"{row['position'] + 1}, {row['queries']:,} of {show.queries(counts[row['metric']])})"
         for row in _of(found._worst(), system).to_dicts()
     ]
     if parts:
@@ -554,10 +548,6 @@ def _said_swaps(found: Limits, wanted: Sequence[Metric], system: str | None) -> 
 def _listed(words: Sequence[str]) -> str:
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
-
-
-def _queries(count: int) -> str:
-    return f"{count:,} {'query' if count == 1 else 'queries'}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankql import show
 from rankql.errors import RankqlError, did_you_mean
 from rankql.names import lower_is_better
 from rankql.result import Result, slices
@@ -235,19 +236,22 @@ class Values:
         self, metric: str, a: str, b: str, label: str, whole: bool
     ) -> tuple[Array, Array, NDArray[np.intp] | None]:
         """The values of two systems on a slice where both are defined, or (whole) all systems."""
-        values = self.values[metric][self.slices[label]]
-        one, other = (values[:, self.systems.index(name)] for name in (a, b))
-        kept = ~np.isnan(values).any(1) if whole else ~np.isnan(one) & ~np.isnan(other)
+        rows = self.slices[label]
+        one, other = (self.values[metric][rows, self.systems.index(name)] for name in (a, b))
+        kept = self._defined(metric, label) if whole else ~np.isnan(one) & ~np.isnan(other)
         clusters = None
         if self.clusters is not None:
-            codes = self.clusters[self.slices[label]][kept]
+            codes = self.clusters[rows][kept]
             clusters = np.unique(codes, return_inverse=True)[1]
         return one[kept], other[kept], clusters
 
     def block(self, metric: str, label: str) -> Array:
         """The values of the queries of a slice for which every system is defined."""
-        values = self.values[metric][self.slices[label]]
-        return values[~np.isnan(values).any(1)]
+        return self.values[metric][self.slices[label]][self._defined(metric, label)]
+
+    def _defined(self, metric: str, label: str) -> NDArray[np.intp]:
+        """Where in a slice every system is defined."""
+        return np.flatnonzero(~np.isnan(self.values[metric][self.slices[label]]).any(1))
 
 
 @dataclass
@@ -336,7 +340,7 @@ class Trial:
                 f"{TESTS[settings.test].label} cannot say how probable that is"
             )
         assert self.p_adjusted is not None
-        p = "p < 0.001" if self.p_adjusted < 0.001 else f"p = {self.p_adjusted:.2g}"
+        p = show.chance(self.p_adjusted)
         if family > 1 and TESTS[settings.test].joint:
             p += f", {TESTS[settings.test].label} over {family} tests"
         elif family > 1 and settings.correction != "none":

@@ -225,7 +225,7 @@ def _title(comparison: Comparison) -> str:
 def _facts(comparison: Comparison) -> Iterator[str]:
     result, systems = comparison.result, len(comparison.systems)
     queries = result.frame()[result.meta["query"]].n_unique()
-    yield f"{queries:,} {'query' if queries == 1 else 'queries'}"
+    yield show.queries(queries)
     yield f"{systems} {'system' if systems == 1 else 'systems'}"
 
 

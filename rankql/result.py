@@ -24,8 +24,6 @@ from rankql.names import EVERY, is_metric, parse
 
 if TYPE_CHECKING:
     import altair as alt
-    import pandas as pd
-    import pyarrow as pa
 
 RESAMPLES = 2000
 SEED = 7
@@ -65,7 +63,7 @@ def _database(process: int) -> duckdb.DuckDBPyConnection:
 
 
 @dataclass
-class Result:
+class Result(show.Tabular):
     """Values per query, and their means by system and slice.
 
     `per_query` has one row per query (and system), NULL where a metric is undefined; `summary` one
@@ -134,14 +132,6 @@ class Result:
         """The summary as a polars frame."""
         return self.summary
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas frame."""
-        return self.summary.to_pandas()
-
-    def to_arrow(self) -> pa.Table:
-        """The summary as an Arrow table."""
-        return self.summary.to_arrow()
-
     def to_dict(self) -> dict[str, Any]:
         """Summary, conventions, columns and notes as plain values."""
         return {
@@ -150,10 +140,6 @@ class Result:
             "columns": self.columns,
             "notes": self.notes,
         }
-
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
         """The summary and the conventions as Markdown."""

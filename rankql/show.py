@@ -3,13 +3,56 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
 Rows = list[list[str]]
+
+
+class Plain:
+    """What is plain values, as `to_dict` gives them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
+
+
+class Tabular(Plain):
+    """What is a table at heart, which `to_polars` gives."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table as a polars frame."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a pandas frame."""
+        return self.to_polars().to_pandas()
+
+    def to_arrow(self) -> pa.Table:
+        """The same as an Arrow table."""
+        return self.to_polars().to_arrow()
+
+
+def queries(count: int) -> str:
+    """A number of queries in words."""
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
+
+
+def chance(p: float) -> str:
+    """A p-value in words."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def cells(frame: pl.DataFrame) -> Rows:

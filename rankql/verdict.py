@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -15,10 +14,6 @@ import polars as pl
 from rankql import show
 from rankql.comparison import Comparison
 from rankql.result import Result
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 FAILED, TOO_FEW, WITHIN_NOISE, PASSED = "failed", "too few queries", "within noise", "passed"
 STATUSES = (FAILED, TOO_FEW, WITHIN_NOISE, PASSED)
@@ -30,7 +25,7 @@ SCHEMA = {
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Verdict(show.Tabular):
     """What a gate says: true if nothing failed.
 
     `table` has a row per check and slice: the means, limit, difference (run - baseline) with its
@@ -71,14 +66,6 @@ class Verdict:
         """The table as a polars frame."""
         return self.table
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The table as a pandas frame."""
-        return self.table.to_pandas()
-
-    def to_arrow(self) -> pa.Table:
-        """The table as an Arrow table."""
-        return self.table.to_arrow()
-
     def to_dict(self) -> dict[str, Any]:
         """Verdict, checks, conventions, columns and notes as plain values."""
         return {
@@ -88,10 +75,6 @@ class Verdict:
             "columns": self.result.columns,
             "notes": self.notes,
         }
-
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
         """The verdict as Markdown, for a pull request."""
