@@ -9,8 +9,3 @@ settings.register_profile("ci", max_examples=20, derandomize=True, **QUIET)
 settings.register_profile("brief", max_examples=8, derandomize=True, **QUIET)
 settings.register_profile("long", max_examples=500, database=None, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
-
-
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: more than ten seconds")
-    config.addinivalue_line("markers", "simulation: minutes; asked for by -m simulation")
