@@ -90,6 +90,7 @@ from .labels import (
 )
 from .limitations import Limits, limits
 from .macros import register
+from .names import metrics
 from .order import (
     kendall_tau_b,
     kendall_tau_b_by_score,
@@ -220,6 +221,7 @@ __all__ = [
     "list_recall_at",
     "list_rr",
     "mae",
+    "metrics",
     "micro_f1_at",
     "micro_precision_at",
     "micro_recall_at",

@@ -461,21 +461,10 @@ def convert_command(source: str, target: Path, **options: Any) -> None:
 @main.command("metrics")
 @_FORMAT
 def metrics_command(form: str) -> None:
-    """List the metrics, with their definitions, other names and options."""
-    import polars as pl
+    """List the metrics: level, direction, range, definition, other names and options."""
+    from rankql.names import metrics
 
-    from rankql.names import MEASURES
-
-    rows = [
-        {
-            "name": measure.name,
-            "definition": measure.definition,
-            "aliases": ", ".join(measure.aliases),
-            "options": ", ".join(f"{k}={v}" for k, v in measure.defaults.items() if v != "NULL"),
-        }
-        for measure in MEASURES
-    ]
-    _print(pl.DataFrame(rows), form, [f"Conventions: {PROFILES['rankql']}"])
+    _print(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
 
 
 @main.command("sql")

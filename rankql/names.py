@@ -7,11 +7,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rankql import macros
 from rankql.errors import RankqlError, closest, did_you_mean
+from rankql.facts import FACTS, Facts
 from rankql.macros import literal
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Rows = Literal["gain", "judged", "all"]
 
@@ -27,8 +31,18 @@ class Measure:
     rows: Rows = "gain"
     # For a mean over all rankings at once: how much a ranking weighs in it, as SQL.
     weight: str | None = None
-    # Is less of it better?
-    lower: bool = False
+
+    @property
+    def function(self) -> str:
+        """The function of SQL and polars that gives it."""
+        micro = f"micro_{self.macro}"
+        return micro if self.weight and micro in FACTS else self.macro
+
+    @property
+    def facts(self) -> Facts:
+        """Its level, direction and range."""
+        facts = FACTS[self.function]
+        return facts._replace(level="rankings") if self.weight else facts
 
     @property
     def defaults(self) -> dict[str, str]:
@@ -38,7 +52,7 @@ class Measure:
     @property
     def definition(self) -> str:
         """One line of what it is."""
-        return macros.comments()[self.macro]
+        return macros.comments()[self.function]
 
 
 _HITS = "rankql_relevant(rel, {threshold})"
@@ -64,18 +78,18 @@ MEASURES = (
     Measure("Judged", "judged_at", rows="judged"),
     Measure("ERR", "err"),
     Measure("RBP", "rbp"),
-    Measure("RBPres", "rbp_residual", rows="judged", lower=True),
+    Measure("RBPres", "rbp_residual", rows="judged"),
     Measure("ARHR", "arhr"),
     Measure("TauB", "kendall_tau_b", rows="judged"),
-    Measure("TauDistance", "kendall_tau_distance", rows="judged", lower=True),
-    Measure("RMSE", "rmse", rows="judged", lower=True),
-    Measure("MSE", "mse", rows="judged", lower=True),
-    Measure("MAE", "mae", rows="judged", lower=True),
+    Measure("TauDistance", "kendall_tau_distance", rows="judged"),
+    Measure("RMSE", "rmse", rows="judged"),
+    Measure("MSE", "mse", rows="judged"),
+    Measure("MAE", "mae", rows="judged"),
     Measure("microP", "precision_at", weight=_SHOWN),
     Measure("microR", "recall_at", weight=_HITS),
     Measure("microF1", "f1_at", weight=f"{_SHOWN} + {_HITS}"),
-    Measure("microMSE", "mse", rows="judged", weight=_RATED, lower=True),
-    Measure("microMAE", "mae", rows="judged", weight=_RATED, lower=True),
+    Measure("microMSE", "mse", rows="judged", weight=_RATED),
+    Measure("microMAE", "mae", rows="judged", weight=_RATED),
 )
 
 # How alike two rankings are: what `correlate` knows.
@@ -83,7 +97,7 @@ CORRELATIONS = (
     Measure("RBO", "rbo"),
     Measure("TauB", "kendall_tau_b", rows="judged"),
     Measure("TauAP", "tau_ap"),
-    Measure("TauDistance", "kendall_tau_distance", rows="judged", lower=True),
+    Measure("TauDistance", "kendall_tau_distance", rows="judged"),
 )
 EVERY = tuple(dict.fromkeys((*MEASURES, *CORRELATIONS)))
 
@@ -235,6 +249,35 @@ def parse(names: str | Sequence[str], measures: tuple[Measure, ...] = MEASURES) 
     return list(by_name.values())
 
 
+def metrics() -> pl.DataFrame:
+    """All metrics: their names, level, direction, range, when they are undefined, what they are.
+
+    name: what `evaluate` and `correlate` call it, or else the function. function: that of SQL and
+    polars. level: what a value is of, a 'ranking', a 'list' whatever its judgments, all 'rankings'
+    at once, or a 'catalogue'; values of the last two are never averaged. better: 'higher', 'lower'
+    or 'neither'. lowest, highest: the range with default options, NULL where there is no end.
+
+    >>> metrics().filter(name="Bpref").select("better", "lowest", "highest", "undefined").row(0)
+    ('higher', 0.0, 1.0, 'no judged item is relevant')
+    """
+    import polars as pl
+
+    named = {measure.function for measure in EVERY}
+    others = [Measure(function, function) for function in FACTS if function not in named]
+    rows = [
+        {
+            "name": measure.name,
+            "function": measure.function,
+            **measure.facts._asdict(),
+            "definition": measure.definition,
+            "aliases": ", ".join(measure.aliases),
+            "options": ", ".join(f"{k}={v}" for k, v in measure.defaults.items() if v != "NULL"),
+        }
+        for measure in (*EVERY, *others)
+    ]
+    return pl.DataFrame(rows, schema_overrides={"lowest": pl.Float64, "highest": pl.Float64})
+
+
 def is_metric(name: str) -> bool:
     """Is this the name of a metric?"""
     try:
@@ -249,7 +292,7 @@ def lower_is_better(name: str) -> bool:
         (metric,) = parse(name)
     except (RankqlError, ValueError):
         return False
-    return metric.measure is not None and metric.measure.lower
+    return metric.measure is not None and metric.measure.facts.better == "lower"
 
 
 def _one(text: str, measures: tuple[Measure, ...]) -> Iterator[Metric]:

@@ -1,0 +1,146 @@
+"""What is said of every metric holds: its level, direction, range, and when it is undefined."""
+
+import random
+from itertools import pairwise
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql.facts import FACTS
+from rankql.macros import comments, parameters
+
+# A value of each kind of column, drawn anew for every row.
+DRAWN = {
+    "rel": lambda r: r.choice([0, 0, 1, 2, 3]),
+    "pos": None,
+    "reference": None,
+    "score": lambda r: r.random(),
+    "item": lambda r: r.choice("abcdef"),
+    "user": lambda r: r.choice("uvw"),
+    "popularity": lambda r: r.randint(0, 9),
+    "shown_at": lambda r: r.randint(0, 9),
+    "exposure": lambda r: r.random(),
+    "merit": lambda r: r.random(),
+    "target": lambda r: r.random(),
+    "category": lambda r: r.choice("xyz"),
+    "attribute": lambda r: r.choice(["x", None]),
+    "attributes": lambda r: r.sample("xyz", r.randint(1, 3)),
+    "embedding": lambda r: [r.uniform(-1, 1), r.uniform(-1, 1)],
+    "baseline": lambda r: r.random() < 0.5,
+    "subtopics": lambda r: r.sample("xyz", r.randint(0, 2)),
+}
+# What some must be told.
+OPTIONS = {"catalogue": 9, "users": 9, "p": 0.7, "max_rel": 3, "similarity": 0.9, "query": "'q'"}
+KINDS = {
+    "baseline": "BOOLEAN",
+    "attributes": "VARCHAR[]",
+    "subtopics": "VARCHAR[]",
+    "embedding": "DOUBLE[]",
+} | dict.fromkeys(("item", "user", "category", "attribute"), "VARCHAR")
+
+
+def call(name: str) -> str:
+    given = parameters()[name]
+    told = [
+        f"{o} := {OPTIONS[o]}" for o in given if o in OPTIONS and (name, o) != ("rbp", "max_rel")
+    ]
+    return f"{name}({', '.join([*columns(name), *told])})"
+
+
+def columns(name: str) -> list[str]:
+    return [parameter for parameter, default in parameters()[name].items() if default is None]
+
+
+@pytest.fixture(scope="module")
+def con():
+    con = duckdb.connect()
+    rankql.register(con)
+    return con
+
+
+def value(con, name, rows):
+    names = [f'"{column}"' for column in columns(name)]
+    kinds = [KINDS.get(column, "DOUBLE") for column in columns(name)]
+    empty = ", ".join(f"NULL::{kind} AS {n}" for n, kind in zip(names, kinds, strict=True))
+    con.execute(f"CREATE OR REPLACE TEMP TABLE drawn AS SELECT {empty} WHERE false")
+    if rows:
+        con.executemany(f"INSERT INTO drawn VALUES ({', '.join('?' for _ in names)})", rows)
+    return con.execute(f"SELECT {call(name)} FROM drawn").fetchone()[0]
+
+
+def draw(name, seed, n=6):
+    """Rows, each position taken once, some of them by nobody."""
+    r = random.Random(seed)
+    orders = {which: r.sample([*range(1, n + 1)], n) for which in ("pos", "reference")}
+    return [
+        [orders[c][row] if c in orders else DRAWN[c](r) for c in columns(name)] for row in range(n)
+    ]
+
+
+def test_there_are_facts_of_every_metric():
+    other = {"exp2_gain", "ranked"}
+    families = ("gain", "precision", "cascade", "order", "rating", "catalogue", "diversity")
+    text = "".join(rankql.macros._text(family) for family in families)
+    ours = {name for name in comments() if f"MACRO {name}(" in text} - other
+    assert {name for name in ours if not name.startswith("list_")
+            and not name.endswith("_by_score")} == {*FACTS}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_undefined_of_nothing_just_where_it_says_so(con, name):
+    assert (value(con, name, []) is None) == (FACTS[name].undefined != "never")
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_values_lie_within_the_range(con, name):
+    lowest, highest = FACTS[name].lowest, FACTS[name].highest
+    found = [v for v in (value(con, name, draw(name, seed)) for seed in range(12)) if v is not None]
+    assert found
+    assert lowest is None or min(found) >= lowest - 1e-12
+    assert highest is None or max(found) <= highest + 1e-12
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in FACTS if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
+)
+def test_the_better_direction_is_that_of_better_items_on_top(con, name):
+    """Two neighbours swapped so that the better comes first: no metric of relevance is worse."""
+    moved = []
+    for seed in range(12):
+        grades = [row[0] for row in sorted(draw(name, seed), key=lambda row: row[1])]
+        orders = [grades, *([*grades[:i], grades[i + 1], grades[i], *grades[i + 2 :]]
+                  for i in range(5) if grades[i] < grades[i + 1])]  # fmt: skip
+        values = [
+            value(con, name, [[grade, pos] for pos, grade in enumerate(order, 1)])
+            for order in orders
+        ]
+        moved += [new - values[0] for new in values[1:] if new is not None]
+    sign = {"higher": 1, "lower": -1, "neither": 0}[FACTS[name].better]
+    assert moved
+    assert all(sign * move >= -1e-12 if sign else abs(move) < 1e-12 for move in moved)
+
+
+def test_metrics_is_the_table_of_them():
+    table = rankql.metrics()
+    assert table["name"].is_unique().all()
+    assert set(table["function"]) == {*FACTS}
+    micro = table.filter(name="microP").row(0, named=True)
+    assert (micro["level"], micro["function"]) == ("rankings", "micro_precision_at")
+    assert table.filter(name="microMSE").row(0, named=True)["better"] == "lower"
+    assert table.filter(pl.col("better") == "lower")["name"].is_in(["RMSE", "nDCG"]).sum() == 1
+
+
+def test_the_better_of_a_pair_of_values_is_that_of_the_facts():
+    from rankql.names import lower_is_better
+
+    lower = ("RMSE", "RBPres(p=.5)", "microMAE")
+    assert all(map(lower_is_better, lower)) and not any(map(lower_is_better, ("nDCG@10", "a = 1")))
+
+
+def test_ranges_are_not_empty():
+    for facts in FACTS.values():
+        ends = [end for end in (facts.lowest, facts.highest) if end is not None]
+        assert all(low < high for low, high in pairwise(ends))
