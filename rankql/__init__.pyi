@@ -1,5 +1,6 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
+from .association import Association, associate, sign_agreement
 from .cascade import (
     arhr,
     arhr_by_score,
@@ -36,6 +37,15 @@ from .comparison import Comparison, compare, queries_needed
 from .conventions import Conventions
 from .conversion import convert
 from .correlation import correlate
+from .debias import (
+    clipped_share,
+    counterfactual,
+    debiased,
+    effective_sample_size,
+    item_propensity,
+    largest_weight,
+    propensity_scored,
+)
 from .diversity import (
     alpha_dcg,
     alpha_ndcg,
@@ -131,11 +141,13 @@ from .precision import (
     recall_at_by_score,
 )
 from .preflight import check
+from .propensity import click_model, harvested_propensity, randomised_propensity
 from .rating import mae, mse, rmse
 from .result import Result, combine
 from .verdict import Verdict
 
 __all__ = [
+    "Association",
     "Comparison",
     "Conventions",
     "Limits",
@@ -148,6 +160,7 @@ __all__ = [
     "ap_by_score",
     "arhr",
     "arhr_by_score",
+    "associate",
     "average_popularity",
     "balanced_credit",
     "balanced_interleaving",
@@ -158,6 +171,8 @@ __all__ = [
     "cg",
     "cg_by_score",
     "check",
+    "click_model",
+    "clipped_share",
     "cohen_kappa",
     "combine",
     "compare",
@@ -165,10 +180,13 @@ __all__ = [
     "convert",
     "correlate",
     "cosine_diversity",
+    "counterfactual",
     "dcg",
     "dcg_by_score",
+    "debiased",
     "disparate_treatment",
     "duplicate_share",
+    "effective_sample_size",
     "err",
     "err_by_score",
     "err_ia",
@@ -187,10 +205,12 @@ __all__ = [
     "gini",
     "grade_events",
     "graded",
+    "harvested_propensity",
     "hit_at",
     "hit_at_by_score",
     "idcg",
     "idcg_by_score",
+    "item_propensity",
     "jaccard_diversity",
     "judged_at",
     "judged_at_by_score",
@@ -199,6 +219,7 @@ __all__ = [
     "kendall_tau_distance",
     "kendall_tau_distance_by_score",
     "krippendorff_alpha",
+    "largest_weight",
     "leave_one_out",
     "limits",
     "list_ap",
@@ -234,9 +255,11 @@ __all__ = [
     "personalisation",
     "precision_at",
     "precision_at_by_score",
+    "propensity_scored",
     "queries_needed",
     "r_precision",
     "r_precision_by_score",
+    "randomised_propensity",
     "ranked",
     "rbo",
     "rbp",
@@ -251,6 +274,7 @@ __all__ = [
     "rr_by_score",
     "serendipity",
     "shannon_entropy",
+    "sign_agreement",
     "sign_test",
     "subtopic_recall",
     "tally",

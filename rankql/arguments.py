@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from numbers import Real
+from statistics import NormalDist
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -40,6 +41,18 @@ def option(name: str, value: object, *choices: str) -> None:
 def flag(name: str, value: object) -> None:
     """Refuse an option that is neither true nor false."""
     check(isinstance(value, bool), f"{name} must be true or false, not {value}")
+
+
+def z(confidence: float) -> float:
+    """How many standard errors an interval of this confidence reaches to either side."""
+    ok = 0 < number(confidence) < 1
+    check(ok, f"confidence must lie between 0 and 1, not {confidence}")
+    return -normal_quantile((1 - number(confidence)) / 2)
+
+
+def normal_quantile(p: float) -> float:
+    """The value below which a standard normal variable lies with the chance p."""
+    return NormalDist().inv_cdf(p)
 
 
 def column(given: Column) -> pl.Expr:

@@ -13,6 +13,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.names import lower_is_better, parse
 
 if TYPE_CHECKING:
+    from rankql.association import Association
     from rankql.comparison import Comparison
     from rankql.result import Result
 
@@ -25,6 +26,8 @@ GREY = "#7d8590"
 # Of more queries one bar stands for several; of more slices, pairs and metrics the first are drawn.
 BARS, SLICES, PAIRS, METRICS = 300, 40, 6, 6
 BINS = 20
+# Of more keys so many are drawn, taken at random.
+POINTS = 2000
 WIDTH, HEIGHT, ROW = 480, 260, 36
 
 # Colours in the middle, for there is no telling whether it is drawn on white or on black.
@@ -301,7 +304,100 @@ def sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -> alt
     return _panel(layers, frame, f"{metric}: swaps", f"{metric} is moved: {said}", HEIGHT)
 
 
+def scatter(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """The outcome of every key by its metric, coloured by slice; of many keys a sample."""
+    frame = association.pairs.drop_nulls([metric, outcome])
+    by = [pl.concat_str(pl.lit(f"{name}="), pl.col(name).cast(pl.String).fill_null("NULL"))
+          for name in _first(association.groupings)]  # fmt: skip
+    part = pl.concat_str(by, separator=", ") if by else pl.lit("all")
+    drawn = frame.select(x=metric, y=outcome, slice=part)
+    if len(drawn) > POINTS:
+        drawn = drawn.sample(POINTS, seed=7)
+    names = drawn["slice"].unique().sort().to_list()
+    known = dict(zip(names, PALETTE, strict=False))
+    scale = alt.Scale(domain=names, range=[known.get(name, GREY) for name in names])
+    key = alt.Legend(values=list(known), columns=4) if len(names) > 1 else None
+    points = alt.Chart().mark_point(filled=True, size=35, opacity=0.6).encode(
+        alt.X("x:Q", title=_of(association, metric), scale=alt.Scale(zero=False), axis=_grid()),
+        alt.Y("y:Q", title=_of(association, outcome), scale=alt.Scale(zero=False), axis=_grid()),
+        color=alt.Color("slice:N", scale=scale, legend=key), tooltip=_tooltip(drawn),
+    )  # fmt: skip
+    pooled = association.table.filter(metric=metric, outcome=outcome, slice="all")
+    return _panel([points], drawn, f"{outcome} by {metric}", pooled["sentence"][0], HEIGHT)
+
+
+def correlations(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """Pearson's coefficient over all, within slices, and in every slice."""
+    table = association.table.filter(metric=metric, outcome=outcome).drop_nulls("pearson")
+    value = pl.col("pearson")
+    frame = table.head(SLICES).select(
+        "slice", value.alias("r"), lo="pearson_lo", hi="pearson_hi", n="n"
+    )
+    said = _listed([f"{row[0]} {interval(row[1:4], '+')}" for row in frame.rows()])
+    title = f"{metric} and {outcome}: Pearson's r"
+    return _dots(frame, "r", title, alt.value(PALETTE[0]), f"{title}: {said}", [-1.0, 1.0])
+
+
+def calibration(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """The mean outcome by tenths of the metric."""
+    found = association.calibration(metric, outcome)
+    middle = (pl.col("from") + pl.col("to")) / 2
+    frame = found.table.with_columns(middle.alias("middle"))
+    base = alt.Chart().encode(
+        alt.X("middle:Q", title=_of(association, metric), scale=alt.Scale(zero=False)),
+        tooltip=_tooltip(found.table),
+    )
+    y = [alt.Y(f"{name}:Q", title=f"mean {_of(association, outcome)}", scale=alt.Scale(zero=False), axis=_grid())
+         for name in ("mean", "lo")]  # fmt: skip
+    colour = alt.value(PALETTE[0])
+    layers = [
+        base.mark_rule(strokeWidth=3, opacity=0.5).encode(y[1], y2="hi", color=colour),
+        base.mark_line(strokeWidth=2).encode(y[0], color=colour),
+        base.mark_point(filled=True, size=70, opacity=1).encode(y[0], color=colour),
+    ]
+    title = f"{outcome} by {metric}"
+    return _panel(layers, frame, title, "; ".join(found.sentences), HEIGHT)
+
+
+def quadrants(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """The share of the keys by which way metric and outcome moved."""
+    found = association.quadrants(metric, outcome)
+    ways = ["down", "same", "up"]
+    base = alt.Chart().encode(
+        alt.X("metric:N", title=metric, scale=alt.Scale(domain=ways), axis=alt.Axis(labelAngle=0)),
+        alt.Y("outcome:N", title=outcome, scale=alt.Scale(domain=ways[::-1])),
+        tooltip=_tooltip(found.table),
+    )
+    opacity = alt.Opacity("share:Q", scale=alt.Scale(domainMin=0, range=[0.05, 0.4]), legend=None)
+    layers = [
+        base.mark_rect().encode(opacity, color=alt.value(PALETTE[0])),
+        base.mark_text(fontSize=13).encode(text=alt.Text("share:Q", format=".0%")),
+    ]
+    title = f"Change of {metric} and {outcome}"
+    return _panel(layers, found.table, title, "; ".join(found.sentences), HEIGHT)
+
+
+def _of(association: Association, name: str) -> str:
+    """What its values are: of two systems, changes."""
+    return f"change of {name}" if association.systems else name
+
+
+def _first(groups: Sequence[Sequence[str]]) -> Sequence[str]:
+    return groups[0] if groups else []
+
+
 # All panels of a kind
+
+
+def of_association(
+    association: Association, kind: str, metric: str, outcome: str
+) -> alt.TopLevelMixin:
+    """The panel of a kind."""
+    draw = {"scatter": scatter, "slices": correlations, "calibration": calibration,
+            "quadrants": quadrants}  # fmt: skip
+    if kind not in draw:
+        raise RankqlError(f"kind: there is no plot {kind!r}{did_you_mean(kind, list(draw))}")
+    return draw[kind](association, metric, outcome)
 
 
 def of_comparison(

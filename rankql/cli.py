@@ -325,6 +325,57 @@ def correlate_command(
     _print_result(result, per_query, form)
 
 
+@main.command("associate")
+@click.argument("per_query")
+@click.argument("outcomes")
+@_METRICS
+@click.option(
+    "--on",
+    multiple=True,
+    required=True,
+    metavar="COLUMN",
+    help="The key; LEFT=RIGHT where PER_QUERY and OUTCOMES differ; repeatable.",
+)
+@click.option(
+    "--outcome",
+    multiple=True,
+    metavar="COLUMN",
+    help="An outcome; NAME=COLUMN, or NAME=COLUMN/COLUMN for a ratio of sums; repeatable.",
+)
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices.")
+@click.option("--baseline", metavar="NAME", help="Of two systems, the one to start from.")
+@click.option("--confidence", type=float, default=0.95, show_default=True)
+@_FORMAT
+def associate_command(
+    per_query: str,
+    outcomes: str,
+    metrics: Sequence[str],
+    on: Sequence[str],
+    outcome: Sequence[str],
+    by: Sequence[str],
+    form: str,
+    **options: Any,
+) -> None:
+    """Say whether metrics go with what the business counts, key by key.
+
+    PER_QUERY is what eval --output wrote, or a table with metrics; OUTCOMES a table of outcomes.
+    """
+    from rankql.association import associate
+
+    keys = {left: right or left for left, _, right in (key.partition("=") for key in on)}
+    pairs = [name.partition("=") for name in outcome]
+    counted = {name: tuple((right or name).split("/")) for name, _, right in pairs}
+    with _connection() as con:
+        found = associate(
+            per_query, outcomes, on=keys, metrics=list(metrics) or None, outcome=counted or None,
+            by=_groupings(by), con=con, **options,
+        )  # fmt: skip
+    if form in ("csv", "jsonl"):
+        _print(found.table, form, found.remarks())
+    else:
+        _echo(found, form)
+
+
 @main.command("gate")
 @click.argument("run")
 @click.argument("qrels", required=False)

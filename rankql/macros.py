@@ -12,7 +12,7 @@ from rankql.errors import RankqlError
 if TYPE_CHECKING:
     import duckdb
 
-# common.sql first: every other family stands on it.
+# common.sql first: every other family stands on it, debias on gain too.
 FAMILIES = (
     "common",
     "gain",
@@ -23,6 +23,8 @@ FAMILIES = (
     "catalogue",
     "diversity",
     "labels",
+    "debias",
+    "propensity",
     "interleaving",
     "bounds",
 )

@@ -236,3 +236,66 @@ CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
 CREATE OR REPLACE MACRO rankql_float32(score) AS
     CASE WHEN score IS NOT NULL THEN coalesce(
         TRY_CAST(score AS FLOAT), CASE WHEN score > 0 THEN 'inf'::FLOAT ELSE '-inf'::FLOAT END) END;
+
+-- 1 where the item was clicked, 0 where it was not, NULL where it was not shown.
+CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
+    CASE WHEN rankql_is_text(click) THEN error(name || ' must be 0 or 1, not text; cast it first')
+         WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
+         THEN TRY_CAST(click AS DOUBLE)
+         WHEN click IS NOT NULL THEN error(name || ' must be 0 or 1, not ' || rankql_text(click))
+    END;
+
+-- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
+-- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
+CREATE OR REPLACE MACRO rankql_key(value) AS
+    {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
+
+-- Which columns come back: no keys, and the slice where there is one.
+CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
+    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
+
+-- A polynomial, by its coefficients from the highest power down.
+CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
+    list_reduce(coefficients, lambda sum, next: sum * x + next);
+
+-- The value below which a standard normal variable lies with the chance p, to 16 digits: Wichura 1988, AS 241.
+CREATE OR REPLACE MACRO rankql_normal_quantile(p) AS
+    list_transform([{'q': CAST(p AS DOUBLE) - 0.5,
+                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x:
+        CASE WHEN abs(x.q) <= 0.425
+             THEN x.q * rankql_polynomial(
+                    [2509.0809287301227e0, 33430.57558358813e0, 67265.7709270087e0, 45921.95393154987e0,
+                     13731.69376550946e0, 1971.5909503065513e0, 133.14166789178438e0, 3.3871328727963665e0],
+                    0.180625 - x.q * x.q)
+                  / rankql_polynomial(
+                    [5226.495278852854e0, 28729.085735721943e0, 39307.89580009271e0, 21213.794301586597e0,
+                     5394.196021424751e0, 687.1870074920579e0, 42.31333070160091e0, 1e0],
+                    0.180625 - x.q * x.q)
+             WHEN x.r <= 5
+             THEN sign(x.q) * rankql_polynomial(
+                    [0.0007745450142783414e0, 0.022723844989269184e0, 0.2417807251774506e0,
+                     1.2704582524523684e0, 3.6478483247632045e0, 5.769497221460691e0, 4.630337846156546e0,
+                     1.4234371107496835e0],
+                    x.r - 1.6)
+                  / rankql_polynomial(
+                    [1.0507500716444169e-09, 0.0005475938084995345e0, 0.015198666563616457e0,
+                     0.14810397642748008e0, 0.6897673349851e0, 1.6763848301838038e0, 2.053191626637759e0, 1e0],
+                    x.r - 1.6)
+             ELSE sign(x.q) * rankql_polynomial(
+                    [2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784e0,
+                     0.026532189526576124e0, 0.29656057182850487e0, 1.7848265399172913e0, 5.463784911164114e0,
+                     6.657904643501103e0],
+                    x.r - 5)
+                  / rankql_polynomial(
+                    [2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05,
+                     0.0007868691311456133e0, 0.014875361290850615e0, 0.1369298809227358e0, 0.599832206555888e0,
+                     1e0],
+                    x.r - 5)
+        END)[1];
+
+-- How many standard errors an interval of this confidence reaches to either side.
+CREATE OR REPLACE MACRO rankql_z(confidence) AS
+    CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
+         THEN -rankql_normal_quantile((1 - rankql_option(confidence)) / 2)
+         ELSE error('confidence must lie between 0 and 1, not ' || rankql_text(confidence))
+    END;

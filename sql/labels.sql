@@ -9,11 +9,6 @@ CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rank
 -- A type as an error shows it.
 CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
--- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
--- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
-CREATE OR REPLACE MACRO rankql_key(value) AS
-    {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
-
 -- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
     CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
@@ -204,10 +199,6 @@ CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE error('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
     END;
-
--- Which columns come back: no keys, and the slice where there is one.
-CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
-    name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
 
 -- The chance that two of the values, drawn without putting back, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS

@@ -46,6 +46,15 @@ fleiss_kappa(labels, unit='unit', annotator='annotator', label='label', slice=No
 tally(labels, label='rel', slice=None)
 leave_one_out(log, n=1, query='user', item='item', moment='time')
 time_split(log, since=None, share=None, query=None, moment='time')
+counterfactual(log, k=None, clip=None, predicted=None, examination=None, query='query', \
+item='item', click='click', propensity='propensity', pos='pos', slice=None, confidence=0.95)
+propensity_scored(rankings, k=None, threshold=1, query='query', rel='rel', pos='pos', \
+propensity='propensity', slice=None, confidence=0.95)
+randomised_propensity(log, query='query', pos='pos', click='click', slice=None, confidence=0.95)
+harvested_propensity(log, pairs='all', query='query', item='item', pos='pos', click='click', \
+slice=None, confidence=0.95)
+click_model(log, query='query', item='item', pos='pos', click='click', slice=None, \
+confidence=0.95, tolerance=1e-9, max_iterations=100)
 """
 
 # Beyond accuracy: of columns of their own; tests/test_beyond.py has their cases.
@@ -88,6 +97,15 @@ balanced_credit(a, b, shown, clicks)
 sign_test(preference)
 """
 
+# Of clicks and of what is missing: tests/test_debias.py has their cases.
+DEBIAS_SIGNATURES = """
+debiased(click, propensity, clip=None, predicted=None)
+effective_sample_size(click, propensity, clip=None)
+largest_weight(click, propensity, clip=None)
+clipped_share(click, propensity, clip=None)
+item_propensity(popularity, users, a=0.55, b=1.5)
+"""
+
 NEEDED = "a parameter without a default"
 
 
@@ -105,6 +123,7 @@ CATALOGUE = dict(map(parse, CATALOGUE_SIGNATURES.split("\n")[1:-1]))
 DIVERSITY = dict(map(parse, DIVERSITY_SIGNATURES.split("\n")[1:-1]))
 BEYOND = {**CATALOGUE, **DIVERSITY}
 INTERLEAVING = dict(map(parse, INTERLEAVING_SIGNATURES.split("\n")[1:-1]))
+DEBIAS = dict(map(parse, DEBIAS_SIGNATURES.split("\n")[1:-1]))
 TABLES = dict(map(parse, TABLE_SIGNATURES.split("\n")[1:-1]))
 
 MICRO = [metric for metric in ROWS if metric.startswith("micro_")]
@@ -157,4 +176,4 @@ def score_parameters(metric):
 
 LISTS = {f"list_{metric}": list_parameters(metric) for metric in RANKING}
 SCORES = {f"{metric}_by_score": score_parameters(metric) for metric in RANKING}
-EVERYTHING = {**ROWS, **LISTS, **SCORES, **BEYOND, **INTERLEAVING, **TABLES}
+EVERYTHING = {**ROWS, **LISTS, **SCORES, **BEYOND, **INTERLEAVING, **DEBIAS, **TABLES}

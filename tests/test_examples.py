@@ -35,3 +35,24 @@ def test_polars(folder):
     script = ROOT / "examples" / "shop_polars.py"
     shown = run([sys.executable, script], folder)
     assert "0.738578" in shown and "ndcg_by_score" in shown
+
+
+# The same for the same seed, on every version.
+STORIES = {
+    "shop_story.py": [
+        "nDCG@5: new is worse than old by 0.043",
+        "Corrected, its DCG@5 is 39% higher, in truth",
+        "crowded=true: no evidence that the change of conversion goes with the change of DCG@5",
+    ],
+    "feed_story.py": [
+        "no evidence that topics in turn and taste differ",
+        "0.078 and 0.079, but 55% of the pairs in a list of the second are of different topics",
+    ],
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_stories(story, tmp_path):
+    shown = run([sys.executable, ROOT / "examples" / story], tmp_path)
+    assert [words for words in STORIES[story] if words not in shown] == []
+    assert len([*tmp_path.glob("rankql-stories/*/*.svg")]) == 2

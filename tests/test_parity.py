@@ -19,12 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(rankql.__file__).parent
 # What rankql has besides metrics.
 OTHERS = {
+    "Association",
     "Comparison",
     "Conventions",
     "Limits",
     "RankqlError",
     "Result",
     "Verdict",
+    "associate",
     "check",
     "combine",
     "compare",
@@ -35,8 +37,10 @@ OTHERS = {
     "gate",
     "grade_events",
     "limits",
+    "metrics",
     "queries_needed",
     "register",
+    "sign_agreement",
 }
 FAMILIES = [
     "gain",
@@ -47,7 +51,9 @@ FAMILIES = [
     "catalogue",
     "diversity",
     "labels",
+    "debias",
     "interleaving",
+    "propensity",
 ]
 
 
@@ -191,7 +197,7 @@ def test_families_stand_on_common(family):
     text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
     con.execute(text).fetchall()
     grades = engines.Column("MAP {'view': 1}")
-    values = {"catalogue": 1, "users": 1, "similarity": 0.9}
+    values = {"catalogue": 1, "users": 3, "similarity": 0.9}
     values |= {
         "seed": 1,
         "grades": grades,
@@ -207,7 +213,7 @@ def test_families_stand_on_common(family):
         "'view' AS event, 1 AS user, 1 AS popularity, 1 AS shown_at, 1 AS exposure, 1 AS merit, "
     )
     source += "1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes, [1] AS embedding, "
-    source += "true AS baseline, [1] AS subtopics)"
+    source += "true AS baseline, [1] AS subtopics, 1 AS click, 0.5 AS propensity)"
     for name in re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE):
         if name in api.EVERYTHING and name not in api.TABLES:
             parameters = api.EVERYTHING[name]

@@ -124,12 +124,15 @@ def test_every_macro_in_any_schema(con, persist):
     values |= {"event": "item", "grades": "MAP {'a': 1, 'b': 2, 'c': NULL}", "preference": "pos"}
     values |= {"a": "['a']", "b": "['b']", "shown": "['a']", "clicks": "['a']"}
     values["picks"] = "[{'item': 'a', 'team': 'A'}]"
+    values |= {"click": "rel", "propensity": "0.5"}
     given["seed"] = "1"
     amounts = ("popularity", "shown_at", "exposure", "merit", "target")
     given |= values | dict.fromkeys(amounts, "1")
     rows = "(1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')"
     table = f"(VALUES {rows}) AS t (rel, pos, score, item)"
     for name, parameters in functions:
+        if name == "item_propensity":  # whose a and b are numbers
+            parameters = ["popularity", "users"]
         columns = ("rel", "reference", "pos", "score", "item", "rels", *values, *amounts)
         arguments = [p for p in parameters if p in columns]
         options = [f"{p} := {given[p]}" for p in parameters if p in given and p not in columns]
@@ -140,6 +143,10 @@ def test_every_macro_in_any_schema(con, persist):
     con.execute("CREATE TABLE labels AS SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 AS label "
                 "FROM range(8) AS r (i)")  # fmt: skip
     con.execute("CREATE TABLE log AS SELECT 1 AS user, 'a' AS item, 2 AS time")
+    con.execute("CREATE TABLE shown AS SELECT 1 AS query, 'a' AS item, 1 AS click, "
+                "0.5 AS propensity, 1 AS pos, 1 AS rel")  # fmt: skip
+    for name in ("counterfactual", "propensity_scored"):
+        assert con.sql(f"SELECT value FROM {prefix}{name}('shown')").fetchall()
     for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"):
         assert con.sql(f"SELECT {name} < 1 FROM {prefix}{name}('labels')").fetchall() == [(True,)]
     assert con.sql(f"SELECT n FROM {prefix}tally('log', 'item')").fetchall() == [(1,)]

@@ -1,0 +1,143 @@
+"""A shop whose first slot is sold: what clicks say, and what they hide. On simulated data.
+
+pip install '.[report]' && python examples/shop_story.py [folder]
+"""
+
+import sys
+from pathlib import Path
+
+import altair as alt
+import duckdb
+import polars as pl
+import simulate
+
+import rankql
+from rankql.charts import CONFIG, PALETTE
+
+folder = Path(*sys.argv[1:2] or ["rankql-stories"]) / "shop"
+simulate.shop(folder)
+con = duckdb.connect()
+rankql.register(con)
+for name in ("candidates", "log", "events", "trial"):
+    con.read_parquet(f"{folder}/{name}.parquet").create_view(name)
+
+print(
+    "1. Events become grades: one of each item shown in a session, the highest of what was done\n"
+)
+con.execute("""
+    CREATE TABLE graded AS
+    SELECT session, query, item, coalesce(rel, 0) AS rel FROM log LEFT JOIN (
+        SELECT session, item, graded(event, MAP {'click': 1, 'cart': 2, 'purchase': 3}) AS rel
+        FROM events GROUP BY session, item) USING (session, item)
+""")
+print(con.sql("FROM tally('graded')").pl())
+
+print("\n2. Taken as they are, they prefer the ranker that they were collected with\n")
+con.execute("""
+    CREATE TABLE naive AS SELECT query, item, avg(rel) AS rel FROM graded GROUP BY ALL;
+    CREATE TABLE rankings AS
+    SELECT query, item, product, crowded, appeal, system, row_number() OVER best AS pos
+    FROM candidates UNPIVOT (score FOR system IN ("old", "new"))
+    WINDOW best AS (PARTITION BY query, system ORDER BY score DESC, item);
+""")
+asked = {"con": con, "system": "system", "pos": "pos"}
+naive = rankql.compare("rankings", "naive", "nDCG@5", baseline="old", **asked)
+print(*naive.sentences)
+
+print("\n3. How likely each slot is looked at: from items that stood at several of them\n")
+con.execute("CREATE TABLE slots AS FROM harvested_propensity('log', slice := 'device')")
+slots = con.sql("SELECT slice, pos, propensity, lo, hi FROM slots").pl()
+print(slots.pivot("slice", index="pos", values="propensity"))
+
+print("\n4. Clicks over the chance to be looked at: what both rankers would get\n")
+con.execute("""
+    CREATE TABLE impressions AS
+    SELECT query, item, click, least(propensity, 1) AS propensity
+    FROM log JOIN slots ON slots.slice = log.device AND slots.pos = log.pos;
+    CREATE TABLE grades AS
+    SELECT query, item, debiased(click, propensity) AS rel FROM impressions GROUP BY ALL;
+    CREATE TABLE replayed AS
+    SELECT system, query, item, click, propensity, pos FROM rankings
+    LEFT JOIN impressions USING (query, item);
+""")
+estimates = con.sql("FROM counterfactual('replayed', k := 5, slice := 'system', clip := 0.2)").pl()
+# What the simulation alone knows.
+true = dict(con.sql("""
+    SELECT system, avg(value) FROM (
+        SELECT system, query, dcg(appeal, pos, 5) AS value FROM rankings GROUP BY system, query)
+    GROUP BY system
+""").fetchall())  # fmt: skip
+dcg = estimates.filter(pl.col("metric") == "DCG@5", pl.col("estimator") != "SNIPS")
+values = dcg.pivot("slice", index="estimator", values="value").select("estimator", "old", "new")
+truth = pl.DataFrame({"estimator": ["truth"], "old": [true["old"]], "new": [true["new"]]})
+print(pl.concat([values, truth]))
+print(
+    dcg.filter(estimator="IPS").select("slice", "lo", "hi", "effective_sample_size", "unsupported")
+)
+
+print("\n5. More relevant, and more of the same: a product comes from several sellers\n")
+lists = con.sql("""
+    SELECT system, crowded, avg(dcg) AS "DCG@5", avg(repeated) AS repeated,
+           avg(diversity) AS diversity
+    FROM (SELECT system, crowded, query, dcg(rel, pos, 5) AS dcg,
+                 duplicate_share(product, pos, 5) AS repeated,
+                 category_diversity(product, pos, 5) AS diversity
+          FROM rankings LEFT JOIN grades USING (query, item) GROUP BY ALL)
+    GROUP BY ALL ORDER BY ALL DESC
+""").pl()
+print(lists)
+
+print("\n6. Both live: does the metric go with what the shop lives on?\n")
+offline = rankql.evaluate("rankings", "grades", "DCG@5", by="crowded", interval=None, **asked)
+rates = {"CTR": ("clicks", "shown"), "conversion": ("sold", "sessions")}
+link = rankql.associate(
+    offline, "trial", on="query", outcome=rates, by="crowded", baseline="old", con=con
+)
+print(*link.sentences, sep="\n")
+print(*link.quadrants("DCG@5", "conversion").sentences, sep="\n")
+print(
+    con.sql("""
+    SELECT crowded, system, sum(clicks) / sum(shown) AS CTR, sum(sold) / sum(sessions) AS conversion
+    FROM trial JOIN (SELECT DISTINCT query, crowded FROM candidates) USING (query)
+    GROUP BY ALL ORDER BY ALL DESC
+""").pl()
+)
+
+print("\n7. What to make of it\n")
+crowded = link.table.filter(outcome="conversion", slice="crowded=true").row(0, named=True)
+naive_gain = naive.table.row(0, named=True)["difference"]
+repeated = lists.filter(system="new", crowded=True)["repeated"].item()
+gain = {name: b / a - 1 for name, a, b in pl.concat([values, truth]).rows()}
+print(
+    f"Clicks as they are call the new ranker worse ({naive_gain:+.3f} nDCG@5): they grade items\n"
+    f"by the slots that the old one gave them. Corrected, its DCG@5 is {gain['IPS']:.0%} higher, "
+    f"in truth\n{gain['truth']:.0%}, and more is sold. But not where several sellers offer one "
+    f"product: there\n{repeated:.0%} of its list repeats a product, clicks rise, and sales do not "
+    f"follow the metric\n(Pearson {crowded['pearson']:.2f}, {crowded['pearson_lo']:.2f} to "
+    f"{crowded['pearson_hi']:.2f}). Show each product once."
+)
+
+coloured = alt.Color("slice", title=None)
+base = alt.Chart(slots).encode(
+    x=alt.X("pos:O", title="slot").axis(labelAngle=0), color=coloured.scale(range=PALETTE[2:4])
+)
+attention = alt.layer(
+    base.mark_rule().encode(y=alt.Y("lo", title="looked at, relative to the first"), y2="hi"),
+    base.mark_line(point=True).encode(y="propensity"),
+).properties(width=300, height=240, title="Propensities, with intervals")
+systems = coloured.scale(domain=["old", "new"], range=PALETTE[:2])
+base = alt.Chart(dcg).encode(
+    y=alt.Y("estimator", title=None, sort=["naive", "IPS", "clipped IPS"]),
+    yOffset=alt.YOffset("slice", sort=["old", "new"]),
+    color=systems,
+)
+truths = alt.Chart(pl.DataFrame({"slice": [*true], "value": [*true.values()]}))
+estimated = alt.layer(
+    base.mark_rule().encode(x=alt.X("lo", title="DCG@5"), x2="hi"),
+    base.mark_point(filled=True, size=70, opacity=1).encode(x="value"),
+    truths.mark_rule(strokeDash=[4, 3]).encode(x="value", color=systems),
+).properties(width=300, height=240, title="Estimates, and the truth (dashed)")
+both = alt.hconcat(attention, estimated).resolve_scale(color="independent")
+both.configure(**{**CONFIG, "background": "white"}).save(folder / "story.svg")
+link.plot("scatter", "DCG@5", "conversion").save(folder / "conversion.svg")
+print(f"\nCharts: {folder}/story.svg, {folder}/conversion.svg")

@@ -1,0 +1,177 @@
+"""The simulated data of the stories, the same for the same seed: a shop and a video feed.
+
+python examples/simulate.py [folder]
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from pathlib import Path
+
+import polars as pl
+
+# ---------------------------------------------------------------------------------------- the shop
+QUERIES, CANDIDATES, SHOWN, DAYS = 120, 30, 10, 14
+# How much less a slot is seen than the first: 1 / position ^ this.
+FADING = {"desktop": 0.6, "phone": 1.1}
+CART, PURCHASE = 0.5, 0.6  # of what is clicked, of what is in the cart
+
+
+def shop(folder: Path, sessions: int = 24_000, seed: int = 6) -> None:
+    """Two weeks of a shop whose first slot is sold, and a test of a new ranker after them.
+
+    candidates.parquet: what each query could show, with the scores of the old and the new ranker,
+    and `appeal`, the chance that who sees the item likes it, which a real shop does not know.
+    log.parquet: a row for each item shown in a session. events.parquet: what was done with them.
+    trial.parquet: each query under both rankers, live: sessions, items shown, clicks, purchases.
+
+    Offers of one product come from several sellers: who dislikes the product dislikes them all.
+    """
+    rng = random.Random(seed)
+    candidates = [offer for query in range(QUERIES) for offer in _offers(query, rng)]
+    by_query: dict[str, list[dict[str, object]]] = {}
+    for offer in candidates:
+        by_query.setdefault(offer["query"], []).append(offer)
+    names = [*by_query]
+    log, events = [], []
+    for session in range(sessions):
+        query, device = rng.choice(names), rng.choice(["desktop", "phone", "phone"])
+        shown = _old_list(by_query[query], rng)
+        day = session * DAYS // sessions + 1
+        for pos, (offer, done) in enumerate(_visit(shown, device, rng), 1):
+            row = {"session": session, "day": day, "device": device, "query": query,
+                   "item": offer["item"], "pos": pos, "promoted": offer["sponsored"] and pos == 1,
+                   "click": bool(done)}  # fmt: skip
+            log.append(row)
+            events += [{**{k: row[k] for k in ("session", "day", "query", "item")}, "event": event}
+                       for event in done]  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(candidates).write_parquet(folder / "candidates.parquet")
+    pl.DataFrame(log).write_parquet(folder / "log.parquet")
+    pl.DataFrame(events).write_parquet(folder / "events.parquet")
+    pl.DataFrame(_trial(by_query, rng)).write_parquet(folder / "trial.parquet")
+
+
+def _offers(query: int, rng: random.Random) -> list[dict[str, object]]:
+    """The candidates of a query: products, some of them from several sellers."""
+    # In some departments many sellers offer the same product.
+    crowded = query % 3 == 0
+    offers: list[dict[str, object]] = []
+    product = 0
+    while len(offers) < CANDIDATES:
+        product += 1
+        liking = rng.gauss(-1.6, 1.1)
+        sellers = rng.choice([3, 5, 6]) if crowded else 1
+        known = 1.2 * liking + rng.gauss(0, 0.5)  # by the new ranker, of all offers of a product
+        for seller in range(min(sellers, CANDIDATES - len(offers))):
+            old = 0.5 * liking + rng.gauss(0, 1)
+            new = known + rng.gauss(0, 0.05)
+            offers.append({
+                "query": f"q{query:03}", "item": f"q{query:03}-p{product:02}-s{seller}",
+                "product": f"q{query:03}-p{product:02}", "crowded": crowded,
+                "sponsored": False, "old": round(old, 4), "new": round(new, 4),
+                "appeal": round(1 / (1 + math.exp(-liking)), 4),
+            })  # fmt: skip
+    # What pays for the first slot is what would not get there by itself.
+    for offer in sorted(offers, key=lambda o: o["appeal"])[5:8]:
+        offer["sponsored"] = True
+    return offers
+
+
+def _old_list(offers: list[dict[str, object]], rng: random.Random) -> list[dict[str, object]]:
+    """What the old ranker shows; its scores change with the hour, and the first slot is sold."""
+    ranked = sorted(offers, key=lambda o: o["old"] + rng.gauss(0, 0.7), reverse=True)
+    if rng.random() < 0.7:
+        promoted = rng.choice([o for o in offers if o["sponsored"]])
+        ranked.remove(promoted)
+        ranked.insert(0, promoted)
+    return ranked[:SHOWN]
+
+
+def _visit(shown: list[dict[str, object]], device: str, rng: random.Random):
+    """What a visitor does with each item: nothing, a click, a cart, a purchase."""
+    wish: dict[object, list[str]] = {}
+    for pos, offer in enumerate(shown, 1):
+        product, done = offer["product"], []
+        if product not in wish:
+            chances = (offer["appeal"], CART, PURCHASE)
+            steps = zip(("click", "cart", "purchase"), chances, strict=True)
+            wish[product] = [*_while(steps, rng)]
+        if wish[product] and rng.random() < pos ** -FADING[device]:
+            done = wish[product]
+            wish[product] = done[:1]  # nobody buys it twice, or from two sellers
+        yield offer, done
+
+
+def _while(steps, rng: random.Random):
+    """The steps that a visitor takes until one is too many."""
+    for step, chance in steps:
+        if rng.random() >= chance:
+            return
+        yield step
+
+
+def _trial(by_query, rng: random.Random, sessions: int = 300) -> list[dict[str, object]]:
+    """Both rankers live, without a sold slot."""
+    rows = []
+    for query, offers in by_query.items():
+        for system in ("old", "new"):
+            shown = sorted(offers, key=lambda o: o[system], reverse=True)[:SHOWN]
+            clicks = sold = 0
+            for _ in range(sessions):
+                device = rng.choice(["desktop", "phone", "phone"])
+                visit = [done for _, done in _visit(shown, device, rng)]
+                clicks += sum("click" in done for done in visit)
+                sold += any("purchase" in done for done in visit)
+            rows.append({"query": query, "system": system, "sessions": sessions,
+                         "shown": sessions * SHOWN, "clicks": clicks, "sold": sold})  # fmt: skip
+    return rows
+
+
+# ---------------------------------------------------------------------------------- the video feed
+TOPICS = ("cats", "chess", "cooking", "football", "garden", "maths", "music", "travel")
+
+
+def videos(folder: Path, users: int = 2_000, items: int = 1_200, seed: int = 3) -> None:
+    """What the users of a video feed watched.
+
+    videos.parquet: each video with its topic. watched.parquet: user, video, time and the share of
+    it that was watched. A few videos are watched by everyone; the rest by who likes their topic.
+    """
+    rng = random.Random(seed)
+    catalogue = [
+        {"item": f"v{item:04}", "topic": rng.choice(TOPICS), "pull": 1 / (item + 8) ** 0.9}
+        for item in range(items)
+    ]
+    of_topic = {topic: [v for v in catalogue if v["topic"] == topic] for topic in TOPICS}
+    pulls = {topic: [v["pull"] for v in of_topic[topic]] for topic in TOPICS}
+    every = [v["pull"] for v in catalogue]
+    rows = []
+    for user in range(users):
+        liked = rng.sample(TOPICS, 2)
+        clock, seen = rng.uniform(0, 86_400), set()
+        for _ in range(rng.randint(4, 40)):
+            clock += rng.expovariate(1 / 7_200)
+            by_taste = rng.random() < 0.75
+            topic = liked[rng.random() < 0.3]
+            (video,) = (
+                rng.choices(of_topic[topic], pulls[topic]) if by_taste
+                else rng.choices(catalogue, every)
+            )  # fmt: skip
+            if video["item"] not in seen:
+                seen.add(video["item"])
+                share = min(1.0, rng.betavariate(3, 1.5 if video["topic"] in liked else 3))
+                rows.append({"user": f"u{user:04}", "item": video["item"], "time": round(clock),
+                             "share": round(share, 3)})  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(catalogue).drop("pull").write_parquet(folder / "videos.parquet")
+    pl.DataFrame(rows).write_parquet(folder / "watched.parquet")
+
+
+if __name__ == "__main__":
+    target = Path(*sys.argv[1:2] or ["rankql-stories"])
+    shop(target / "shop")
+    videos(target / "feed")
+    print(f"Wrote simulated data to {target}/")

@@ -1,0 +1,253 @@
+-- Debias: what clicks tell of items, once it counts where they were shown; and labels that are missing. Load
+-- common.sql and gain.sql first.
+
+-- A chance that can be divided by.
+CREATE OR REPLACE MACRO rankql_chance(value, name) AS
+    CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1
+         THEN TRY_CAST(value AS DOUBLE)
+         WHEN value IS NOT NULL THEN error(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
+    END;
+
+-- The chance that a slot is looked at, known wherever something was shown.
+CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
+    CASE WHEN propensity IS NULL AND click IS NOT NULL
+         THEN error(name || ' must be given where an item was shown; estimate it, or leave such rows out')
+         ELSE rankql_chance(propensity, name) END;
+
+-- What a click is divided by.
+CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS greatest(seen, rankql_chance(clip, 'clip'));
+
+CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
+    CASE WHEN rankql_is_text(predicted) THEN error(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(predicted AS DOUBLE)) AND TRY_CAST(predicted AS DOUBLE) BETWEEN 0 AND 1
+         THEN TRY_CAST(predicted AS DOUBLE)
+         WHEN predicted IS NOT NULL THEN error(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
+    END;
+
+-- The grade of an item: the prediction, corrected by what the clicks say otherwise.
+CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
+    coalesce(avg(coalesce(prediction, 0) + (clicked - seen * coalesce(prediction, 0)) / divisor), avg(prediction));
+
+CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := NULL) AS
+    rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
+                     rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
+COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
+
+
+-- The weights of clicks: their sum, that of their squares, the largest, and how many of them were cut.
+CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
+    {'clicks': coalesce(sum(clicked), 0), 'weight': coalesce(sum(clicked / divisor), 0),
+     'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
+     'cut': coalesce(sum(clicked * CAST(divisor > seen AS DOUBLE)), 0)};
+
+CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
+    rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
+                rankql_divisor(rankql_seen(click, propensity), clip));
+
+CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x: x.weight * x.weight / nullif(x.squares, 0))[1];
+COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
+
+CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
+    rankql_click_load(click, propensity, clip).largest;
+COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
+
+CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x: x.cut / nullif(x.clicks, 0))[1];
+COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
+
+
+-- What must be the same in all rows of a query and item, as DOUBLE.
+CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
+    CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
+         THEN error(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
+                    || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
+         ELSE min(value) END;
+
+-- A log with the new ranking by query and item, its columns named by text, s, q, i their keys: where the item stands, p,
+-- and how likely it is looked at there, e; its grade and the weights of its clicks by each way to estimate.
+CREATE OR REPLACE MACRO rankql_estimates(
+    log, clip, predicted, examination, query, item, click, propensity, pos, slice
+) AS TABLE
+    WITH given AS (
+        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
+               rankql_key(struct_extract(rankql_row, query)) AS q, rankql_key(struct_extract(rankql_row, item)) AS i,
+               struct_extract(rankql_row, click) AS c, struct_extract(rankql_row, propensity) AS t,
+               rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS p,
+               CASE WHEN examination IS NOT NULL THEN struct_extract(rankql_row, examination) END AS e,
+               CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
+        FROM query_table(log) AS rankql_row
+    ), shown AS (
+        SELECT s, q, i, p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
+               CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
+                    THEN error(examination || ' must be given where ' || pos || ' is')
+                    ELSE rankql_chance(e, examination) END AS e,
+               rankql_prediction(r, predicted) AS r,
+               rankql_divisor(rankql_seen(c, t, propensity), clip) AS d,
+               CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL')
+                    WHEN i.value IS NULL THEN error(item || ' must not be NULL') END AS unnamed
+        FROM given
+    ), items AS (
+        SELECT s, q, i, rankql_sole(p, pos, q, i, query, item) AS p, rankql_sole(e, examination, q, i, query, item) AS e,
+               count(c) = 0 AND count(unnamed) = 0 AS unsupported,
+               avg(c) AS naive, avg(c / t) AS ips, avg(c / d) AS clipped, rankql_corrected(c, t, d, r) AS dr,
+               rankql_load(c, 1, 1) AS ones, rankql_load(c, t, t) AS whole, rankql_load(c, t, d) AS cut
+        FROM shown GROUP BY s, q, i
+    )
+    SELECT s, q, p, unsupported, unnest(list_filter([
+        {'place': 1, 'estimator': 'naive', 'grade': naive, 'load': ones, 'e': CAST(e > 0 AS DOUBLE)},
+        {'place': 2, 'estimator': 'IPS', 'grade': ips, 'load': whole, 'e': e},
+        {'place': 3, 'estimator': 'clipped IPS', 'grade': clipped, 'load': cut, 'e': e},
+        {'place': 4, 'estimator': 'SNIPS', 'grade': ips, 'load': whole, 'e': e},
+        {'place': 5, 'estimator': 'DR', 'grade': dr, 'load': cut, 'e': e}
+    ], lambda x: (x.place <> 3 OR clip IS NOT NULL) AND (x.place <> 5 OR predicted IS NOT NULL)), recursive := true)
+    FROM items;
+
+-- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
+-- estimates above 1 or below 0 do no harm.
+CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
+    rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_pos(p, k) + 0 * grade IS NOT NULL),
+                          'ASC', 'NULLS LAST'));
+
+-- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
+CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
+    sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
+    / nullif(sum(part + 0 * value), 0);
+
+-- A metric as evaluate names it.
+CREATE OR REPLACE MACRO rankql_at(metric, k) AS
+    CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
+
+-- What is to be watched in an estimate.
+CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, unsupported) AS
+    nullif(concat_ws('; ',
+        CASE WHEN clicks = 0 THEN 'there is no click in the first positions'
+             WHEN size < 100 THEN 'the effective sample size is below 100' END,
+        CASE WHEN largest > 0.1 * total THEN 'one click has more than 10% of the weight' END,
+        CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
+        CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
+
+-- Each value is a sum over a sum of parts: of ones where it is a mean over queries, of grades in SNIPS.
+-- `+ 0 * sum(grade)`: NULL where no grade of a query is known.
+CREATE OR REPLACE MACRO counterfactual(
+    log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
+    click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
+) AS TABLE
+    WITH queries AS (
+        SELECT s, place, estimator, sum(grade) AS total,
+               dcg(grade, p, k) + 0 * sum(grade) AS dcg, ndcg(grade, p, k, negative := 'keep') AS ndcg,
+               idcg(grade, p, k) AS idcg, rankql_expected_rr(grade, p, k) + 0 * sum(grade) AS rr,
+               coalesce(sum(grade / rankql_pos(p, k)), 0) + 0 * sum(grade) AS arhr,
+               coalesce(sum(grade * e + 0 * rankql_pos(p, k)), 0) + 0 * sum(grade) AS looks,
+               CASE WHEN count(p) > list_unique(list(p))
+                    THEN error(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
+                               || ' have the same')
+                    ELSE CAST(count(rankql_pos(p, k)) AS DOUBLE) END AS top,
+               CAST(count(rankql_pos(p, k)) FILTER (WHERE unsupported) AS DOUBLE) AS unsupported,
+               sum(clicks + 0 * rankql_pos(p, k)) AS clicks, sum(weight + 0 * rankql_pos(p, k)) AS weight,
+               sum(squares + 0 * rankql_pos(p, k)) AS squares, max(largest + 0 * rankql_pos(p, k)) AS largest,
+               sum(cut + 0 * rankql_pos(p, k)) AS cut
+        FROM rankql_estimates(log, clip, predicted, examination, query, item, click, propensity, pos, slice)
+        GROUP BY s, q, place, estimator
+    ), measured AS (
+        SELECT *, unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
+            {'line': 1, 'metric': 'DCG', 'value': dcg, 'part': total},
+            {'line': 2, 'metric': 'nDCG', 'value': dcg, 'part': idcg},
+            {'line': 3, 'metric': 'RR', 'value': arhr, 'part': total},
+            {'line': 4, 'metric': 'CTR', 'value': looks, 'part': total}
+        ] ELSE [
+            {'line': 1, 'metric': 'DCG', 'value': dcg, 'part': 1},
+            {'line': 2, 'metric': 'nDCG', 'value': ndcg, 'part': 1},
+            {'line': 3, 'metric': 'RR', 'value': rr, 'part': 1},
+            {'line': 4, 'metric': 'CTR', 'value': looks / nullif(top, 0), 'part': 1}
+        ] END, lambda x: x.line < 4 OR examination IS NOT NULL), recursive := true)
+        FROM queries
+    ), summed AS (
+        SELECT *, sum(value) OVER same / nullif(sum(part + 0 * value) OVER same, 0) AS estimate
+        FROM measured WINDOW same AS (PARTITION BY s, line, place)
+    ), added AS (
+        SELECT s, line, place, metric, estimator, any_value(estimate) AS value, count(value) AS n,
+               rankql_ratio_error(value, part, estimate) * rankql_z(confidence) AS reach,
+               coalesce(sum(clicks), 0) AS clicks, coalesce(sum(weight), 0) AS weight,
+               sum(weight) * sum(weight) / nullif(sum(squares), 0) AS size, max(largest) AS largest,
+               sum(cut) / nullif(sum(clicks), 0) AS clipped, sum(unsupported) / nullif(sum(top), 0) AS unsupported
+        FROM summed GROUP BY s, line, place, metric, estimator
+    ), found AS (
+        SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
+               value - reach AS lo, value + reach AS hi, n AS queries,
+               CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight, clipped,
+               unsupported, rankql_warning(n, clicks, size, largest, weight, unsupported) AS warning
+        FROM added WHERE rankql_z(confidence) > 0
+    )
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
+    ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
+COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
+
+
+CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
+    CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
+         ELSE error(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
+
+-- The number of users; of fewer than three, the formula has no chances to give.
+CREATE OR REPLACE MACRO rankql_users(users) AS
+    CASE WHEN rankql_option(users) BETWEEN 3 AND 9007199254740992 AND rankql_option(users) = floor(rankql_option(users))
+         THEN rankql_option(users)
+         ELSE error('users must be a whole number from 3, not ' || rankql_text(users)) END;
+
+CREATE OR REPLACE MACRO rankql_had(popularity, users) AS
+    CASE WHEN rankql_is_text(popularity) THEN error('popularity must be a number, not text; cast it first')
+         WHEN popularity IS NULL THEN NULL
+         WHEN NOT coalesce(isfinite(TRY_CAST(popularity AS DOUBLE)) AND TRY_CAST(popularity AS DOUBLE) >= 0, false)
+         THEN error('popularity must be a finite number from 0, not ' || rankql_text(popularity))
+         WHEN TRY_CAST(popularity AS DOUBLE) > users
+         THEN error('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || CAST(users AS BIGINT))
+         WHEN TRY_CAST(popularity AS DOUBLE) > 0 AND TRY_CAST(popularity AS DOUBLE) < 1
+         THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         ELSE TRY_CAST(popularity AS DOUBLE) END;
+
+CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
+    1 / (1 + (ln(rankql_users(users)) - 1)
+             * pow((rankql_parameter(b, 'b') + 1) / (rankql_had(popularity, rankql_users(users))
+                                                      + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
+COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
+
+-- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
+-- the plain labels, which is the same for both.
+CREATE OR REPLACE MACRO propensity_scored(
+    rankings, k := NULL, threshold := 1, query := 'query', rel := 'rel', pos := 'pos', propensity := 'propensity',
+    slice := NULL, confidence := 0.95
+) AS TABLE
+    WITH given AS (
+        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
+               rankql_key(struct_extract(rankql_row, query)) AS q,
+               rankql_hit(struct_extract(rankql_row, rel), threshold) AS hit,
+               struct_extract(rankql_row, propensity) AS t, rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS p
+        FROM query_table(rankings) AS rankql_row
+    ), weighted AS (
+        SELECT s, q, hit, p, hit / CASE WHEN t IS NULL AND hit = 1
+            THEN error(propensity || ' must be given where an item is relevant')
+            ELSE coalesce(rankql_chance(t, propensity), 1) END AS w
+        FROM given
+    ), queries AS (
+        SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') END AS unnamed,
+               unnest([
+                   {'line': 1, 'metric': 'PSP', 'value': cg(w, p, k) + 0 * list_sum(rankql_best(w, k)),
+                    'part': list_sum(rankql_best(w, k))},
+                   {'line': 2, 'metric': 'PSnDCG', 'value': dcg(w, p, k) / nullif(idcg(hit, p, k), 0),
+                    'part': idcg(w, p, k) / nullif(idcg(hit, p, k), 0)}], recursive := true)
+        FROM weighted GROUP BY s, q
+    ), summed AS (
+        SELECT *, sum(value) OVER same / sum(part) OVER same AS estimate
+        FROM queries WINDOW same AS (PARTITION BY s, line)
+    ), found AS (
+        SELECT s, line AS a, s.value AS slice, rankql_at(metric, k) AS metric,
+               any_value(estimate) AS value,
+               any_value(estimate) - rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS lo,
+               any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
+               count(value) + count(unnamed) AS queries
+        FROM summed WHERE rankql_z(confidence) > 0 GROUP BY s, line, metric
+    )
+    SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
+COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';

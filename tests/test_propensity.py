@@ -1,0 +1,530 @@
+"""Propensities from logs: by hand, exact logs, others, a simulation; SQL and polars alike."""
+
+import math
+import random
+import re
+from fractions import Fraction
+from itertools import product
+from statistics import NormalDist
+
+import duckdb
+import engines
+import numpy as np
+import polars as pl
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rankql
+
+METHODS = [
+    ("randomised_propensity", {}),
+    ("harvested_propensity", {}),
+    ("harvested_propensity", {"pairs": "adjacent"}),
+    ("harvested_propensity", {"pairs": "first"}),
+    ("click_model", {}),
+]
+NAMES = ["randomised_propensity", "harvested_propensity", "click_model"]
+SCHEMA = {"query": pl.Int64, "item": pl.String, "pos": pl.Int64, "click": pl.Int64}
+POLARS_ADDS = "\n\nThis error occurred in the following expression"
+
+
+def log_of(cells):
+    """A row for each impression of (query, item, pos, impressions, clicks), shuffled."""
+    rows = [(q, i, k, int(j < c)) for q, i, k, n, c in cells for j in range(n)]
+    random.Random(3).shuffle(rows)
+    return pl.DataFrame(rows, SCHEMA, orient="row")
+
+
+def ways(name, log, options):
+    """A table macro of a table, and the function of a frame, lazy or not."""
+    call = f"{name}('handed'" + "".join(
+        f", {option} := {engines.literal(value)}" for option, value in options.items()
+    )
+    con = engines.connection()
+    con.register("handed", log.to_arrow())
+    yield "sql", lambda: con.sql(f"FROM {call})").pl()
+    function = getattr(rankql, name)
+    yield "polars", lambda: function(log, **options)
+    yield "streaming", lambda: function(log.lazy(), **options).collect(engine="streaming")
+
+
+def estimates(name, log, **options):
+    """position -> its row, the same of all ways."""
+    found = [run() for _, run in ways(name, log, options)]
+    for other in found[1:]:
+        assert_same(found[0], other)
+    return {row["pos"]: row for row in found[1].rows(named=True)}
+
+
+def assert_same(sql, other):
+    assert sql.schema == other.schema
+    for name in sql.columns:
+        for x, y in zip(sql[name], other[name], strict=True):
+            alike = engines.same(x, y) if isinstance(x, float) else x == y
+            close = alike or (x is not None and y is not None and abs(x - y) < 1e-9 * (1 + abs(y)))
+            assert close, f"{name}: {x} and {y} of\n{sql}\n{other}"
+
+
+def complaint(run):
+    try:
+        return f"no error but {run()}"
+    except duckdb.InvalidInputException as error:
+        return str(error).removeprefix("Invalid Input Error: ")
+    except rankql.RankqlError as error:
+        return str(error).partition(POLARS_ADDS)[0]
+
+
+# logs without noise: clicks are what is expected
+
+
+def exact_log(theta, attractions, n=48):
+    cells = []
+    for (q, r), (k, t) in product(enumerate(attractions), enumerate(theta, start=1)):
+        clicks = n * t * r
+        assert clicks.denominator == 1
+        cells.append((q, "a", k, n, int(clicks)))
+    return log_of(cells)
+
+
+HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
+def test_logs_without_noise(name, options, theta):
+    """What comes out is what went in, relative to position 1, above 1 too."""
+    found = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
+    for k, t in enumerate(theta, start=1):
+        assert found[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=1e-12)
+        assert found[k]["note"] is None
+        assert found[k]["component"] == 1
+    first = found[1]
+    assert (first["propensity"], first["lo"], first["hi"]) == (1.0, 1.0, 1.0)
+    assert (first["impressions"], first["clicks"]) == (144, 72 * theta[0])
+    if name == "click_model":
+        assert first["converged"]
+
+
+def test_items_at_other_positions_each():
+    """Better items stand higher: click rates mislead, harvesting and the click model do not."""
+    theta, n = {1: 1.0, 2: 0.5, 3: 0.25}, 80
+    shown = {
+        0: (0.8, [(1, 9), (2, 1)]),
+        1: (0.4, [(1, 1), (2, 9), (3, 1)]),
+        2: (0.2, [(2, 1), (3, 9)]),
+    }
+    cells = [
+        (q, "a", k, n * times, round(n * times * theta[k] * r))
+        for q, (r, places) in shown.items()
+        for k, times in places
+    ]
+    log = log_of(cells)
+    assert estimates("randomised_propensity", log)[3]["propensity"] < 0.1
+    for name, options in METHODS[1:]:
+        if options.get("pairs") != "first":
+            found = estimates(name, log, **options)
+            assert found[3]["propensity"] == pytest.approx(0.25, rel=1e-12), name
+
+
+# by hand and by others
+
+
+def test_randomised_by_hand():
+    """Queries shown once: the delta method of a ratio of two rates."""
+    cells = [(j, "a", 1, 1, int(j < 30)) for j in range(100)]
+    cells += [(100 + j, "a", 2, 1, int(j < 20)) for j in range(200)]
+    found = estimates("randomised_propensity", log_of(cells), confidence=0.9)[2]
+    error = math.sqrt((0.7 / 30 + 0.9 / 20) * 300 / 299)
+    z = NormalDist().inv_cdf(0.95)
+    assert found["propensity"] == pytest.approx(1 / 3)
+    assert found["lo"] == pytest.approx(math.exp(math.log(1 / 3) - z * error))
+    assert found["hi"] == pytest.approx(math.exp(math.log(1 / 3) + z * error))
+
+
+HAND = [
+    (1, "a", 1, 10, 6), (1, "a", 2, 30, 9), (1, "b", 2, 20, 8), (1, "b", 3, 20, 2),
+    (2, "a", 1, 10, 4), (2, "a", 2, 10, 1), (2, "a", 3, 40, 3),
+    (3, "a", 2, 6, 3), (3, "a", 3, 12, 5),
+]  # fmt: skip
+
+
+def wins(k, l):  # noqa: E741
+    """Of the two positions, the clicks of each, both shown n m / (n + m) times."""
+    at = {(q, i, p): (n, c) for q, i, p, n, c in HAND}
+    both = [(at[q, i, k], at[q, i, l]) for q, i, p in at if p == k and (q, i, l) in at]
+    x = sum(c * m / (n + m) for (n, c), (m, _) in both)
+    return x, sum(d * n / (n + m) for (n, _), (m, d) in both)
+
+
+def test_harvesting_by_hand():
+    """Pairs with the first are ratios, adjacent ones a chain."""
+    assert wins(1, 2) == (6 * 30 / 40 + 4 / 2, 9 * 10 / 40 + 1 / 2) == (6.5, 2.75)
+    ratio = {pair: wins(*pair)[1] / wins(*pair)[0] for pair in [(1, 2), (1, 3), (2, 3)]}
+    first = estimates("harvested_propensity", log_of(HAND), pairs="first")
+    assert first[2]["propensity"] == pytest.approx(ratio[1, 2], rel=1e-12)
+    assert first[3]["propensity"] == pytest.approx(ratio[1, 3], rel=1e-12)
+    chain = estimates("harvested_propensity", log_of(HAND), pairs="adjacent")
+    assert chain[3]["propensity"] == pytest.approx(ratio[1, 2] * ratio[2, 3], rel=1e-12)
+
+
+def test_all_pairs_as_a_logistic_regression():
+    """Bradley and Terry by statsmodels; the sandwich from its matrices."""
+    pairs = [(1, 2), (1, 3), (2, 3)]
+    design = np.array([[int(p == a) - int(p == b) for p in (2, 3)] for a, b in pairs])
+    model = sm.GLM(np.array([wins(*pair) for pair in pairs]), design, family=sm.families.Binomial())
+    fit = model.fit(tol=1e-14, maxiter=200)
+    x = dict(zip((1, 2, 3), [0, *fit.params], strict=True))
+    found = estimates("harvested_propensity", log_of(HAND))
+    for k in (2, 3):
+        assert found[k]["propensity"] == pytest.approx(math.exp(x[k]), rel=1e-9)
+
+    scores = {}
+    for q, i, k, n, c in HAND:
+        for q2, i2, l, m, d in HAND:  # noqa: E741
+            if (q, i) == (q2, i2) and k < l:
+                p = 1 / (1 + math.exp(x[l] - x[k]))
+                u = c * m / (n + m) * (1 - p) - d * n / (n + m) * p
+                score = scores.setdefault(q, np.zeros(4))
+                score[k], score[l] = score[k] + u, score[l] - u
+    meat = sum(np.outer(s[2:], s[2:]) for s in scores.values()) * 3 / 2
+    errors = np.sqrt(np.diag(fit.normalized_cov_params @ meat @ fit.normalized_cov_params))
+    z = NormalDist().inv_cdf(0.975)
+    for k, error in zip((2, 3), errors, strict=True):
+        assert found[k]["hi"] == pytest.approx(math.exp(x[k] + z * error), rel=1e-8)
+        assert found[k]["lo"] == pytest.approx(math.exp(x[k] - z * error), rel=1e-8)
+
+
+def em(log, steps, theta=None):
+    """The steps of Wang et al. 2018, both chances from those before."""
+    cells = log.group_by("query", "item", "pos").agg(n=pl.len(), c=pl.col("click").sum())
+    units = {u: j for j, u in enumerate(sorted(set(cells.select("query", "item").rows())))}
+    last = cells["pos"].max()
+    n, c = np.zeros((2, len(units), last))
+    for q, i, k, shown, clicks in cells.rows():
+        n[units[q, i], k - 1], c[units[q, i], k - 1] = shown, clicks
+    theta = np.full(last, 0.5) if theta is None else theta
+    r = np.full((len(units), 1), 0.5)
+    for _ in range(steps):
+        miss = np.where(n > c, n - c, 0) / np.maximum(1 - theta * r, 1e-300)
+        theta, r = (
+            (c + miss * theta * (1 - r)).sum(0) / n.sum(0),
+            ((c + miss * r * (1 - theta)).sum(1) / n.sum(1))[:, None],
+        )
+    return theta / theta[0]
+
+
+def test_click_model_is_where_em_ends():
+    log = log_of(HAND)
+    found = estimates("click_model", log)
+    values = [found[k]["propensity"] for k in (1, 2, 3)]
+    assert values == pytest.approx(em(log, 20000), rel=1e-7)
+    assert found[1]["iterations"] < 10
+    assert values != pytest.approx(em(log, 10), rel=1e-2)  # ten steps are far off
+
+
+def test_click_model_where_attraction_is_at_most_one():
+    """An item always clicked bounds what the others can be; EM ends there too."""
+    cells = [(1, "a", 1, 20, 20), (1, "a", 2, 20, 11), (2, "a", 1, 9, 4), (2, "a", 2, 30, 8)]
+    log = log_of(cells)
+    found = estimates("click_model", log)
+    assert found[2]["propensity"] == pytest.approx(em(log, 20000)[1], rel=1e-6)
+
+
+def test_an_item_shown_once_tells_nothing_of_positions():
+    """All propensities are then as high as can be, which EM says as well."""
+    cells = [(q, "a", 1 + q % 2, 1, int(q % 3 == 0)) for q in range(60)]
+    found = estimates("click_model", log_of(cells))
+    assert found[2]["note"] == "not connected with position 1"
+    cells += [(q, "b", k, 1, 1) for q in range(2) for k in (1, 2)]
+    found = estimates("click_model", log_of(cells))
+    assert (found[2]["propensity"], found[2]["lo"]) == (1.0, None)
+    assert found[2]["note"] == "no interval: as high as an attraction of 1 lets it be"
+
+
+# what cannot be told
+
+
+def test_positions_that_cannot_be_told():
+    cells = [
+        *[(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 5), (2, 2), (3, 0))],
+        *[(q, "b", k, 10, c) for q in (1, 2) for k, c in ((4, 5), (6, 1))],
+        (9, "c", 7, 10, 4),
+    ]
+    for name, options in METHODS[1:]:
+        found = estimates(name, log_of(cells), **options)
+        assert found[2]["propensity"] == pytest.approx(0.4), name
+        notes = {k: row["note"] for k, row in found.items()}
+        parted = "not connected with position 1"
+        assert notes == {1: None, 2: None, 3: "no click", 4: parted, 6: parted, 7: parted}
+        lowest = {"all": {6: 4}, "adjacent": {6: 6}, "first": {6: 6}}[options.get("pairs", "all")]
+        lowest = {1: 1, 2: 1, 3: 1, 4: 4, 6: 4, 7: 7} | lowest
+        if options.get("pairs") == "adjacent":
+            assert lowest[6] == 6
+        assert {k: row["component"] for k, row in found.items()} == lowest
+        for k in (3, 4, 6, 7):
+            assert found[k]["propensity"] is found[k]["lo"] is found[k]["hi"] is None
+    found = estimates("randomised_propensity", log_of(cells))
+    assert found[7]["propensity"] == pytest.approx(0.8)
+    assert found[3]["note"] == "no click"
+
+
+def test_clicks_that_do_not_compare():
+    """Position 2 has clicks, but none where position 1 could have had some; or 1 has none."""
+    cells = [(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 5), (2, 0))]
+    cells += [(3, "b", 2, 10, 5)]
+    found = estimates("harvested_propensity", log_of(cells))
+    assert found[2]["note"] == "no clicks that compare it with position 1"
+    assert found[2]["propensity"] is None
+    none = log_of([(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 0), (2, 4))])
+    for name in NAMES:
+        found = estimates(name, none)
+        assert found[2]["note"] == "no click at position 1"
+        assert found[1]["propensity"] == 1
+
+
+def test_one_query_has_no_interval():
+    log = log_of([(1, "a", 1, 10, 5), (1, "a", 2, 10, 2)])
+    for name in NAMES:
+        found = estimates(name, log)[2]
+        assert (found["lo"], found["hi"]) == (None, None)
+        assert found["note"] == "no interval: it rests on one query"
+
+
+def test_not_converged():
+    found = estimates("click_model", log_of(HAND), max_iterations=1)
+    assert not found[1]["converged"]
+    assert found[2]["note"] == "not converged; raise max_iterations"
+    assert found[2]["propensity"] > 0
+
+
+def test_of_clicks_alone():
+    """Every row clicked is refused; a slice may be, where the log has others."""
+    log = log_of([(1, "a", 1, 2, 2), (2, "a", 2, 2, 2)])
+    for name in NAMES:
+        for way, run in ways(name, log, {}):
+            said = complaint(run)
+            refused = (
+                "the log holds clicks only; propensities need the impressions without a click too"
+            )
+            assert said == refused, way
+
+
+# rows
+
+
+BAD = [
+    ({"pos": [0]}, {}, "pos must be a whole number from 1, not 0"),
+    ({"pos": [1.5]}, {}, "pos must be a whole number from 1, not 1.5"),
+    ({"pos": [math.nan]}, {}, "pos must be a whole number from 1, not (nan|NaN)"),
+    ({"pos": ["1"]}, {}, "pos must be a number, not text; cast it first"),
+    ({"click": [2]}, {}, "click must be 0 or 1, not 2"),
+    ({"click": [0.5]}, {}, "click must be 0 or 1, not 0.5"),
+    ({"click": [math.nan]}, {}, "click must be 0 or 1, not (nan|NaN)"),
+    ({"click": [None]}, {}, "click must be 0 or 1, not NULL"),
+    ({"click": ["1"]}, {}, "click must be 0 or 1, not text; cast it first"),
+    ({"query": [None]}, {}, "query must not be NULL"),
+    ({"pos": [3]}, {},
+     "the log must have rows at position 1, to which propensities are relative"),
+    ({"pos": [3]}, {"slice": "query"},
+     "the log must have rows at position 1, to which propensities are relative; "
+     r"there are none where query is \d"),
+    ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
+    ({}, {"confidence": "high"}, "confidence must lie between 0 and 1, not high"),
+]  # fmt: skip
+BAD_OF_ONE = [
+    ("harvested_propensity", {"item": [None]}, {}, "item must not be NULL"),
+    ("harvested_propensity", {}, {"pairs": "model"},
+     "pairs must be 'all', 'adjacent' or 'first', not model"),
+    ("harvested_propensity", {}, {"pairs": None},
+     "pairs must be 'all', 'adjacent' or 'first', not (NULL|None)"),
+    ("click_model", {"item": [None]}, {}, "item must not be NULL"),
+    ("click_model", {}, {"tolerance": 0}, "tolerance must lie between 0 and 1, not 0"),
+    ("click_model", {}, {"max_iterations": 0},
+     "max_iterations must be a whole number from 1, not 0"),
+    ("click_model", {}, {"max_iterations": 1.5},
+     "max_iterations must be a whole number from 1, not 1.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "options", "pattern"),
+    [(name, *case) for name in NAMES for case in BAD] + BAD_OF_ONE,
+)
+def test_refused(name, bad, options, pattern):
+    """The same words everywhere, whichever row it is."""
+    log = log_of(HAND)
+    if bad == {"pos": [3]}:
+        log = log.with_columns(pos=pl.lit(3))
+    else:
+        for column, values in bad.items():
+            last = log[column].cast(pl.Series(values).dtype).to_list()[:-1] if values[0] else None
+            values = (last or log[column].to_list()[:-1]) + values
+            log = log.with_columns(pl.Series(column, values, strict=False))
+    for way, run in ways(name, log, options):
+        said = complaint(run)
+        assert re.fullmatch(pattern, said), f"{way}: {said}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_were_not_shown_are_left_out(name):
+    log = log_of(HAND)
+    more = pl.DataFrame([(None, "z", None, None)], SCHEMA, orient="row")
+    for _, run in ways(name, pl.concat([log, more]), {}):
+        assert_same(run(), getattr(rankql, name)(log))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_log(name):
+    assert estimates(name, pl.DataFrame(schema=SCHEMA)) == {}
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+def test_other_names_types_and_slices(name, options):
+    """Columns by name, booleans, text; each slice is its own; keys are compared by their bytes."""
+    log = log_of(HAND)
+    whole = estimates(name, log, **options)
+    named = log.select(
+        q="query", at=pl.col("pos").cast(pl.Float64), hit=pl.col("click") == 1, it="item"
+    )
+    named = pl.concat(
+        [named.with_columns(seg=pl.lit(s)) for s in ("b", "B", None)], how="vertical_relaxed"
+    )
+    columns = {"query": "q", "pos": "at", "click": "hit", "slice": "seg"}
+    if name != "randomised_propensity":
+        columns["item"] = "it"
+    for way, run in ways(name, named, {**options, **columns}):
+        found = run()
+        assert found["slice"].unique(maintain_order=True).to_list() == ["B", "b", None], way
+        for _, part in found.group_by("slice"):
+            rows = part.drop("slice").rows(named=True)
+            for row, want in zip(rows, whole.values(), strict=True):
+                for column, value in want.items():
+                    same = engines.same(row[column], value) if isinstance(value, float) else (
+                        row[column] == value)  # fmt: skip
+                    assert same or math.isclose(row[column], value, rel_tol=1e-9), way
+
+
+def test_collation_does_not_merge_queries():
+    con = engines.connection().cursor()
+    rankql.register(con)
+    cells = [(q, "a", k, n, c) for q, _, k, n, c in HAND]
+    log = log_of(cells).with_columns(pl.col("query").replace_strict({1: "x", 2: "X", 3: "y"}))
+    want = rankql.harvested_propensity(log)
+    con.register("handed", log.to_arrow())
+    con.execute("CREATE TEMP TABLE kept AS SELECT query COLLATE NOCASE AS query, "
+                "* EXCLUDE (query) FROM handed")  # fmt: skip
+    assert_same(con.sql("FROM harvested_propensity('kept')").pl(), want)
+
+
+def test_threads_and_order_do_not_matter():
+    log = random_log(np.random.default_rng(4), queries=40)
+    for threads in (1, 4):
+        con = duckdb.connect(config={"threads": threads})
+        rankql.register(con)
+        con.register("handed", log.sample(fraction=1, shuffle=True, seed=threads).to_arrow())
+        for name in NAMES:
+            assert_same(con.sql(f"FROM {name}('handed')").pl(), getattr(rankql, name)(log))
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+def test_copies_within_a_query_tell_nothing_new(name, options):
+    """Four times the rows of each query: the same interval; four times the queries: half of it."""
+    log = random_log(np.random.default_rng(5), queries=40)
+    once = estimates(name, log, **options)
+    copies = pl.concat([log] * 4)
+    others = pl.concat([log.with_columns(pl.col("query") + 1000 * j) for j in range(4)])
+    same = getattr(rankql, name)(copies, **options)
+    half = getattr(rankql, name)(others, **options)
+    queries = log["query"].n_unique()
+    factor = math.sqrt((queries - 1) / (4 * queries - 1))
+    for a, b in zip(same.rows(named=True), half.rows(named=True), strict=True):
+        row = once[a["pos"]]
+        assert a["propensity"] == pytest.approx(row["propensity"], rel=1e-8)
+        assert a["hi"] == pytest.approx(row["hi"], rel=1e-7)
+        width = math.log(row["hi"] / row["propensity"])
+        assert math.log(b["hi"] / b["propensity"]) == pytest.approx(width * factor, rel=1e-6)
+
+
+def test_many_positions():
+    """Forty, falling by a factor of e^5; where shown equally often, they are as the clicks."""
+    cells = [
+        (q, "a", k, 500, round(500 * math.exp(-5 * (k - 1) / 39) * r))
+        for q, r in ((1, 0.5), (2, 0.9))
+        for k in range(1, 41)
+    ]
+    clicks = [sum(c for _, _, at, _, c in cells if at == k) for k in range(1, 41)]
+    for name, options in METHODS[1:4]:
+        found = estimates(name, log_of(cells), **options)
+        values = [row["propensity"] for row in found.values()]
+        assert values == pytest.approx([c / clicks[0] for c in clicks], rel=1e-9)
+
+
+# at random
+
+
+@st.composite
+def logs(draw):
+    cells = draw(st.lists(
+        st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.integers(1, 4),
+                  st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=14))  # fmt: skip
+    return log_of(
+        [(1, "a", 1, 1, 0), *[(q, i, k, n + c // 2, min(n, c)) for q, i, k, n, c in cells]]
+    )
+
+
+@given(log=logs())
+@settings(max_examples=6)
+def test_sql_and_polars_agree(log):
+    for name, options in METHODS:
+        found = estimates(name, log, **options)
+        for row in found.values():
+            for value in (row["propensity"], row["lo"], row["hi"]):
+                assert value is None or 0 < value < math.inf
+
+
+# simulated
+
+
+def random_log(rng, queries=100, items=2, shown=20, last=4, spread=1.0):
+    """A log of queries each of their own taste: clicks of a query are alike."""
+    theta = 1 / np.arange(1, last + 1) ** spread
+    q, i, _ = np.indices((queries, items, shown)).reshape(3, -1)
+    k = rng.integers(0, last, len(q))
+    r = rng.uniform(0.1, 0.9, (queries, items))
+    click = rng.random(len(q)) < theta[k] * r[q, i]
+    return pl.DataFrame({"query": q, "item": i, "pos": k + 1, "click": click})
+
+
+def coverage(name, logs, **made):
+    """How often the interval of position 3 holds 1/3, and the mean estimate."""
+    rng = np.random.default_rng(1)
+    held, values = 0, []
+    for _ in range(logs):
+        row = getattr(rankql, name)(random_log(rng, **made)).row(2, named=True)
+        held += row["lo"] <= 1 / 3 <= row["hi"]
+        values.append(row["propensity"])
+    return held / logs, float(np.mean(values))
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_intervals_hold(name):
+    """In 95 of 100 logs, give or take what a thousand logs leave open."""
+    held, mean = coverage(name, 1000)
+    assert 0.935 <= held <= 0.965
+    assert mean == pytest.approx(1 / 3, rel=0.01)
+
+
+def test_intervals_of_the_click_model_hold():
+    """With twenty impressions of each query and item."""
+    held, mean = coverage("click_model", 200)
+    assert 0.91 <= held <= 0.99
+    assert mean == pytest.approx(1 / 3, rel=0.02)
+
+
+def test_few_impressions_bias_the_click_model_alone():
+    """Three impressions of each query and item: it is far above 1/3, harvesting is not."""
+    made = {"queries": 2000, "items": 1, "shown": 3}
+    assert coverage("click_model", 10, **made)[1] > 0.37
+    assert coverage("harvested_propensity", 10, **made)[1] == pytest.approx(1 / 3, rel=0.05)
