@@ -347,7 +347,8 @@ def calibration(association: Association, metric: str, outcome: str) -> alt.Laye
         alt.X("middle:Q", title=_of(association, metric), scale=alt.Scale(zero=False)),
         tooltip=_tooltip(found.table),
     )
-    y = [alt.Y(f"{name}:Q", title=f"mean {_of(association, outcome)}", scale=alt.Scale(zero=False), axis=_grid())
+    title = f"mean {_of(association, outcome)}"
+    y = [alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False), axis=_grid())
          for name in ("mean", "lo")]  # fmt: skip
     colour = alt.value(PALETTE[0])
     layers = [
