@@ -97,6 +97,9 @@ class Target:
     functions: frozenset[str] = frozenset()
     # What `sql/<dialect>.sql` calls that takes many rows: a FILTER belongs there.
     aggregates: frozenset[str] = frozenset()
+    # What typeof() says of constants, and what is NULL where its first argument is.
+    types: Mapping[type, str] = field(default_factory=dict)
+    of_null: frozenset[str] = frozenset()
     # By the kind of syntax, or by the name of a function: what is written in its place. They are
     # given the node with its parts already translated.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
@@ -149,12 +152,14 @@ def query(text: str, target: Target) -> str:
     return _text(Translation(target).made(tree), target)
 
 
-def call(metric: str, columns: Sequence[str], options: Mapping[str, Any], target: Target) -> str:
-    """A call of a macro, columns by name, in the SQL of the target."""
-    arguments = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
-    given = [exp.PropertyEQ(this=exp.to_identifier(k), expression=_value(v)) for k, v in options.items()]
-    tree = exp.Anonymous(this=metric, expressions=[*arguments, *given])
-    return _text(Translation(target).made(tree), target)
+def call(
+    metric: str, columns: Mapping[str, str], options: Mapping[str, Any], target: Target
+) -> str:
+    """A call of a macro, its columns by their names, in the SQL of the target."""
+    given = {name: exp.column(exp.to_identifier(c, quoted=True)) for name, c in columns.items()}
+    given |= {name: _value(name, value) for name, value in options.items()}
+    named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=g) for n, g in given.items()]
+    return _text(Translation(target).made(exp.Anonymous(this=metric, expressions=named)), target)
 
 
 def expression(text: str, target: Target) -> str:
@@ -172,15 +177,18 @@ def _text(tree: exp.Expr, target: Target) -> str:
     )
 
 
-def _value(value: Any) -> exp.Expr:
-    """A value as a literal."""
+def _value(name: str, value: Any) -> exp.Expr:
+    """A value of an option as a literal."""
     if isinstance(value, list | tuple):
-        return exp.Array(expressions=[_value(part) for part in value])
+        return exp.Array(expressions=[_value(name, part) for part in value])
     if isinstance(value, float) and not math.isfinite(value):
         return exp.cast(exp.Literal.string(str(value)), "DOUBLE")
     if value is None or isinstance(value, bool | int | float | str):
         return exp.convert(value)
-    raise RankqlError(f"options are numbers, texts and lists of them, not {value!r}")
+    raise RankqlError(
+        f"{name} must be a number, a text, a list of them or the name of a column, not "
+        f"{type(value).__name__}; make it a column first"
+    )
 
 
 def _named(projection: exp.Expr) -> exp.Expr:
@@ -263,14 +271,30 @@ class Translation:
         if known and (native or name not in _CALLS):
             return self._expanded(known, node.expressions, scope)
         made = exp.Anonymous(this=name, expressions=self.made(node.expressions, scope))
-        if native or constant(made) is not UNKNOWN:
-            return made if native else _folded(made)
+        if native:
+            return self._of_target(made)
+        if constant(made) is not UNKNOWN:
+            return _folded(made)
         if known:
             return self._expanded(known, node.expressions, scope)
         if rule := target.rules.get(name):
             return rule(self, made)
         if name not in _FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
+        return _folded(made)
+
+    def native(self, name: str, *arguments: exp.Expr) -> exp.Expr:
+        """A call of a function of the target, worked out where its argument is a constant."""
+        made = exp.Anonymous(this=name, expressions=[*arguments])
+        return self._of_target(made)
+
+    def _of_target(self, made: exp.Anonymous) -> exp.Expr:
+        """A function of the target, worked out where its argument is a constant."""
+        value = constant(made.expressions[0]) if made.expressions else UNKNOWN
+        if made.name == "typeof" and type(value) in self.target.types:
+            return exp.Literal.string(self.target.types[type(value)])
+        if value is None and made.name in self.target.of_null:
+            return exp.Null()
         return _folded(made)
 
     def _expanded(
@@ -364,7 +388,7 @@ def _folded(node: exp.Expr) -> exp.Expr:
                 made = exp.Anonymous(this="coalesce", expressions=rest)
                 return _folded(made) if len(rest) > 1 else rest[0]
             return first if constant(first) is not UNKNOWN else node
-        case exp.Anonymous() | exp.Predicate() | exp.Not() | exp.In() | exp.DPipe():
+        case _ if isinstance(node, exp.Anonymous) or type(node) in _OPERATORS:
             value = constant(node)
             return node if value is UNKNOWN or value is None else exp.convert(value)
     return node
@@ -380,6 +404,9 @@ _OPERATORS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.LT: operator.lt,
     exp.LTE: operator.le,
     exp.DPipe: operator.add,
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.RegexpLike: lambda text, pattern: bool(re.search(pattern, text)),
     exp.Not: operator.not_,
     exp.Between: lambda value, low, high: low <= value <= high,
     exp.In: lambda value, *among: value in among,
@@ -407,8 +434,12 @@ def constant(node: exp.Expr) -> Any:
         case exp.Literal():
             whole = node.this.isdecimal()
             return node.this if node.is_string else int(node.this) if whole else UNKNOWN
-        case exp.Cast() if node.to.this in (exp.DType.DOUBLE, exp.DType.BIGINT):
+        case exp.Cast():
             value = constant(node.this)
+            if value is None:
+                return None
+            if node.to.this not in (exp.DType.DOUBLE, exp.DType.BIGINT):
+                return UNKNOWN
             return value if type(value) is int and value <= 2**53 else UNKNOWN
     known = _CALLS.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
     known = known or _OPERATORS.get(type(node))
@@ -469,7 +500,7 @@ def _indexed(translation: Translation, node: exp.Anonymous) -> exp.Expr:
             if name.name == index:
                 place = exp.Paren(this=exp.Add(this=name.copy(), expression=one.copy()))
                 name.replace(place) if name is not step.this else step.set("this", place)
-    return function(node.name.removeprefix("list_"), values, step)
+    return translation.native(node.name.removeprefix("list_"), values, step)
 
 
 def _sorted(translation: Translation, node: exp.Anonymous) -> exp.Expr:
@@ -528,6 +559,8 @@ SPARK = Target(
         "ceil greatest least log2 power pow flatten sqrt stddev_samp var_samp stddev variance".split()
     ),
     aggregates=frozenset({"collect_list", "any_value"}),
+    types={int: "int", str: "string", type(None): "void"},
+    of_null=frozenset({"transform", "filter"}),
     rules={
         "list_transform": _indexed,
         "list_filter": _indexed,

@@ -24,7 +24,7 @@ CREATE OR REPLACE MACRO rankql_bytes(item) AS
 
 -- Lists.
 
-CREATE OR REPLACE MACRO rankql_keep(list) AS CASE WHEN array_size(list) > 0 THEN list END;
+CREATE OR REPLACE MACRO rankql_keep(list) AS get(filter(array(list), x -> array_size(x) > 0), 0);
 
 CREATE OR REPLACE MACRO list(value) AS
     transform(rankql_keep(collect_list(struct(value AS value))), x -> x.value);
@@ -68,8 +68,7 @@ CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
     transform(array_sort(transform(list, (x, i) -> struct(x AS x, i + 1L AS i))), x -> x.i);
 
 CREATE OR REPLACE MACRO range(low, high) AS
-    CASE WHEN high > low THEN sequence(CAST(low AS BIGINT), CAST(high AS BIGINT) - 1L)
-         WHEN high <= low THEN CAST(array() AS ARRAY<BIGINT>) END;
+    slice(sequence(CAST(low AS BIGINT), CAST(greatest(low, high - 1) AS BIGINT)), 1, CAST(greatest(0, high - low) AS INT));
 
 -- The number of pairs of different grades: sorted, each makes a pair with all before it but those of its run.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
