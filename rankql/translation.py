@@ -264,6 +264,8 @@ class Translation:
     def _call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name, target = node.name.lower(), self.target
         native = bool(self._within) and self._within[-1].native
+        if any(isinstance(argument, exp.Order) for argument in node.expressions):
+            self.refuse(f"ORDER BY within {name}()")
         known = _macros(target.dialect).get(name)
         if known and (native and not name.startswith("rankql_") or len(known.parameters) != len(node.expressions)):
             known = None
@@ -273,7 +275,7 @@ class Translation:
         made = exp.Anonymous(this=name, expressions=self.made(node.expressions, scope))
         if native:
             return self._of_target(made)
-        if constant(made) is not UNKNOWN:
+        if _worked_out(made) is not UNKNOWN:
             return _folded(made)
         if known:
             return self._expanded(known, node.expressions, scope)
@@ -389,8 +391,8 @@ def _folded(node: exp.Expr) -> exp.Expr:
                 return _folded(made) if len(rest) > 1 else rest[0]
             return first if constant(first) is not UNKNOWN else node
         case _ if isinstance(node, exp.Anonymous) or type(node) in _OPERATORS:
-            value = constant(node)
-            return node if value is UNKNOWN or value is None else exp.convert(value)
+            value = _worked_out(node)
+            return node if value is UNKNOWN else exp.convert(value)
     return node
 
 
@@ -435,19 +437,23 @@ def constant(node: exp.Expr) -> Any:
             whole = node.this.isdecimal()
             return node.this if node.is_string else int(node.this) if whole else UNKNOWN
         case exp.Cast():
-            value = constant(node.this)
-            if value is None:
-                return None
-            if node.to.this not in (exp.DType.DOUBLE, exp.DType.BIGINT):
-                return UNKNOWN
-            return value if type(value) is int and value <= 2**53 else UNKNOWN
-    known = _CALLS.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
-    known = known or _OPERATORS.get(type(node))
-    if known is None:
-        return UNKNOWN
-    values = [constant(part) for part in node.iter_expressions()]
-    alike = len({type(value) for value in values}) == 1
-    return known(*values) if alike and type(values[0]) in (int, str, bool) else UNKNOWN
+            value = constant(node.this) if isinstance(node.this, exp.Condition) else UNKNOWN
+            number = node.to.this in (exp.DType.DOUBLE, exp.DType.BIGINT)
+            known = value is None or number and type(value) is int and value <= 2**53
+            return value if known else UNKNOWN
+    return UNKNOWN
+
+
+def _worked_out(node: exp.Expr) -> Any:
+    """The value of an operator or a function whose operands are constants."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    known = _CALLS.get(name) or _OPERATORS.get(type(node))
+    values = []
+    for part in node.iter_expressions() if known else ():
+        values.append(constant(part))
+        if type(values[-1]) not in (int, str, bool) or type(values[-1]) is not type(values[0]):
+            return UNKNOWN
+    return known(*values) if known and values else UNKNOWN
 
 
 def _folded_case(node: exp.Case) -> exp.Expr:
