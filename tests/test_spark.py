@@ -148,7 +148,7 @@ def test_what_cannot_be_evaluated(spark, run, qrels):
     assert str(theirs.value) == str(ours.value)
 
 
-QUERY = r"""
+QUERY = r'''
 WITH shown (user, item, rel, pos) AS (VALUES
     ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3), ('ada', 'kettle', 3, NULL),
     ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3),
@@ -156,7 +156,7 @@ WITH shown (user, item, rel, pos) AS (VALUES
 SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
        ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)]) AS boosted
 FROM shown GROUP BY user ORDER BY user DESC
-"""
+'''
 
 
 @pytest.mark.slow
