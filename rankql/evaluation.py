@@ -279,7 +279,7 @@ Side: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
 
 
 def sides(here: Session, given: Inputs, chosen: Conventions) -> list[Side]:
-    """By system: how many queries the run has, how many of them are judged, and some that are not."""
+    """By system: the queries of the run, those of them that are judged, and some that are not."""
     system = "system" if given.many else "NULL"
     sql = f"""{with_sources(given, chosen)}
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
@@ -303,7 +303,7 @@ def left_out(system: str | None, shown: int, both: int, unjudged: Sequence[objec
 
 
 def _nothing_judged(
-    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object]
+    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object] | None
 ) -> None:
     raise RankqlError(none_judged(run, theirs, judged(here, given, chosen)))
 

@@ -62,7 +62,7 @@ class Task:
     def opened(self, here: Session, tables: Mapping[str, pa.Table]) -> Inputs:
         """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
         runs = {name: tables[named_run(name)] for name in self.runs}
-        run = runs[None] if None in runs else runs
+        run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
         given = read(here, run, *others, self.columns, self.system, self.groups)
         return replace(given, systems=tuple(self.systems))
@@ -77,8 +77,7 @@ def evaluated(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
     """The values of a part, a row per query, and a last row with its report."""
     report: dict[str, Any] = {}
     values = None
-    config = {"threads": 1, "memory_limit": task.memory}
-    with duckdb.connect(config=config) as con:
+    with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
         here = Session(con, own=True)
         try:
             values = _values(task, here, tables, report)
@@ -123,7 +122,8 @@ def _values(
             report["sides"] = sides(here, given, chosen)
             report["judged"] = judged(here, given, chosen)
         once(here, given, chosen, built.once)
-        return execute(here, built.sql, built.checked).pl()
+        values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
+        return values
 
 
 def reported(reports: Iterable[str]) -> list[str]:

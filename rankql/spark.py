@@ -109,7 +109,9 @@ def evaluate(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory)
     with session(None) as here:
-        empty = {label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()}
+        empty = {
+            label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
+        }
         given = asked.opened(here, empty)
         graded = {label: _grades(frames[label], given, asked) for label in _judging(given)}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
@@ -216,7 +218,9 @@ def _distributed(
             tables[label] = pa.Table.from_arrays(side.flatten(), names=[f.name for f in side.type])
         values = parts.evaluated(task, tables)
         missing = [pl.lit(None).alias(n) for n in shape.names if n not in values.columns]
-        yield from values.with_columns(missing).select(shape.names).to_arrow().cast(shape).to_batches()
+        yield from (
+            values.with_columns(missing).select(shape.names).to_arrow().cast(shape).to_batches()
+        )
 
     return together.mapInArrow(evaluated, from_arrow_schema(shape))
 
@@ -252,9 +256,12 @@ def _metric(name: str) -> Callable[..., Column]:
             what = f"{unknown[0]!r}, unknown or twice" if unknown else "too many arguments"
             raise RankqlError(f"{name} is given {what}; it has: {listed}")
         needed = {p: p for p, default in parameters.items() if default is None}
-        columns, values = {}, {}
+        columns: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for parameter, value in {**needed, **given, **options}.items():
-            is_name = isinstance(value, str) and (parameter in needed or _is_column(name, parameter))
+            is_name = isinstance(value, str) and (
+                parameter in needed or _is_column(name, parameter)
+            )
             (columns if is_name else values)[parameter] = value
         return _column(translation.call(name, columns, values, translation.SPARK), name)
 
@@ -265,7 +272,7 @@ def _metric(name: str) -> Callable[..., Column]:
 
 def _is_column(name: str, parameter: str) -> bool:
     """Does an option name a column?"""
-    return parameter == "query" or parameter == "ideal" and name.startswith("list_")
+    return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
 
 
 def _column(text: str, name: str) -> Column:

@@ -12,10 +12,10 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from rankql import macros
 from rankql.errors import RankqlError, needs
@@ -28,19 +28,21 @@ from sqlglot.dialects import ClickHouse, DuckDB, Postgres, Spark, SQLite  # noqa
 from sqlglot.dialects.dialect import Dialect  # noqa: E402
 
 # A macro that is an expression; those that are tables are no part of one.
-_SCALAR = re.compile(r"\A[^(]*\((?P<parameters>[^)]*)\)\s+AS(?!\s+TABLE\b)\s(?P<body>.*?);\s*$", re.M | re.S)
+_SCALAR = re.compile(
+    r"\A[^(]*\((?P<parameters>[^)]*)\)\s+AS(?!\s+TABLE\b)\s(?P<body>.*?);\s*$", re.M | re.S
+)
 
 # `[:f(x)]` would be read as a placeholder.
 _OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
 
 
-def _plain(dialect: type[Dialect]) -> type[Dialect]:
+def _plain(dialect: Any) -> type[Dialect]:
     """The dialect without knowledge of its functions: each is kept as it is written."""
 
-    class Plain(dialect):  # type: ignore[misc, valid-type]
+    class Plain(dialect):  # type: ignore[misc]
         INDEX_OFFSET = 0
 
-        class Parser(dialect.Parser):  # type: ignore[misc, name-defined]
+        class Parser(dialect.Parser):  # type: ignore[misc]
             FUNCTIONS: Mapping[str, Any] = {}
             FUNCTION_PARSERS: Mapping[str, Any] = {
                 name: parse
@@ -78,10 +80,10 @@ _COMMON: tuple[type[exp.Expr], ...] = (
 )
 
 # Functions that mean the same everywhere, NULL and empty groups included.
-_FUNCTIONS = frozenset(
-    "abs avg coalesce count dense_rank exp floor ln lower max min nullif rank round row_number "
-    "sqrt sum trim upper".split()
-)
+_FUNCTIONS = {
+    *("abs", "avg", "coalesce", "count", "dense_rank", "exp", "floor", "ln", "lower", "max", "min"),
+    *("nullif", "rank", "round", "row_number", "sqrt", "sum", "trim", "upper"),
+}
 
 Rule = Callable[["Translation", Any], exp.Expr]
 
@@ -156,7 +158,9 @@ def call(
     metric: str, columns: Mapping[str, str], options: Mapping[str, Any], target: Target
 ) -> str:
     """A call of a macro, its columns by their names, in the SQL of the target."""
-    given = {name: exp.column(exp.to_identifier(c, quoted=True)) for name, c in columns.items()}
+    given: dict[str, exp.Expr] = {
+        name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
+    }
     given |= {name: _value(name, value) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=g) for n, g in given.items()]
     return _text(Translation(target).made(exp.Anonymous(this=metric, expressions=named)), target)
@@ -224,18 +228,24 @@ class Translation:
             return self._call(node, scope)
         if isinstance(node, exp.Filter):
             return self._filter(node, scope)
-        if isinstance(node, exp.Window) and isinstance(node.this, exp.Anonymous) and node.this.name.lower() in _macros("duckdb"):
+        if isinstance(node, exp.Window) and node.this.name.lower() in _macros("duckdb"):
             self.refuse(f"{node.this.name}(...) OVER", "group by the ranking and join it back")
         kind = type(node)
-        native = bool(self._within) and self._within[-1].native
-        rule = None if native else self.target.rules.get(kind)
-        if not native and rule is None and kind not in _COMMON:
+        rule = None if self.native else self.target.rules.get(kind)
+        if not self.native and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
+        if not self._within:
+            _same_for_all(self, node)
         made = kind(**{name: self.made(part, scope) for name, part in node.args.items()})
         made = rule(self, made) if rule else made
         return _folded(made)
 
-    def refuse(self, construct: str, remedy: str = "") -> None:
+    @property
+    def native(self) -> bool:
+        """Is this the text of the target, which is as it should be?"""
+        return bool(self._within) and self._within[-1].native
+
+    def refuse(self, construct: str, remedy: str = "") -> NoReturn:
         """Refuse what has no translation, naming the macro that it is in."""
         ours = [macro.name for macro in self._within if not macro.name.startswith("rankql_")]
         place = f"{ours[0]}: " if ours else ""
@@ -248,8 +258,8 @@ class Translation:
 
     def _column(self, node: exp.Column, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         first, *fields = node.parts
-        if first.name.lower() not in scope or first.quoted and not fields:
-            return node.copy() if first.name.lower() not in scope or first.quoted else node
+        if first.name.lower() not in scope:
+            return node.copy()
         made = scope[first.name.lower()].copy()
         for name in fields:
             made = exp.Dot(this=made, expression=exp.to_identifier(name.name, quoted=True))
@@ -263,62 +273,43 @@ class Translation:
 
     def _call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name, target = node.name.lower(), self.target
-        native = bool(self._within) and self._within[-1].native
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
+        if self.native and not name.startswith("rankql_"):
+            return self.function(name, *self.made(node.expressions, scope))
         known = _macros(target.dialect).get(name)
-        if known and (native and not name.startswith("rankql_") or len(known.parameters) != len(node.expressions)):
-            known = None
-        known = known or _macros("duckdb").get(name)
-        if known and (native or name not in _CALLS):
+        if known is None or len(known.parameters) != len(node.expressions):
+            known = _macros("duckdb").get(name)
+        if known and name not in _CALLS:
             return self._expanded(known, node.expressions, scope)
         made = exp.Anonymous(this=name, expressions=self.made(node.expressions, scope))
-        if native:
-            return self._of_target(made)
-        if _worked_out(made) is not UNKNOWN:
-            return _folded(made)
-        if known:
+        if known and _worked_out(made) is UNKNOWN:
             return self._expanded(known, node.expressions, scope)
         if rule := target.rules.get(name):
             return rule(self, made)
-        if name not in _FUNCTIONS and name not in target.functions:
+        if not known and name not in _FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
         return _folded(made)
 
-    def native(self, name: str, *arguments: exp.Expr) -> exp.Expr:
+    def function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
         """A call of a function of the target, worked out where its argument is a constant."""
-        made = exp.Anonymous(this=name, expressions=[*arguments])
-        return self._of_target(made)
-
-    def _of_target(self, made: exp.Anonymous) -> exp.Expr:
-        """A function of the target, worked out where its argument is a constant."""
-        value = constant(made.expressions[0]) if made.expressions else UNKNOWN
-        if made.name == "typeof" and type(value) in self.target.types:
+        value = constant(arguments[0]) if arguments else UNKNOWN
+        if name == "typeof" and type(value) in self.target.types:
             return exp.Literal.string(self.target.types[type(value)])
-        if value is None and made.name in self.target.of_null:
+        if value is None and name in self.target.of_null:
             return exp.Null()
-        return _folded(made)
+        return _folded(function(name, *arguments))
 
     def _expanded(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
-        given: dict[str, exp.Expr] = {}
-        for parameter, argument in zip(macro.parameters, arguments, strict=False):
-            if isinstance(argument, exp.PropertyEQ | exp.Kwarg):
-                break
-            given[parameter] = argument
-        for argument in arguments[len(given) :]:
-            name = argument.this.name.lower() if isinstance(argument, exp.PropertyEQ | exp.Kwarg) else None
-            if name not in macro.parameters or name in given:
-                listed = ", ".join(macro.parameters)
-                what = f"argument {name!r} which it has not, or twice" if name else "too many arguments"
-                raise RankqlError(f"{macro.name} is given {what}; it has: {listed}")
-            given[name] = argument.expression
+        given = _bound(macro, arguments)
         bound = {}
         for parameter, default in macro.parameters.items():
-            if parameter not in given and default is None:
+            argument = self.made(given[parameter], scope) if parameter in given else default
+            if argument is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = _wrapped(self.made(given[parameter], scope) if parameter in given else default)
+            bound[parameter] = _wrapped(argument)
         self._within.append(macro)
         made = self.made(macro.body, bound)
         self._within.pop()
@@ -340,6 +331,34 @@ class Translation:
         return _replaced(made, filtered)
 
 
+def _bound(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+    """The arguments of a call by the names of the parameters."""
+    given: dict[str, exp.Expr] = {}
+    free = iter(macro.parameters)
+    for argument in arguments:
+        by_name = isinstance(argument, exp.PropertyEQ)
+        name = argument.this.name.lower() if by_name else next(free, "")
+        if name not in macro.parameters or name in given:
+            what = f"{name!r}, unknown or twice" if name else "too many arguments"
+            listed = ", ".join(macro.parameters)
+            raise RankqlError(f"{macro.name} is given {what}; it has: {listed}")
+        given[name] = argument.expression if by_name else argument
+    return given
+
+
+_WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+
+
+def _same_for_all(translation: Translation, node: exp.Expr) -> None:
+    """Refuse what the user wrote if it may mean something else for some values."""
+    match node:
+        case exp.Cast() if node.to.this in _WHOLE and not isinstance(node.this, exp.Predicate):
+            remedy = "DuckDB rounds, others cut off: round() or floor() will do"
+            translation.refuse("a cast of a number to a whole one", remedy)
+        case exp.Like() if "\\" in node.expression.name:
+            translation.refuse("LIKE with a backslash")
+
+
 def _replaced(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """The tree with its outermost parts changed."""
     changed = change(node)
@@ -354,7 +373,16 @@ def _replaced(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Exp
 
 _ATOMS = (
     *(exp.Column, exp.Literal, exp.Null, exp.Boolean, exp.Anonymous, exp.Paren, exp.Case, exp.Dot),
-    *(exp.Array, exp.Struct, exp.Cast, exp.TryCast, exp.Lambda, exp.Filter, exp.Star, exp.Identifier),
+    *(
+        exp.Array,
+        exp.Struct,
+        exp.Cast,
+        exp.TryCast,
+        exp.Lambda,
+        exp.Filter,
+        exp.Star,
+        exp.Identifier,
+    ),
 )
 
 
@@ -372,16 +400,17 @@ def _folded(node: exp.Expr) -> exp.Expr:
         case exp.Case():
             return _folded_case(node)
         case exp.Paren() if isinstance(node.this, _ATOMS):
-            return node.this
+            return cast(exp.Expr, node.this)
         case exp.Is() if isinstance(node.expression, exp.Null):
             value = constant(node.this)
             known = isinstance(node.this, exp.Array | exp.Struct) or value is not UNKNOWN
             return exp.convert(value is None) if known else node
         case exp.And() | exp.Or():
             neutral = isinstance(node, exp.And)
-            for one, other in ((node.this, node.expression), (node.expression, node.this)):
-                if constant(one) is neutral:
-                    return other
+            if constant(node.this) is neutral:
+                return cast(exp.Expr, node.expression)
+            if constant(node.expression) is neutral:
+                return cast(exp.Expr, node.this)
             if constant(node.this) is not neutral and isinstance(constant(node.this), bool):
                 return exp.convert(not neutral)
         case exp.Anonymous() if node.name.lower() == "coalesce":
@@ -439,7 +468,7 @@ def constant(node: exp.Expr) -> Any:
         case exp.Cast():
             value = constant(node.this) if isinstance(node.this, exp.Condition) else UNKNOWN
             number = node.to.this in (exp.DType.DOUBLE, exp.DType.BIGINT)
-            known = value is None or number and type(value) is int and value <= 2**53
+            known = value is None or (number and type(value) is int and value <= 2**53)
             return value if known else UNKNOWN
     return UNKNOWN
 
@@ -457,17 +486,19 @@ def _worked_out(node: exp.Expr) -> Any:
 
 
 def _folded_case(node: exp.Case) -> exp.Expr:
-    kept = []
+    kept: list[exp.If] = []
     for branch in node.args["ifs"]:
         condition = branch.this
         if node.this is not None:
-            condition = _folded(exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy()))
+            condition = _folded(
+                exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy())
+            )
         value = constant(condition)
         if value is False or value is None:
             continue
         if value is True:
             if not kept:
-                return branch.args["true"]
+                return cast(exp.Expr, branch.args["true"])
             return exp.Case(this=node.this, ifs=kept, default=branch.args["true"])
         kept.append(branch)
     default = node.args.get("default")
@@ -476,22 +507,10 @@ def _folded_case(node: exp.Case) -> exp.Expr:
     return exp.Case(this=node.this, ifs=kept, default=default)
 
 
-# Rules that more than one target may have.
-
-
-def renamed(name: str) -> Rule:
-    """A function by the name that it has there."""
-    return lambda _, node: exp.Anonymous(this=name, expressions=node.expressions)
-
-
 def function(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """A call of a function of the target."""
     return exp.Anonymous(this=name, expressions=[*arguments])
 
-
-def operands(node: exp.Binary) -> Iterator[exp.Expr]:
-    """The two sides of an operator."""
-    return iter((node.this, node.expression))
 
 # Spark
 
@@ -506,7 +525,7 @@ def _indexed(translation: Translation, node: exp.Anonymous) -> exp.Expr:
             if name.name == index:
                 place = exp.Paren(this=exp.Add(this=name.copy(), expression=one.copy()))
                 name.replace(place) if name is not step.this else step.set("this", place)
-    return translation.native(node.name.removeprefix("list_"), values, step)
+    return translation.function(node.name.removeprefix("list_"), values, step)
 
 
 def _sorted(translation: Translation, node: exp.Anonymous) -> exp.Expr:
@@ -518,7 +537,6 @@ def _sorted(translation: Translation, node: exp.Anonymous) -> exp.Expr:
         case ["DESC", "NULLS LAST"]:
             return function("sort_array", values, exp.false())
     translation.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
-    raise AssertionError
 
 
 def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
@@ -534,7 +552,13 @@ def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
         translation.refuse("an index from the end")
     if isinstance(index, exp.Literal) and not index.is_string:
         return function("get", node.this, exp.Literal.number(int(index.this) - 1))
-    return function("get", node.this, exp.cast(exp.Paren(this=exp.Sub(this=_wrapped(index), expression=exp.Literal.number(1))), "INT"))
+    return function(
+        "get",
+        node.this,
+        exp.cast(
+            exp.Paren(this=exp.Sub(this=_wrapped(index), expression=exp.Literal.number(1))), "INT"
+        ),
+    )
 
 
 def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
@@ -562,7 +586,7 @@ SPARK = Target(
     "Spark",
     "spark",
     functions=frozenset(
-        "ceil greatest least log2 power pow flatten sqrt stddev_samp var_samp stddev variance".split()
+        ("ceil", "flatten", "greatest", "least", "log2", "pow", "power", "stddev_samp", "var_samp")
     ),
     aggregates=frozenset({"collect_list", "any_value"}),
     types={int: "int", str: "string", type(None): "void"},

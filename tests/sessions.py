@@ -17,7 +17,7 @@ PLAIN = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
@@ -66,6 +66,8 @@ def text(metric, options, groups):
     given, options = engines.names(metric), dict(options)
     if metric.startswith("list_") and any(ideal is not None for _, ideal in groups):
         options["ideal"] = engines.Column("ideal")
+    if options.get("query"):
+        options["query"] = engines.Column(options["query"])
     made = engines.call(metric, [n for n in given if n not in ("query", "ideal")], options)
     for name in ("rels", "ideal"):  # Spark has no comprehensions
         comprehended = f"[exp2_gain(rel) for rel in {name}]"
@@ -74,7 +76,7 @@ def text(metric, options, groups):
 
 
 def values(spark, metric, cases):
-    """The value of each case, all of them in one job; `absent` where a group has no rows."""
+    """The value of each case, a few options in one job; `absent` where a group has no rows."""
     from rankql.spark import expr
 
     frames, order = [], []
@@ -91,7 +93,8 @@ def values(spark, metric, cases):
             else frame.groupBy("g").agg(value)
         )
         frames.append(made.selectExpr(f"{i} AS i", "g", "value"))
-    rows = reduce(lambda one, other: one.union(other), frames).collect()
+    jobs = [frames[at : at + 4] for at in range(0, len(frames), 4)]
+    rows = [row for job in jobs for row in reduce(lambda a, b: a.union(b), job).collect()]
     found = {(row.i, row.g): row.value for row in rows}
     return [(case, found.get(at, "absent")) for at, case in order]
 

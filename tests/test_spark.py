@@ -154,7 +154,8 @@ WITH shown (user, item, rel, pos) AS (VALUES
     ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3),
     ('eve', 'mug', 0, 1), ('eve', 'pot', 0, 2))
 SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
-       ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)]) AS boosted
+       ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)])
+       AS boosted
 FROM shown GROUP BY user ORDER BY user DESC
 '''
 
@@ -162,7 +163,6 @@ FROM shown GROUP BY user ORDER BY user DESC
 @pytest.mark.slow
 def test_a_query(spark):
     """The README's own query: names, texts and order are DuckDB's."""
-    text = QUERY.replace('\\"', '""')
     con = duckdb.connect()
     rankql.register(con)
     ours = con.sql(QUERY).pl()
@@ -191,7 +191,10 @@ def test_a_name_is_no_variable(spark):
         ("ndcg(CAST('nan' AS DOUBLE), pos)", "rel must be a finite number"),
         ("ndcg(rel, pos - 1)", "pos must be a whole number from 1, not 0"),
         ("ndcg(rel, pos / 2)", "pos must be a whole number from 1, not 0.5"),
-        ("ap(rel, pos, denominator := 'r')", "denominator must be 'min', 'R', 'found' or 'k', not r"),
+        (
+            "ap(rel, pos, denominator := 'r')",
+            "denominator must be 'min', 'R', 'found' or 'k', not r",
+        ),
         ("err(rel, pos)", "max_rel must be given: the highest grade of the scale"),
         ("rbp(rel, pos)", "p must be given: the chance to look at the next item"),
         ("ndcg(rel, pos, discounts := [1, -1])", "discounts must be finite numbers above 0"),
@@ -268,7 +271,10 @@ import sessions
 import rankql, rankql.spark
 from polars.testing import assert_frame_equal
 
-settings = {{"spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[:2]), "spark.sql.shuffle.partitions": "200"}}
+settings = {{
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[:2]),
+    "spark.sql.shuffle.partitions": "200",
+}}
 with sessions.session("local-cluster[2,1,1024]", **settings) as spark:
     path = {shop!r}
     ours = rankql.evaluate(path, metrics=["nDCG@10", "AP"], by="segment")
@@ -340,7 +346,8 @@ assert_frame_equal(ours.per_query, theirs.per_query, abs_tol=1e-12, rel_tol=0)
 frame.createOrReplaceTempView("shop")
 text = "SELECT query, ndcg(rel, pos, 10) AS ndcg FROM shop GROUP BY query ORDER BY query"
 wanted = ours.per_query.select("query", ndcg="nDCG@10")
-for made in (rankql.spark.sql(spark, text), frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query")):
+by_query = frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query")
+for made in (rankql.spark.sql(spark, text), by_query):
     assert_frame_equal(pl.DataFrame(made.toArrow()), wanted, abs_tol=1e-12, rel_tol=0)
 print("right")
 spark.stop()

@@ -13,10 +13,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from sessions import session
+from sessions import session  # noqa: E402
 
-import rankql.spark as metrics
-
+import rankql.spark as metrics  # noqa: E402
 
 # As in a long life, in the end.
 COMPILED = {"spark.driver.extraJavaOptions": "", "spark.driver.memory": "2g"}
@@ -89,7 +88,8 @@ def of_spark(text):
 TRANSLATED = """
 WITH ranked AS (
     SELECT query, item, row_number() OVER (PARTITION BY query ORDER BY score DESC) AS pos FROM run)
-SELECT query, ndcg(rel, pos, 10) AS ndcg FROM qrels LEFT JOIN ranked USING (query, item) GROUP BY query
+SELECT query, ndcg(rel, pos, 10) AS ndcg
+FROM qrels LEFT JOIN ranked USING (query, item) GROUP BY query
 """
 
 
