@@ -64,6 +64,9 @@ CREATE OR REPLACE MACRO list_resize(list, n, value) AS
 CREATE OR REPLACE MACRO list_inner_product(one, other) AS
     aggregate(zip_with(one, other, (x, y) -> x * y), CAST(0 AS DOUBLE), (total, x) -> total + x);
 
+-- Never: the weights would be worked out for every group. (But k is looked at.)
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) < 1;
+
 CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
     transform(array_sort(transform(list, (x, i) -> struct(x AS x, i + 1L AS i))), x -> x.i);
 

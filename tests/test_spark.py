@@ -12,6 +12,8 @@ import sessions
 import test_cases
 from engines import same
 from polars.testing import assert_frame_equal
+from test_dl19 import DATA, JUDGMENTS
+from test_dl19 import RUN as RUN_OF
 
 import rankql
 from rankql import translation
@@ -65,6 +67,19 @@ def test_evaluate_the_shop(spark, shop):
     for by in ((), "segment", [["segment"], ["segment", "user"]]):
         ours = rankql.evaluate(shop, metrics=WHOLE, by=by)
         alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
+def test_evaluate_trec(spark):
+    con = duckdb.connect()
+    con.execute(JUDGMENTS)
+    con.execute(RUN_OF % "BM25")
+    run, qrels = con.sql("SELECT query, item, score FROM run").pl(), con.table("judgments").pl()
+    for conventions in ("rankql", "trec_eval"):
+        ours = rankql.evaluate(run, qrels, WHOLE, conventions=conventions)
+        theirs = (framed(spark, run), framed(spark, qrels))
+        alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
 
 
 RUN = pl.DataFrame(
