@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -229,17 +229,22 @@ def sound(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "s
         for table in given.tables:
             if "rel" in roles:
                 _no_nulls(here, table, given.system if table in given.runs.values() else None)
-            _numbers(here, table, roles)
+            numbers(here, table, roles)
 
 
 def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> list[str]:
     """Refuse what cannot be evaluated; return what is worth knowing of queries on one side only."""
-    for home in ("attributes", "qrels", "run"):
-        for name in given.homed(home):
-            _one_value(here, given, chosen, home, name)
+    alike(here, given, chosen)
     found = [] if given.qrels is None else _one_sided(here, given, chosen)
     once(here, given, chosen, built.once)
     return found
+
+
+def alike(here: Session, given: Inputs, chosen: Conventions) -> None:
+    """Refuse attributes that are not those of the query."""
+    for home in ("attributes", "qrels", "run"):
+        for name in given.homed(home):
+            _one_value(here, given, chosen, home, name)
 
 
 def once(
@@ -261,53 +266,88 @@ def once(
 
 def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:
     """Which queries of the run are not judged; refuse a run of which none is."""
+    found = []
+    for system, shown, both, unjudged in sides(here, given, chosen):
+        if not both:
+            _nothing_judged(here, given, chosen, named(system), unjudged)
+        if shown > both:
+            found.append(left_out(system, shown, both, unjudged))
+    return found
+
+
+Side: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
+
+
+def sides(here: Session, given: Inputs, chosen: Conventions) -> list[Side]:
+    """By system: the queries of the run, those of them that are judged, and some that are not."""
     system = "system" if given.many else "NULL"
     sql = f"""{with_sources(given, chosen)}
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
         FROM (SELECT DISTINCT {given.keys} FROM run)
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
         GROUP BY ALL ORDER BY 1"""
-    found = []
-    for name, shown, both, unjudged in execute(here, sql).fetchall():
-        run = "the run" if name is None else f"run {name!r}"
-        if not both:
-            _nothing_judged(here, given, chosen, run, unjudged)
-        if shown > both:
-            found.append(
-                f"{shown - both} of {shown} queries of {run} are not judged and left out "
-                f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
-            )
-    return found
+    return execute(here, sql).fetchall()
+
+
+def named(system: str | None) -> str:
+    """A run, as an error or a note speaks of it."""
+    return "the run" if system is None else f"run {system!r}"
+
+
+def left_out(system: str | None, shown: int, both: int, unjudged: Sequence[object] | None) -> str:
+    """The note on queries that are not judged."""
+    return (
+        f"{shown - both} of {shown} queries of {named(system)} are not judged and left out "
+        f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
+    )
 
 
 def _nothing_judged(
-    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object]
+    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object] | None
 ) -> None:
+    raise RankqlError(none_judged(run, theirs, judged(here, given, chosen)))
+
+
+def judged(here: Session, given: Inputs, chosen: Conventions) -> Sequence[object] | None:
+    """Some queries that are judged."""
     sql = f"{with_sources(given, chosen)}SELECT min(DISTINCT query, 3) FROM qrels"
-    ((ours,),) = execute(here, sql).fetchall()
+    found: Sequence[object] | None = execute(here, sql).fetchall()[0][0]
+    return found
+
+
+def none_judged(run: str, theirs: Sequence[object] | None, ours: Sequence[object] | None) -> str:
+    """The error of a run that has nothing to do with the judgments."""
     if not ours:
-        raise RankqlError("qrels has no grades: there is nothing to judge the run by")
-    raise RankqlError(
-        f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
-    )
+        return "qrels has no grades: there is nothing to judge the run by"
+    return f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
 
 
 def _no_nulls(here: Session, table: Table, system: str | None) -> None:
     """Refuse ids that are NULL."""
+    complete_ids(table.label, *present(here, table, system))
+
+
+def present(here: Session, table: Table, system: str | None) -> tuple[int, dict[str, int]]:
+    """How many rows a table has, and in how many there is an id, by the name of its column."""
     names = [table.roles[role] for role in ("query", "item") if role in table.roles]
     names += [system] if system else []
     counts = ", ".join(f"count({quoted(name)})" for name in names)
     total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
+    return total, dict(zip(names, found, strict=True))
+
+
+def complete_ids(label: str, total: int, found: Mapping[str, int]) -> None:
+    """Refuse a table that is empty, or in which ids are NULL."""
     if not total:
-        raise RankqlError(f"{table.label} is empty: it has no rows")
-    for name, count in zip(names, found, strict=True):
+        raise RankqlError(f"{label} is empty: it has no rows")
+    for name, count in found.items():
         if count < total:
             raise RankqlError(
-                f"{table.label}: {name} is NULL in {total - count} of {total} rows; leave them out"
+                f"{label}: {name} is NULL in {total - count} of {total} rows; leave them out"
             )
 
 
-def _numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
+def numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
     """Refuse what is no number where one belongs."""
     bad = {}
     for role in roles:

@@ -34,6 +34,8 @@ class Inputs:
     homes: Mapping[str, str] = field(default_factory=dict)
     # The ranking that the runs are compared with, in place of judgments.
     reference: Table | None = None
+    # The values of `system`, where the table has a part of them.
+    systems: Sequence[str] = ()
 
     @property
     def many(self) -> bool:

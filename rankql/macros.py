@@ -83,9 +83,18 @@ def parameters() -> dict[str, dict[str, str | None]]:
 
 
 @cache
+def statements(dialect: str | None = None) -> dict[str, str]:
+    """Each macro as a statement, by name: ours, or those that say DuckDB in another dialect."""
+    return _split(_text(dialect) if dialect else sql())
+
+
+@cache
 def _statements(checked: bool) -> dict[str, str]:
     """Each macro as a statement, by name; with the checks of every row and argument, or without."""
-    text = sql() if checked else f"{sql()}\n{_text('trusted')}"
+    return _split(sql() if checked else f"{sql()}\n{_text('trusted')}")
+
+
+def _split(text: str) -> dict[str, str]:
     parts = re.split(r"^(?=CREATE OR REPLACE MACRO)", text, flags=re.MULTILINE)
     return {match[1]: part for part in parts if (match := _CREATE.match(part))}
 

@@ -336,9 +336,9 @@ def rankings(
     judged = "qrels"
     if qrels is not None:
         if inputs.many:
-            names = literal([name for name in inputs.runs if name is not None])
-            ctes["systems"] = f"    SELECT unnest({names}) AS system"
-            if inputs.system is not None:
+            names = inputs.systems or [name for name in inputs.runs if name is not None]
+            ctes["systems"] = f"    SELECT unnest({literal(names)}) AS system"
+            if inputs.system is not None and not inputs.systems:
                 ctes["systems"] = _from("run", ["DISTINCT system"])
             judged = "(FROM qrels CROSS JOIN systems)"
         k = _cutoff(metrics, chosen)

@@ -38,13 +38,16 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, rankql_limit(k) + 1), lambda i: 1 / log2(i + 1));
 
+-- Is a product with those weights quicker than a walk over the list?
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
+
 -- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
 -- is none.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
          THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
-         WHEN rankql_cutoff(k) <= 100
+         WHEN rankql_few(k)
          THEN nullif(list_inner_product(list_resize(gains, rankql_limit(k), 0), rankql_weights(k)), 0) * rankql_base(base)
          ELSE rankql_list_dcg(gains, NULL, base)
     END;

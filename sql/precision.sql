@@ -183,7 +183,8 @@ CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NU
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
-    list_recall_at(rels, nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0), threshold, ideal);
+    list_transform([nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0)],
+                   lambda r: list_recall_at(rels, r, threshold, ideal))[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS

@@ -1,0 +1,154 @@
+"""Evaluation in parts: all rows of a query are in one part, and each part is evaluated by itself.
+
+`Task` is what all parts have in common, found out beforehand from the types of the tables alone;
+`evaluated` takes the rows of one part, and returns its values with a report of what only all parts
+together can tell: how many rows there are, and which queries are on one side only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from rankql.conventions import Conventions
+from rankql.errors import RankqlError
+from rankql.evaluation import (
+    alike,
+    complete_ids,
+    execute,
+    judged,
+    left_out,
+    named,
+    none_judged,
+    numbers,
+    once,
+    present,
+    reporting,
+    scale,
+    sides,
+)
+from rankql.inputs import Inputs, read
+from rankql.names import Metric
+from rankql.query import per_query
+from rankql.tables import Session
+
+# The column that holds the report of a part.
+REPORT = "rankql report"
+
+# Of the names of ids in an error or a note.
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of every part."""
+
+    runs: Sequence[str | None]
+    columns: Mapping[str, Any]
+    system: str | None
+    systems: Sequence[str]
+    groups: Sequence[Sequence[str]]
+    metrics: Sequence[Metric]
+    conventions: Conventions
+    # What DuckDB may have of the memory of a part, before it uses the disk.
+    memory: str = "1GB"
+
+    def opened(self, here: Session, tables: Mapping[str, pa.Table]) -> Inputs:
+        """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
+        runs = {name: tables[named_run(name)] for name in self.runs}
+        run = runs.get(None, runs)
+        others = (tables.get("qrels"), tables.get("attributes"))
+        given = read(here, run, *others, self.columns, self.system, self.groups)
+        return replace(given, systems=tuple(self.systems))
+
+
+def named_run(name: str | None) -> str:
+    """The label of a run."""
+    return "run" if name is None else f"run {name!r}"
+
+
+def evaluated(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+    """The values of a part, a row per query, and a last row with its report."""
+    report: dict[str, Any] = {}
+    values = None
+    with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
+        here = Session(con, own=True)
+        try:
+            values = _values(task, here, tables, report)
+        except RankqlError as error:
+            report["error"] = str(error)
+        finally:
+            here.close()
+    end = pl.DataFrame({REPORT: [json.dumps(report, default=str)]})
+    return end if values is None else pl.concat([values, end], how="diagonal")
+
+
+def shape(task: Task, tables: Mapping[str, pa.Table]) -> pa.Schema:
+    """The columns that a part returns, of tables that hold little or nothing."""
+    found = evaluated(task, tables)
+    if error := json.loads(found[REPORT][-1]).get("error"):
+        raise RankqlError(error)
+    return pa.schema([(field.name, _type(field.type)) for field in found.to_arrow().schema])
+
+
+def _type(kind: pa.DataType) -> pa.DataType:
+    text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return pa.string() if text else kind
+
+
+def _values(
+    task: Task, here: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
+) -> pl.DataFrame | None:
+    given, chosen = task.opened(here, tables), task.conventions
+    report["rows"] = {
+        table.label: present(here, table, given.system if table in given.runs.values() else None)
+        for table in given.tables
+    }
+    if any(n < total for total, found in report["rows"].values() for n in found.values()):
+        return None
+    with reporting():
+        for table in given.tables:
+            numbers(here, table, ("rel", "pos", "score"))
+    built = per_query(given, task.metrics, chosen, scale(here, given))
+    with reporting(here, given, chosen):
+        alike(here, given, chosen)
+        if given.qrels is not None:
+            report["sides"] = sides(here, given, chosen)
+            report["judged"] = judged(here, given, chosen)
+        once(here, given, chosen, built.once)
+        values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
+        return values
+
+
+def reported(reports: Iterable[str]) -> list[str]:
+    """The notes on the whole, from the reports of its parts; or the error that one of them has."""
+    parts = [json.loads(report) for report in reports]
+    rows: dict[str, list[Any]] = {}
+    seen: dict[str | None, list[Any]] = {}
+    for part in parts:
+        for label, (total, found) in part.get("rows", {}).items():
+            before, ids = rows.setdefault(label, [0, dict.fromkeys(found, 0)])
+            rows[label] = [before + total, {name: ids[name] + n for name, n in found.items()}]
+        for system, shown, both, unjudged in part.get("sides", []):
+            queries = seen.setdefault(system, [0, 0, []])
+            queries[0] += shown
+            queries[1] += both
+            queries[2] = sorted([*queries[2], *(unjudged or [])])[:_EXAMPLES]
+    for label, (total, found) in rows.items():
+        complete_ids(label, total, found)
+    for error in sorted(part["error"] for part in parts if "error" in part):
+        raise RankqlError(error)
+    notes = []
+    theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
+    for system, (shown, both, unjudged) in seen.items():
+        if not both:
+            raise RankqlError(none_judged(named(system), unjudged, theirs))
+        if shown > both:
+            notes.append(left_out(system, shown, both, unjudged))
+    return notes

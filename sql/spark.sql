@@ -1,0 +1,82 @@
+-- DuckDB's functions in Spark's SQL, for rankql/translation.py: here, the functions called are those of Spark, but for
+-- what begins with rankql_. Lists keep DuckDB's meaning: NULL for an empty group, and NULL entries are kept.
+
+-- What type a value has, as DuckDB calls it.
+CREATE OR REPLACE MACRO typeof(value) AS
+    replace(replace(upper(typeof(value)), 'STRING', 'VARCHAR'), 'VOID', '"NULL"');
+
+CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
+
+CREATE OR REPLACE MACRO error(message) AS raise_error(message);
+
+-- NaN is above all numbers.
+CREATE OR REPLACE MACRO isfinite(value) AS abs(value) < CAST('Infinity' AS DOUBLE);
+
+CREATE OR REPLACE MACRO isinf(value) AS abs(value) = CAST('Infinity' AS DOUBLE);
+
+CREATE OR REPLACE MACRO encode(text) AS CAST(text AS BINARY);
+
+-- Numbers that are no whole ones are not the same text in DuckDB, and equal scores would be in another order.
+CREATE OR REPLACE MACRO rankql_bytes(item) AS
+    CASE WHEN typeof(item) RLIKE '^(string|varchar|char|tinyint|smallint|int|bigint|void)'
+         THEN coalesce(CAST(CAST(item AS STRING) AS BINARY), CAST('' AS BINARY))
+         ELSE CAST(raise_error('item must be text or a whole number; cast it first') AS BINARY) END;
+
+-- Lists.
+
+CREATE OR REPLACE MACRO rankql_keep(list) AS get(filter(array(list), x -> array_size(x) > 0), 0);
+
+CREATE OR REPLACE MACRO list(value) AS
+    transform(rankql_keep(collect_list(struct(value AS value))), x -> x.value);
+
+-- The k largest, best first.
+CREATE OR REPLACE MACRO max(value, k) AS
+    slice(sort_array(rankql_keep(collect_list(value)), false), 1, CAST(least(k, 2147483647) AS INT));
+
+CREATE OR REPLACE MACRO any_value(value) AS any_value(value, true);
+
+CREATE OR REPLACE MACRO len(list) AS CAST(array_size(list) AS BIGINT);
+
+CREATE OR REPLACE MACRO list_count(list) AS CAST(array_size(filter(list, x -> x IS NOT NULL)) AS BIGINT);
+
+CREATE OR REPLACE MACRO list_sum(list) AS
+    aggregate(list, CAST(NULL AS DOUBLE), (total, x) -> coalesce(total + x, x, total));
+
+CREATE OR REPLACE MACRO list_avg(list) AS
+    aggregate(list, struct(CAST(NULL AS DOUBLE) AS total, 0L AS n),
+              (a, x) -> struct(coalesce(a.total + x, x, a.total) AS total, a.n + CAST(x IS NOT NULL AS BIGINT) AS n),
+              a -> a.total / nullif(a.n, 0));
+
+CREATE OR REPLACE MACRO list_min(list) AS array_min(list);
+
+CREATE OR REPLACE MACRO list_max(list) AS array_max(list);
+
+CREATE OR REPLACE MACRO list_unique(list) AS
+    CAST(array_size(array_distinct(filter(list, x -> x IS NOT NULL))) AS BIGINT);
+
+CREATE OR REPLACE MACRO list_concat(one, other) AS concat(coalesce(one, array()), coalesce(other, array()));
+
+CREATE OR REPLACE MACRO list_reduce(list, step) AS aggregate(slice(list, 2, 2147483647), get(list, 0), step);
+
+CREATE OR REPLACE MACRO list_resize(list, n, value) AS
+    slice(concat(list, array_repeat(CAST(value AS DOUBLE), CAST(n AS INT))), 1, CAST(n AS INT));
+
+CREATE OR REPLACE MACRO list_inner_product(one, other) AS
+    aggregate(zip_with(one, other, (x, y) -> x * y), CAST(0 AS DOUBLE), (total, x) -> total + x);
+
+-- Never: the weights would be worked out for every group. (But k is looked at.)
+CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) < 1;
+
+CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
+    transform(array_sort(transform(list, (x, i) -> struct(x AS x, i + 1L AS i))), x -> x.i);
+
+CREATE OR REPLACE MACRO range(low, high) AS
+    slice(sequence(CAST(low AS BIGINT), CAST(greatest(low, high - 1) AS BIGINT)), 1, CAST(greatest(0, high - low) AS INT));
+
+-- The number of pairs of different grades: sorted, each makes a pair with all before it but those of its run.
+CREATE OR REPLACE MACRO rankql_pairs(grades) AS
+    aggregate(sort_array(grades), struct(CAST(NULL AS DOUBLE) AS grade, 0L AS run, 0L AS n, 0D AS pairs),
+              (a, grade) -> CASE WHEN grade = a.grade
+                  THEN struct(grade AS grade, a.run + 1L AS run, a.n + 1L AS n, a.pairs + a.n - a.run AS pairs)
+                  ELSE struct(grade AS grade, 1L AS run, a.n + 1L AS n, a.pairs + a.n AS pairs) END,
+              a -> a.pairs);

@@ -1,0 +1,151 @@
+"""Spark: a metric as a Column and whole evaluations against a sum, and against what else there is.
+
+    python tests/benchmarks/spark.py [--rows 5000000] [--groups 50000] [--master local[1]]
+
+Everything is in units of `sum(rel) GROUP BY user` of the same run, from the same Parquet.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+from sessions import session  # noqa: E402
+
+import rankql.spark as metrics  # noqa: E402
+
+# As in a long life, in the end.
+COMPILED = {"spark.driver.extraJavaOptions": "", "spark.driver.memory": "2g"}
+
+
+def best(work, times=3):
+    """The shortest of a few runs, in seconds."""
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def written(spark, folder, rows, groups):
+    """A ranked table, and the same as a run with scores and its judgments."""
+    per = rows // groups
+    table = spark.range(0, rows, 1, 8).selectExpr(
+        f"CAST(id DIV {per} AS INT) AS user",
+        f"CAST(id % {per} AS INT) AS item",
+        "CAST(CASE WHEN hash(id) % 10 > 6 THEN 1 + abs(hash(id)) % 4 ELSE 0 END AS INT) AS rel",
+        f"CAST(id % {per} + 1 AS INT) AS pos",
+        f"CAST({per} - id % {per} AS DOUBLE) AS score",
+    )
+    table.repartition(8).write.parquet(f"{folder}/ranked")
+    ranked = spark.read.parquet(f"{folder}/ranked")
+    ranked.selectExpr("user AS query", "item", "score").write.parquet(f"{folder}/run")
+    judged = ranked.where("pos % 4 = 0").selectExpr("user AS query", "item", "rel")
+    judged.write.parquet(f"{folder}/qrels")
+    return (spark.read.parquet(f"{folder}/{name}") for name in ("ranked", "run", "qrels"))
+
+
+def ran(frame):
+    """Everything in the frame is worked out, and kept nowhere."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def with_pandas(group):
+    """nDCG@10 of one group, as it would be written with pandas."""
+    import numpy as np
+    import pandas as pd
+
+    weights = 1 / np.log2(np.arange(2, 12))
+    gains = group.sort_values("pos")["rel"].to_numpy()[:10]
+    ideal = np.sort(group["rel"].to_numpy())[::-1][:10]
+    best = (ideal * weights[: len(ideal)]).sum()
+    value = (gains * weights[: len(gains)]).sum() / best if best else None
+    return pd.DataFrame({"user": [group["user"].iloc[0]], "ndcg": [value]})
+
+
+def ranking_metrics(ranked):
+    """Spark's own, which takes lists: it is binary, and gives the mean alone."""
+    from pyspark.mllib.evaluation import RankingMetrics
+
+    lists = ranked.groupBy("user").agg(
+        of_spark("transform(sort_array(collect_list(struct(pos, item))), x -> x.item)"),
+        of_spark("collect_list(item) FILTER (WHERE rel > 0)"),
+    )
+    pairs = lists.rdd.map(lambda row: (row[1], row[2])).filter(lambda pair: pair[1])
+    return RankingMetrics(pairs).ndcgAt(10)
+
+
+def of_spark(text):
+    from pyspark.sql.functions import expr
+
+    return expr(text)
+
+
+TRANSLATED = """
+WITH ranked AS (
+    SELECT query, item, row_number() OVER (PARTITION BY query ORDER BY score DESC) AS pos FROM run)
+SELECT query, ndcg(rel, pos, 10) AS ndcg
+FROM qrels LEFT JOIN ranked USING (query, item) GROUP BY query
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--groups", type=int, default=50_000)
+    parser.add_argument("--master", default="local[1]")
+    parser.add_argument("--quick", action="store_true", help="without what takes minutes")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, session(given.master, **COMPILED) as spark:
+        ranked, run, qrels = written(spark, folder, given.rows, given.groups)
+        run.createOrReplaceTempView("run")
+        qrels.createOrReplaceTempView("qrels")
+        by_user = ranked.groupBy("user")
+        works = {
+            "sum(rel)": lambda: ran(by_user.sum("rel")),
+            **{
+                name: lambda column=column: ran(by_user.agg(column))
+                for name, column in {
+                    "ndcg(k=10)": metrics.ndcg(k=10),
+                    "ap()": metrics.ap(),
+                    "rr()": metrics.rr(),
+                    "err(k=10)": metrics.err(k=10, max_rel=4),
+                    "precision_at(k=10)": metrics.precision_at(k=10),
+                }.items()
+            },
+            "five in one": lambda: ran(
+                by_user.agg(
+                    metrics.ndcg(k=10),
+                    metrics.ap(),
+                    metrics.rr(),
+                    metrics.err(k=10, max_rel=4),
+                    metrics.precision_at(k=10),
+                )
+            ),
+            "run and judgments: join and sum": lambda: ran(
+                qrels.join(run, ["query", "item"], "left").groupBy("query").sum("rel")
+            ),
+            "run and judgments: window, join, ndcg": lambda: ran(metrics.sql(spark, TRANSLATED)),
+            "run and judgments: evaluate": lambda: metrics.evaluate(
+                run, qrels, "nDCG@10", interval=None
+            ),
+        }
+        if not given.quick:
+            works["RankingMetrics, nDCG@10"] = lambda: ranking_metrics(ranked)
+            works["applyInPandas, nDCG@10"] = lambda: ran(
+                by_user.applyInPandas(with_pandas, "user int, ndcg double")
+            )
+        unit = None
+        for name, work in works.items():
+            slow = name.startswith(("Ranking", "apply"))
+            seconds = best(work, 1 if slow else 3)
+            unit = unit or seconds
+            print(f"{name:40} {seconds:8.2f} s {seconds / unit:7.1f} ×", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,375 @@
+"""The metrics in Spark: every hand-checked case, whole runs, errors, several executors."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+import sessions
+import test_cases
+from engines import same
+from polars.testing import assert_frame_equal
+from test_dl19 import DATA, JUDGMENTS
+from test_dl19 import RUN as RUN_OF
+
+import rankql
+from rankql import translation
+from rankql.demo import write_shop
+
+metrics = pytest.importorskip("rankql.spark")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def spark():
+    with sessions.session(**sessions.INTERPRETED) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    return write_shop(tmp_path_factory.mktemp("shop"), queries=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", test_cases.METRICS)
+def test_case(spark, metric):
+    wrong = [
+        f"{metric} {case.options} of {case.group}: {value}, expected {case.expected}"
+        for case, value in sessions.values(spark, metric, test_cases.METRICS[metric])
+        if not (same(value, case.expected) if value != "absent" else case.group == [])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def alike(ours, theirs):
+    """The same result: values to 1e-12, conventions, columns, notes."""
+    for one, other in ((ours.per_query, theirs.per_query), (ours.summary, theirs.summary)):
+        assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
+    assert ours.conventions == theirs.conventions
+    assert ours.columns == theirs.columns
+    assert ours.notes == theirs.notes
+
+
+def framed(spark, frame):
+    return spark.createDataFrame(frame.to_arrow())
+
+
+WHOLE = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5", "microR@10"]
+
+
+@pytest.mark.slow
+def test_evaluate_the_shop(spark, shop):
+    frame = spark.read.parquet(str(shop))
+    for by in ((), "segment", [["segment"], ["segment", "user"]]):
+        ours = rankql.evaluate(shop, metrics=WHOLE, by=by)
+        alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
+def test_evaluate_trec(spark):
+    con = duckdb.connect()
+    con.execute(JUDGMENTS)
+    con.execute(RUN_OF % "BM25")
+    run, qrels = con.sql("SELECT query, item, score FROM run").pl(), con.table("judgments").pl()
+    for conventions in ("rankql", "trec_eval"):
+        ours = rankql.evaluate(run, qrels, WHOLE, conventions=conventions)
+        theirs = (framed(spark, run), framed(spark, qrels))
+        alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
+
+
+RUN = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "c", "c", "z"],
+        "item": ["x", "y", "x", "x", "y", "q"],
+        "score": [2.0, 1.0, 1.0, 3.0, 3.0, 1.0],
+        "hour": [1, 1, 2, 1, 1, 3],
+    }
+)
+QRELS = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "c", "d"],
+        "item": ["y", "w", "x", "y", "x"],
+        "rel": [1, 3, 0, 2, 1],
+    }
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        (["nDCG@10", "AP", "ERR@3"], {}),
+        (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
+        ("nDCG@10", {"conventions": "sklearn"}),
+        (["nDCG@10", "AP"], {"unjudged": "bounds"}),
+        ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
+    ],
+)
+def test_evaluate_a_run_and_judgments(spark, asked, options):
+    ours = rankql.evaluate(RUN, QRELS, asked, **options)
+    alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
+
+
+@pytest.mark.slow
+def test_evaluate_several_runs(spark):
+    runs = {"one": RUN, "two": RUN.filter(pl.col("query") != "a")}
+    theirs = {name: framed(spark, run) for name, run in runs.items()}
+    qrels = framed(spark, QRELS)
+    alike(rankql.evaluate(runs, QRELS, "AP"), metrics.evaluate(theirs, qrels, "AP"))
+    column = pl.concat([run.with_columns(model=pl.lit(name)) for name, run in runs.items()])
+    ours = rankql.evaluate(column, QRELS, "AP", system="model")
+    alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
+
+
+@pytest.mark.slow
+def test_ids_of_other_types(spark):
+    """The same query is in the same partition, whatever its type in each table."""
+    run = RUN.with_columns(query=pl.col("query").rank("dense").cast(pl.Int64))
+    qrels = QRELS.with_columns(query=pl.col("query").rank("dense").cast(pl.Float64))
+    ours = rankql.evaluate(run, qrels, "AP")
+    alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
+    qrels = qrels.with_columns(pl.col("query").cast(pl.Int64).cast(pl.String))
+    ours = rankql.evaluate(run, qrels, "AP")
+    alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
+    fractions = run.with_columns(pl.col("query").cast(pl.Float64))
+    with pytest.raises(rankql.RankqlError, match="query is double in run, string in qrels"):
+        metrics.evaluate(framed(spark, fractions), framed(spark, qrels), "AP")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("run", "qrels"),
+    [
+        (RUN.with_columns(score=pl.lit(float("nan"))), QRELS),
+        (RUN.with_columns(query=pl.lit("n")), QRELS),
+        (RUN.with_columns(item=pl.lit(None).cast(pl.String)), QRELS),
+        (RUN[:0], QRELS),
+        (RUN, pl.concat([QRELS, QRELS[:1]])),
+        (QRELS, RUN),
+        (RUN, QRELS.with_columns(rel=pl.lit("x"))),
+    ],
+)
+def test_what_cannot_be_evaluated(spark, run, qrels):
+    """The errors are those of DuckDB."""
+    with pytest.raises(rankql.RankqlError) as ours:
+        rankql.evaluate(run, qrels, "AP")
+    with pytest.raises(rankql.RankqlError) as theirs:
+        metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP")
+    assert str(theirs.value) == str(ours.value)
+
+
+QUERY = r'''
+WITH shown (user, item, rel, pos) AS (VALUES
+    ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3), ('ada', 'kettle', 3, NULL),
+    ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3),
+    ('eve', 'mug', 0, 1), ('eve', 'pot', 0, 2))
+SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
+       ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)])
+       AS boosted
+FROM shown GROUP BY user ORDER BY user DESC
+'''
+
+
+@pytest.mark.slow
+def test_a_query(spark):
+    """The README's own query: names, texts and order are DuckDB's."""
+    con = duckdb.connect()
+    rankql.register(con)
+    ours = con.sql(QUERY).pl()
+    theirs = pl.DataFrame(metrics.sql(spark, QUERY).toArrow())
+    assert_frame_equal(ours, theirs, abs_tol=1e-12, rel_tol=0)
+
+
+@pytest.mark.slow
+def test_a_name_is_no_variable(spark):
+    """Columns called as the variables and parameters within the macros are."""
+    frame = spark.createDataFrame(
+        sessions.table("err", [[(1, 1), (3, 2)]]).rename_columns(["grade", "i", "g"])
+    )
+    value = metrics.expr("err(grade, i, max_rel := 3)")
+    frame = frame.groupBy("g").agg(value.alias("v"), metrics.err("grade", "i", max_rel=3))
+    (row,) = frame.collect()
+    assert row.v == row.err == pytest.approx(1 / 8 + 7 / 8 * 7 / 8 / 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ndcg(rel, pos, 0)", "k must be a whole number from 1"),
+        ("ndcg('a', pos)", "rel must be a number, not text; cast it first"),
+        ("ndcg(CAST('nan' AS DOUBLE), pos)", "rel must be a finite number"),
+        ("ndcg(rel, pos - 1)", "pos must be a whole number from 1, not 0"),
+        ("ndcg(rel, pos / 2)", "pos must be a whole number from 1, not 0.5"),
+        (
+            "ap(rel, pos, denominator := 'r')",
+            "denominator must be 'min', 'R', 'found' or 'k', not r",
+        ),
+        ("err(rel, pos)", "max_rel must be given: the highest grade of the scale"),
+        ("rbp(rel, pos)", "p must be given: the chance to look at the next item"),
+        ("ndcg(rel, pos, discounts := [1, -1])", "discounts must be finite numbers above 0"),
+        ("ndcg_by_score(rel, pos, pos / 2)", "item must be text or a whole number"),
+    ],
+)
+def test_bad_input(spark, call, message):
+    frame = spark.createDataFrame(sessions.table("ndcg", [[(1, 1), (3, 2)]]))
+    with pytest.raises(Exception, match="USER_RAISED_EXCEPTION") as error:
+        frame.groupBy("g").agg(metrics.expr(call)).collect()
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT graded(e, MAP {'buy': 3}) FROM t", "graded: "),
+        ("SELECT gini(item) FROM t", "gini: histogram() has no translation for Spark"),
+        ("SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t", "strftime() has no translation"),
+        ("SELECT list(x ORDER BY y) FROM t", "ORDER BY within list()"),
+        ("SELECT ndcg(rel, pos) FILTER (WHERE pos < 3) FROM t", "FILTER on ndcg"),
+        ("SELECT ndcg(rel, pos) OVER (PARTITION BY u) FROM t", "ndcg(...) OVER"),
+        ("SELECT x[-1] FROM t", "an index from the end has no translation"),
+        ("FROM ranked('t')", "ranked() has no translation"),
+        ("SELECT ndcg(rel) FROM t", "ndcg needs the argument pos"),
+        ("SELECT ndcg(rel, pos, kk := 3) FROM t", "'kk'"),
+        ("SELECT FROM WHERE", "cannot be read as DuckDB's SQL"),
+    ],
+)
+def test_refused(query, message):
+    with pytest.raises(rankql.RankqlError) as error:
+        translation.query(query, translation.SPARK)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_arguments():
+    with pytest.raises(AttributeError, match="did you mean ndcg"):
+        metrics.ndgc  # noqa: B018
+    with pytest.raises(rankql.RankqlError, match="'kk', unknown or twice; it has: rel, pos, k"):
+        metrics.ndcg("rel", "pos", kk=3)
+    with pytest.raises(rankql.RankqlError, match="k must be a number, a text"):
+        metrics.ndcg("rel", "pos", k=object())
+    with pytest.raises(rankql.RankqlError, match="ties='order' has no meaning in Spark"):
+        metrics.evaluate(RUN, QRELS, "AP", ties="order")
+    with pytest.raises(rankql.RankqlError, match="run must be a DataFrame of Spark"):
+        metrics.evaluate(RUN, QRELS, "AP")
+
+
+@pytest.mark.parametrize("metric", sessions.EVERY)
+def test_every_metric_of_a_ranking_is_translated(metric):
+    columns = {n: n for n, d in sessions.api.EVERYTHING[metric].items() if d is sessions.api.NEEDED}
+    text = translation.call(metric, columns, {}, translation.SPARK)
+    assert not any(left in text for left in ("list_", "lambda", ":=", "rankql_grade"))
+    assert len(text) < 40_000
+
+
+def script(code, tmp_path, **names):
+    """Run in a process of its own: there is one Spark in each."""
+    code = textwrap.dedent(code).format(**names)
+    head = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(HERE.parent)!r}]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+CLUSTER = """
+import os, signal, threading, time
+import duckdb
+import polars as pl
+import sessions
+import rankql, rankql.spark
+from polars.testing import assert_frame_equal
+
+settings = {{
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[:2]),
+    "spark.sql.shuffle.partitions": "200",
+}}
+with sessions.session("local-cluster[2,1,1024]", **settings) as spark:
+    path = {shop!r}
+    ours = rankql.evaluate(path, metrics=["nDCG@10", "AP"], by="segment")
+    frame = spark.read.parquet(path).repartition(16)
+    mine = pl.DataFrame(frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query").toArrow())
+    theirs = ours.per_query.select("query", ndcg="nDCG@10").sort("query")
+    assert_frame_equal(mine, theirs, abs_tol=1e-12, rel_tol=0)
+    if {kill}:
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+    found = []
+    task = threading.Thread(target=lambda: found.append(
+        rankql.spark.evaluate(frame, metrics=["nDCG@10", "AP"], by="segment")))
+    task.start()
+    if {kill}:
+        tracker, app = spark.sparkContext.statusTracker(), spark.sparkContext.applicationId
+        def done():
+            stages = [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
+            return any(s and s.numTasks == 200 and s.numCompletedTasks > 3 for s in stages)
+        while not done():
+            assert task.is_alive()
+            time.sleep(0.02)
+        mine = [p for p in os.listdir("/proc") if p.isdigit() and executor(p, app)]
+        assert len(mine) == 2
+        os.kill(int(mine[0]), signal.SIGKILL)
+    task.join()
+    assert_frame_equal(found[0].per_query, ours.per_query, abs_tol=1e-12, rel_tol=0)
+    assert_frame_equal(found[0].summary, ours.summary, abs_tol=1e-12, rel_tol=0)
+    print("right")
+"""
+EXECUTOR = """
+def executor(pid, app):
+    try:
+        command = open(f"/proc/{{pid}}/cmdline").read()
+    except OSError:
+        return False
+    return "CoarseGrainedExecutorBackend" in command and app in command
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", [False, True])
+def test_several_executors(shop, tmp_path, kill):
+    """Two processes with a shuffle between; with one of them killed in the middle."""
+    if kill and not Path("/proc/self/cmdline").exists():
+        pytest.skip("executors are found in /proc")
+    assert "right" in script(EXECUTOR + CLUSTER, tmp_path, shop=str(shop), kill=kill)
+
+
+CONNECT = """
+import os
+import duckdb
+import polars as pl
+import sessions
+from polars.testing import assert_frame_equal
+from pyspark.sql import SparkSession
+
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+builder = SparkSession.builder.remote("local[1]")
+for name, value in sessions.PLAIN.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+import rankql, rankql.spark
+path = {shop!r}
+frame = spark.read.parquet(path)
+assert type(frame).__module__.startswith("pyspark.sql.connect")
+ours = rankql.evaluate(path, metrics=["nDCG@10", "AP"], by="segment")
+theirs = rankql.spark.evaluate(frame, metrics=["nDCG@10", "AP"], by="segment")
+assert_frame_equal(ours.per_query, theirs.per_query, abs_tol=1e-12, rel_tol=0)
+frame.createOrReplaceTempView("shop")
+text = "SELECT query, ndcg(rel, pos, 10) AS ndcg FROM shop GROUP BY query ORDER BY query"
+wanted = ours.per_query.select("query", ndcg="nDCG@10")
+by_query = frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query")
+for made in (rankql.spark.sql(spark, text), by_query):
+    assert_frame_equal(pl.DataFrame(made.toArrow()), wanted, abs_tol=1e-12, rel_tol=0)
+print("right")
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_connect(shop, tmp_path):
+    pytest.importorskip("grpc", reason="Spark Connect: pip install 'pyspark[connect]'")
+    assert "right" in script(CONNECT, tmp_path, shop=str(shop))
