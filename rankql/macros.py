@@ -47,11 +47,15 @@ def literal(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _text(stem: str) -> str:
+def folder() -> Path:
+    """Where the SQL lies, which is a dbt package too."""
     # A wheel carries the folder inside the package; in a checkout it lies beside it.
     package = Path(__file__).parent
-    folder = next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
-    return (folder / f"{stem}.sql").read_text("utf-8")
+    return next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
+
+
+def _text(stem: str) -> str:
+    return (folder() / f"{stem}.sql").read_text("utf-8")
 
 
 @cache
