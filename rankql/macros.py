@@ -133,8 +133,9 @@ def register(
     They are TEMP macros: the database stays untouched, may be read-only, and they end with the
     connection. A `con.cursor()` is a connection of its own: register it too. With `persist` they
     are written into `schema` of the current database, to be called as `rankql.ndcg(...)` by all
-    who open it, cursors and read-only readers included. Doing it again changes nothing. A function
-    of yours that has the name of one of ours is left as it is, and a RankqlError names it.
+    who open it, cursors and read-only readers included; where it is attached, after USE. Doing it
+    again changes nothing. A function of yours that has the name of one of ours is left as it is,
+    and a RankqlError names it.
 
     >>> import duckdb
     >>> con = duckdb.connect()
