@@ -140,7 +140,7 @@ class Session:
         self.con = con
         self._own = own
         self.registered: list[str] = []
-        # Text files and SQLite are read once, into temporary tables: by name, the statements that make them.
+        # Text files and SQLite are read once, into temporary tables: by name, their statements.
         self.loaded: dict[str, str] = {}
         self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
 
