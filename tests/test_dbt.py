@@ -23,7 +23,8 @@ METRICS = {"ndcg_10": "nDCG@10", "ap": "AP", "recall_10": "R@10", "micro_recall_
 RUNS = """
 import shlex, sys
 from dbt.cli.main import dbtRunner
-sys.exit(not all(dbtRunner().invoke(shlex.split(line)).success for line in sys.argv[1:]))
+done = [dbtRunner().invoke(shlex.split(line)).success for line in sys.argv[1:]]
+sys.exit(not all(done))
 """
 # The environment of dbt has the package as it was installed, not as it lies here.
 OUTSIDE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -143,15 +144,27 @@ def test_day_by_day(project, dbt):
     assert len(macros) == 6 and all(macro["description"] for macro in macros)
 
 
+def points_at(project, **package):
+    """The package elsewhere than beside the project."""
+    (project.parents[1] / "sql").unlink()
+    (project / "packages.yml").write_text(json.dumps({"packages": [package]}))
+
+
 def outcomes(project):
     results = json.loads((project / "target" / "run_results.json").read_text())["results"]
     return {result["unique_id"].split(".")[2]: result["status"] for result in results}
 
 
-def test_a_bad_day_fails(project, dbt):
+def test_a_bad_day_fails(project, bin, dbt):
+    """With the package as pip installed it."""
+    folder = run(bin / "rankql", "sql", "--folder", cwd=project).stdout.strip()
+    assert Path(folder).is_relative_to(bin.parent)
+    points_at(project, local=folder)
     write(project / "data", 0)
     write(project / "data", 1, bad=True)
-    dbt("deps", "build", fails=True)
+    lost = "run-operation rankql.install --vars '{rankql_sql: nowhere.sql}'"
+    shown = dbt("deps", lost, "build", fails=True)
+    assert "rankql: there is no file 'nowhere.sql'" in shown
     failed = {name for name, status in outcomes(project).items() if status == "fail"}
     for table in ("daily", "by_segment"):
         for test in ("at_least", "no_drop"):
@@ -196,7 +209,14 @@ TESTS = {
 }
 
 
-def test_the_tests(project, dbt):
+def test_the_tests(project, dbt, tmp_path):
+    """With the package from a folder of a git repository."""
+    repository = tmp_path / "repository"
+    shutil.copytree(ROOT / "sql", repository / "sql")
+    git = ["git", "-C", repository, "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        assert run(*git, *command).returncode == 0
+    points_at(project, git=repository.as_uri(), subdirectory="sql", revision="HEAD")
     shutil.rmtree(project / "models")
     (project / "models").mkdir()
     (project / "models" / "t.sql").write_text(TABLE)
@@ -222,24 +242,3 @@ def test_the_tests(project, dbt):
     dbt("deps", "build", fails=True)
     said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_"))}
     assert said == {name: name[:4] for name in said} and len(said) == 18
-
-
-@pytest.mark.parametrize("home", ["pip", "git"])
-def test_where_the_package_may_lie(project, bin, dbt, tmp_path, home):
-    if home == "pip":
-        printed = run(bin / "rankql", "sql", "--folder", cwd=tmp_path).stdout.strip()
-        package = {"local": printed}
-        assert Path(printed).is_relative_to(bin.parent)
-    else:
-        repository = tmp_path / "repository"
-        shutil.copytree(ROOT / "sql", repository / "sql")
-        git = ["git", "-C", repository, "-c", "user.name=x", "-c", "user.email=x@example.org"]
-        for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
-            assert run(*git, *command).returncode == 0
-        package = {"git": repository.as_uri(), "subdirectory": "sql", "warn-unpinned": False}
-    (tmp_path / "sql").unlink()
-    (project / "packages.yml").write_text(json.dumps({"packages": [package]}))
-    install = "run-operation rankql.install"
-    shown = dbt("deps", install, install + " --vars '{rankql_sql: nowhere.sql}'", fails=True)
-    assert rows(project, "(SELECT list_ndcg([3, 0, 2], 3))").item() > 0.9
-    assert "rankql: there is no file 'nowhere.sql'" in shown
