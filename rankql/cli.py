@@ -523,13 +523,19 @@ def metrics_command(form: str) -> None:
 @_METRICS
 @_convention_options
 @_column_options
-def sql_command(inputs: Sequence[str], metrics: Sequence[str], **options: Any) -> None:
+@click.option("--folder", is_flag=True, help="Print where the SQL lies: a package for dbt.")
+def sql_command(
+    inputs: Sequence[str], metrics: Sequence[str], folder: bool, **options: Any
+) -> None:
     """Print the macros, for any DuckDB, or the query that `eval` would run on them.
 
     rankql sql > rankql.sql, then .read rankql.sql
     """
     from rankql import macros
 
+    if folder:
+        click.echo(macros.folder())
+        return
     if not inputs:
         click.echo(macros.sql(), nl=False)
         return

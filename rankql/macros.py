@@ -49,11 +49,15 @@ def literal(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _text(stem: str) -> str:
+def folder() -> Path:
+    """Where the SQL lies, which is a dbt package too."""
     # A wheel carries the folder inside the package; in a checkout it lies beside it.
     package = Path(__file__).parent
-    folder = next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
-    return (folder / f"{stem}.sql").read_text("utf-8")
+    return next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
+
+
+def _text(stem: str) -> str:
+    return (folder() / f"{stem}.sql").read_text("utf-8")
 
 
 @cache
@@ -140,8 +144,9 @@ def register(
     They are TEMP macros: the database stays untouched, may be read-only, and they end with the
     connection. A `con.cursor()` is a connection of its own: register it too. With `persist` they
     are written into `schema` of the current database, to be called as `rankql.ndcg(...)` by all
-    who open it, cursors and read-only readers included. Doing it again changes nothing. A function
-    of yours that has the name of one of ours is left as it is, and a RankqlError names it.
+    who open it, cursors and read-only readers included; where it is attached, after USE. Doing it
+    again changes nothing. A function of yours that has the name of one of ours is left as it is,
+    and a RankqlError names it.
 
     >>> import duckdb
     >>> con = duckdb.connect()

@@ -140,7 +140,7 @@ class Session:
         self.con = con
         self._own = own
         self.registered: list[str] = []
-        # Text files are parsed once, into temporary tables: by name, the statements that make them.
+        # Text files and SQLite are read once, into temporary tables: by name, their statements.
         self.loaded: dict[str, str] = {}
         self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
 
@@ -183,7 +183,7 @@ class Session:
         return next(name for name in names if not self._in_catalog(name))
 
     def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
-        """What a text file holds, as a temporary table."""
+        """What a text file or a table of SQLite holds, as a temporary table."""
         name = self._free(label)
         statement = f"CREATE TEMP TABLE {quoted(name)} AS FROM {sql}"
         self.con.execute(statement).fetchall()
@@ -202,20 +202,26 @@ class Session:
         """A path, or the name of a table of the connection."""
         if not name:
             raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
-        if table := self._in_catalog(name):
+        if table := self._in_catalog(name, label):
             *path, lasting = table
-            return self._described(label, ".".join(map(quoted, path)), lasting=lasting)
+            sql = ".".join(map(quoted, path))
+            if self._kind(path[0]) == "sqlite":  # twice in one query DuckDB fails to read it
+                return self._load(label, sql, text=False)
+            return self._described(label, sql, lasting=lasting)
         paths, pattern = [name], name
-        if Path(name).is_dir():
-            pattern = str(Path(name) / "**" / "*.parquet")
-        if "://" not in name:
-            if Path(name).is_file():
-                pattern = re.sub(r"([\[*?])", r"[\1]", name)  # no pattern, this very file
-            elif has_magic(pattern):
+        if "://" in name:
+            if _suffix(name) not in _READERS:
+                paths = [pattern := f"{name.rstrip('/')}/**/*.parquet"]
+        else:
+            if Path(name).exists():
+                pattern = re.sub(r"([\[*?])", r"[\1]", name)  # no pattern, this very path
+            if Path(name).is_dir():
+                pattern = str(Path(pattern) / "**" / "*.parquet")
+            if not Path(name).is_file() and has_magic(pattern):
                 paths = sorted(glob(pattern, recursive=True))
             if not paths or not Path(paths[0]).is_file():
                 raise RankqlError(f"{label}: there is no file {name!r}{self._hint}")
-        suffix = Path(re.sub(r"\.(gz|zst)$", "", paths[0].lower())).suffix
+        suffix = _suffix(paths[0])
         if suffix in _READERS:
             sql = _READERS[suffix].format(literal(pattern))
             if suffix in (".parquet", ".pq"):
@@ -226,23 +232,42 @@ class Session:
                 raise _unreadable(label, error) from error
         return self._trec(paths, literal(pattern), label)
 
-    def _in_catalog(self, name: str) -> tuple[str, str, str, bool] | None:
+    def _in_catalog(self, name: str, label: str = "") -> tuple[str, str, str, bool] | None:
         """A table or view, by its name as it is or with schema and database before: these three,
         and whether it is a table that lasts."""
         rows = self.con.execute(
             """
+            SELECT database_name, schema_name, name, lasting, CASE
+                WHEN database_name = 'temp' THEN 0
+                WHEN database_name <> current_database() THEN 3
+                WHEN schema_name <> current_schema() THEN 2
+                ELSE 1
+            END AS distance
             FROM (
-                SELECT database_name, schema_name, table_name, NOT temporary FROM duckdb_tables()
-                UNION ALL SELECT database_name, schema_name, view_name, false FROM duckdb_views()
+                SELECT database_name, schema_name, table_name AS name, NOT temporary AS lasting
+                FROM duckdb_tables()
+                UNION ALL
+                SELECT database_name, schema_name, view_name, false FROM duckdb_views()
             ) WHERE lower($name) IN (
-                lower(table_name), lower(concat_ws('.', schema_name, table_name)),
-                lower(concat_ws('.', database_name, schema_name, table_name)))
-            ORDER BY database_name = 'temp' DESC, database_name = current_database() DESC,
-                     schema_name = current_schema() DESC
+                lower(name), lower(concat_ws('.', schema_name, name)),
+                CASE WHEN schema_name IN ('main', 'public')  -- the defaults, here and in Postgres
+                     THEN lower(concat_ws('.', database_name, name)) END,
+                lower(concat_ws('.', database_name, schema_name, name)))
+            ORDER BY distance, database_name, schema_name
             """,
             {"name": name},
         ).fetchall()
-        return rows[0] if rows else None
+        if not rows:
+            return None
+        if label and len(meant := [row[:3] for row in rows if row[4] == rows[0][4]]) > 1:
+            names = " or ".join(map(".".join, meant))
+            raise RankqlError(f"{label}: {name!r} may be {names}; say which")
+        return rows[0][:4]
+
+    def _kind(self, database: str) -> str:
+        """What kind of database it is."""
+        sql = f"SELECT type FROM duckdb_databases() WHERE database_name = {literal(database)}"
+        return str(self.con.sql(sql).fetchall()[0][0])
 
     @contextmanager
     def indexed(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
@@ -335,6 +360,10 @@ def _roomy(con: duckdb.DuckDBPyConnection) -> bool:
 
 def _unreadable(what: str, error: duckdb.Error) -> RankqlError:
     return RankqlError(f"{what} cannot be read: {str(error).splitlines()[0]}")
+
+
+def _suffix(path: str) -> str:
+    return Path(re.sub(r"\.(gz|zst)$", "", path.lower())).suffix
 
 
 def _head(path: str, lines: int = 1000) -> list[str]:

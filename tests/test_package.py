@@ -34,11 +34,12 @@ def built(tmp_path_factory):
 @pytest.mark.slow
 def test_both_carry_the_sql(built):
     sdist, wheel = built
-    for path in (ROOT / "sql").glob("*.sql"):
+    for path in filter(Path.is_file, (ROOT / "sql").rglob("*")):
+        file = path.relative_to(ROOT).as_posix()
         with zipfile.ZipFile(wheel) as archive:
-            assert archive.read(f"rankql/sql/{path.name}") == path.read_bytes()
+            assert archive.read(f"rankql/{file}") == path.read_bytes()
         with tarfile.open(sdist) as archive:
-            name = f"{sdist.name.removesuffix('.tar.gz')}/sql/{path.name}"
+            name = f"{sdist.name.removesuffix('.tar.gz')}/{file}"
             assert archive.extractfile(name).read() == path.read_bytes()
 
 

@@ -1,0 +1,1 @@
+{{ means(['day', 'segment']) }}
