@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import sessions
 import test_cases
+import test_facts
 from engines import same
 from polars.testing import assert_frame_equal
 from test_dl19 import DATA, JUDGMENTS
@@ -127,6 +128,22 @@ def test_evaluate_several_runs(spark):
 
 
 @pytest.mark.slow
+def test_one_large_query_in_many_small_files(spark, tmp_path):
+    items = pl.int_range(20_000, eager=True)
+    large = pl.DataFrame({"query": "large", "item": items, "score": -items.cast(pl.Float64)})
+    large = large.with_columns(rel=(items % 7 == 3).cast(pl.Int64))
+    small = [
+        pl.DataFrame({"query": [f"q{i}"] * 2, "item": [1, 2], "score": [1.0, 2.0], "rel": [1, 0]})
+        for i in range(40)
+    ]
+    for i, part in enumerate([large[:9000], *small, large[9000:]]):
+        part.write_parquet(tmp_path / f"{i}.parquet")
+    asked = ["nDCG@10", "AP", "R@100"]
+    ours = rankql.evaluate(f"{tmp_path}/*.parquet", metrics=asked)
+    alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=asked))
+
+
+@pytest.mark.slow
 def test_ids_of_other_types(spark):
     """The same query is in the same partition, whatever its type in each table."""
     run = RUN.with_columns(query=pl.col("query").rank("dense").cast(pl.Int64))
@@ -183,6 +200,19 @@ def test_a_query(spark):
     ours = con.sql(QUERY).pl()
     theirs = pl.DataFrame(metrics.sql(spark, QUERY).toArrow())
     assert_frame_equal(ours, theirs, abs_tol=1e-12, rel_tol=0)
+
+
+@pytest.mark.slow
+def test_a_query_of_a_file(spark, shop):
+    text = f"""
+        SELECT segment, count("nDCG@10") AS defined, avg("nDCG@10") AS mean
+        FROM (SELECT segment, query, ndcg(rel, pos, 10) AS "nDCG@10" FROM '{shop}'
+              GROUP BY segment, query)
+        GROUP BY segment ORDER BY segment"""
+    con = duckdb.connect()
+    rankql.register(con)
+    theirs = pl.DataFrame(metrics.sql(spark, text).toArrow())
+    assert_frame_equal(con.sql(text).pl(), theirs, abs_tol=1e-12, rel_tol=0)
 
 
 @pytest.mark.slow
@@ -265,6 +295,44 @@ def test_every_metric_of_a_ranking_is_translated(metric):
     text = translation.call(metric, columns, {}, translation.SPARK)
     assert not any(left in text for left in ("list_", "lambda", ":=", "rankql_grade"))
     assert len(text) < 40_000
+
+
+# Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
+BEYOND = [
+    "catalogue_coverage", "user_coverage", "average_popularity", "novelty", "exposure_disparity",
+    "disparate_treatment", "expected_exposure_loss", "missing_at", "duplicate_share",
+    "unexpectedness", "serendipity",
+]  # fmt: skip
+
+
+def test_which_metrics_beyond_accuracy_are_translated():
+    def translated(name):
+        try:
+            return translation.expression(test_facts.call(name), translation.SPARK)
+        except rankql.RankqlError as error:
+            assert "has no translation" in str(error)
+
+    ours = [name for name in test_facts.FACTS if name not in sessions.EVERY]
+    assert [name for name in ours if translated(name)] == BEYOND
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BEYOND)
+def test_beyond(spark, name):
+    """As in DuckDB, of random rows, empty columns and NULLs among them."""
+    con = duckdb.connect()
+    rankql.register(con)
+    columns = test_facts.columns(name)
+    rows = [[g, *row] for g in range(6) for row in test_facts.draw(name, g)]
+    rows += [[6, *(None for _ in columns)], *([7, *row[1:-1], None] for row in rows[:3])]
+    kinds = [test_facts.KINDS.get(column, "DOUBLE") for column in columns]
+    typed = ", ".join(f'"{c}" {kind}' for c, kind in zip(columns, kinds, strict=True))
+    con.execute(f"CREATE TABLE drawn (g INT, {typed})")
+    con.executemany(f"INSERT INTO drawn VALUES ({', '.join('?' * (len(columns) + 1))})", rows)
+    framed(spark, con.sql("FROM drawn").pl()).createOrReplaceTempView("drawn")
+    text = f"SELECT g, {test_facts.call(name)} AS value FROM drawn GROUP BY g ORDER BY g"
+    theirs = pl.DataFrame(metrics.sql(spark, text).toArrow())
+    assert_frame_equal(con.sql(text).pl(), theirs, check_exact=False, abs_tol=1e-12, rel_tol=0)
 
 
 def script(code, tmp_path, **names):
