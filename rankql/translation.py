@@ -60,6 +60,10 @@ def _plain(dialect: Any) -> type[Dialect]:
             def _replace_lambda(self, node: Any, expressions: Any) -> Any:
                 return node
 
+            @classmethod
+            def _resolve_clickhouse_agg(cls, name: str) -> None:
+                """An aggregate function is a function."""
+
     return Plain
 
 
@@ -99,12 +103,14 @@ class Target:
     functions: frozenset[str] = frozenset()
     # What `sql/<dialect>.sql` calls that takes many rows: a FILTER belongs there.
     aggregates: frozenset[str] = frozenset()
-    # What typeof() says of constants, and what is NULL where its first argument is.
+    # What typeof() says of constants, and what is NULL where an argument is.
     types: Mapping[type, str] = field(default_factory=dict)
     of_null: frozenset[str] = frozenset()
     # By the kind of syntax, or by the name of a function: what is written in its place. They are
     # given the node with its parts already translated.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
+    # What is done to the whole, in the end.
+    finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ def expression(text: str, target: Target) -> str:
 
 
 def _text(tree: exp.Expr, target: Target) -> str:
-    return tree.sql(
+    return target.finish(tree).sql(
         dialect=target.dialect,
         identify=True,
         normalize_functions=False,
@@ -276,7 +282,7 @@ class Translation:
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
         if self.native and not name.startswith("rankql_"):
-            return self.function(name, *self.made(node.expressions, scope))
+            return self.function(node.name, *self.made(node.expressions, scope))
         known = _macros(target.dialect).get(name)
         if known is None or len(known.parameters) != len(node.expressions):
             known = _macros("duckdb").get(name)
@@ -293,10 +299,10 @@ class Translation:
 
     def function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
         """A call of a function of the target, worked out where its argument is a constant."""
-        value = constant(arguments[0]) if arguments else UNKNOWN
-        if name == "typeof" and type(value) in self.target.types:
-            return exp.Literal.string(self.target.types[type(value)])
-        if value is None and name in self.target.of_null:
+        values = [constant(argument) for argument in arguments]
+        if name in ("typeof", "toTypeName") and type(values[0]) in self.target.types:
+            return exp.Literal.string(self.target.types[type(values[0])])
+        if None in values and name in self.target.of_null:
             return exp.Null()
         return _folded(function(name, *arguments))
 
