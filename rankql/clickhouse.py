@@ -7,14 +7,15 @@ query by `translated`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 
 from sqlglot import exp
 
 from rankql import macros, translation
 from rankql.errors import RankqlError
-from rankql.translation import UNKNOWN, Rule, Target, Translation, constant, function
+from rankql.translation import UNKNOWN, Rule, Target, Translation, constant, folded, function
 
 # As they are when nobody changed them, but for the first two: NULL where a join finds nothing, and
 # names of columns before those of results.
@@ -30,24 +31,29 @@ def translated(query: str) -> str:
 @cache
 def functions() -> str:
     """All metrics of rankings as CREATE FUNCTION statements."""
-    return "\n".join(_functions())
-
-
-def _functions() -> Iterator[str]:
-    yield "-- The metrics of rankql as functions of ClickHouse; k NULL is the whole ranking.\n"
-    absent = []
+    made, absent = {}, []
+    for name in _KEPT:
+        made[name] = _function(name, translation.parameters(name, CLICKHOUSE))
     for name, comment in macros.comments().items():
         if name not in macros.parameters():
             continue
-        taken = _taken(name)
-        columns = {parameter: parameter for parameter in taken}
         try:
-            body = translation.call(name, columns, {}, CLICKHOUSE)
+            made[name] = f"-- {comment}\n{_function(name, _taken(name))}"
         except RankqlError:
             absent.append(name)
-            continue
-        yield f"-- {comment}\nCREATE OR REPLACE FUNCTION {name} AS ({', '.join(taken)}) -> {body};\n"
-    yield f"-- Without a translation: {', '.join(absent)}."
+    head = "-- The metrics of rankql as functions of ClickHouse; k NULL is the whole ranking."
+    return "\n\n".join([head, *made.values(), f"-- Not among them: {', '.join(absent)}.\n"])
+
+
+# Helpers that are functions of their own: written out, they are most of the text.
+_KEPT = ("rankql_type", "rankql_is_text", "rankql_option", "rankql_grade", "rankql_cutoff", "rankql_pos", "rankql_hit")
+
+
+def _function(name: str, taken: Sequence[str]) -> str:
+    columns = {parameter: parameter for parameter in taken}
+    target = replace(CLICKHOUSE, kept=frozenset(_KEPT) - {name})
+    body = translation.call(name, columns, {}, target)
+    return f"CREATE OR REPLACE FUNCTION {name} AS ({', '.join(taken)}) -> {body};"
 
 
 # The last of the parameters that a call cannot do without.
@@ -67,8 +73,7 @@ def _taken(name: str) -> list[str]:
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]
     last = _LAST.get(name.removeprefix("list_").removesuffix("_by_score"), "k")
-    ends = max(len(needed), listed.index(last) + 1 if last in listed else 0)
-    return listed[:ends]
+    return listed[: max(len(needed), listed.index(last) + 1 if last in listed else 0)]
 
 
 # Structs have no names there: what is x.name is the n-th of x, as the struct says that x comes from.
@@ -182,43 +187,43 @@ def _without_names(tree: exp.Expr) -> exp.Expr:
 
 
 def _raised(tree: exp.Expr) -> exp.Expr:
-    """Errors, by a cast of what is to be said to a number.
+    """Errors, by a cast of what is to be said to a number: a function that raises says constants.
 
-    A function that raises takes constant texts only. What does not depend on the variable of a
-    lambda is worked out before it runs, whatever CASE it stands in: there, the text is a number
-    unless the CASE comes to it.
+    What CASE does not come to is worked out all the same at times, and always in a lambda whose
+    variable is no part of it: so the text is a number unless the CASE comes to it.
     """
-    for call in reversed([*tree.find_all(exp.Anonymous)]):
-        if call.name != "error":
-            continue
-        (message,) = call.expressions
-        lambda_ = call.find_ancestor(exp.Lambda)
-        names = {name.name for name in lambda_.expressions} if lambda_ else set()
-        used = {column.name for column in message.find_all(exp.Column)}
-        if lambda_ and not names & used:
-            message = _reached(call)
-        message = function("materialize", message.copy())
-        tree = _put(tree, call, function("arrayElement", exp.Array(expressions=[exp.Null()]), function("toUInt8", message)))
+    for call in [*tree.find_all(exp.Anonymous)]:
+        if call.name == "error":
+            said = function("toUInt8", function("materialize", _reached(call)))
+            nothing = exp.Array(expressions=[exp.Null()])
+            tree = _put(tree, call, function("arrayElement", nothing, said))
     return tree
 
 
 def _reached(call: exp.Anonymous) -> exp.Expr:
     """The message of an error where its CASE comes to it, else 0."""
-    (message,), zero, branch = call.expressions, exp.Literal.string("0"), call
-    while not isinstance(branch.parent, exp.If | exp.Case):
+    message, branch = _silent(call.expressions[0]), call
+    while branch.parent and not isinstance(branch.parent, exp.If | exp.Case):
         branch = branch.parent
-    case = branch.find_ancestor(exp.Case)
+    if not branch.parent or branch.arg_key == "this":
+        return message
+    ifs = []
+    for part in branch.find_ancestor(exp.Case).args["ifs"]:
+        last = part is branch.parent
+        said = message if last else exp.Literal.string("0")
+        ifs.append(exp.If(this=_silent(part.this), true=said))
+        if last:
+            return exp.Case(ifs=ifs, default=exp.Literal.string("0"))
+    return exp.Case(ifs=ifs, default=message)
 
-    def said(value: exp.Expr | None) -> exp.Expr:
-        return (message if value is branch else zero).copy()
 
-    ifs = [exp.If(this=p.this.copy(), true=said(p.args["true"])) for p in case.args["ifs"]]
-    default = said(case.args.get("default"))
-    return exp.Case(ifs=ifs, default=default)
-
-
-def _finished(tree: exp.Expr) -> exp.Expr:
-    return _without_names(_raised(tree))
+def _silent(node: exp.Expr) -> exp.Expr:
+    """The same without its errors, which are raised elsewhere."""
+    return node.copy().transform(
+        lambda part: exp.Null()
+        if isinstance(part, exp.Anonymous) and part.name == "error"
+        else part
+    )
 
 
 def _put(tree: exp.Expr, node: exp.Expr, made: exp.Expr) -> exp.Expr:
@@ -279,7 +284,8 @@ def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
 
 def _searched(translation: Translation, node: exp.Case) -> exp.Expr:
     """CASE x WHEN y as CASE WHEN x = y: of the other all values are worked out, errors too."""
-    if node.this is None:
+    node = folded(node)
+    if not isinstance(node, exp.Case) or node.this is None:
         return node
     ifs = [
         exp.If(this=exp.EQ(this=node.this.copy(), expression=branch.this), true=branch.args["true"])
@@ -349,5 +355,5 @@ CLICKHOUSE = Target(
         exp.IntDiv: _operator("intDiv"),
         exp.Table: _file,
     },
-    finish=_finished,
+    finish=lambda tree: _without_names(_raised(tree)),
 )

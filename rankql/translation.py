@@ -109,6 +109,8 @@ class Target:
     # By the kind of syntax, or by the name of a function: what is written in its place. They are
     # given the node with its parts already translated.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
+    # Macros that are functions there: calls of them stay calls.
+    kept: frozenset[str] = frozenset()
     # What is done to the whole, in the end.
     finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
 
@@ -175,6 +177,12 @@ def call(
 def expression(text: str, target: Target) -> str:
     """An expression that may call our macros, in the SQL of the target."""
     return _text(Translation(target).made(_parsed(text, "duckdb")), target)
+
+
+def parameters(name: str, target: Target) -> list[str]:
+    """The parameters of a macro, of ours or of those that are written for the target."""
+    known = _macros(target.dialect).get(name) or _macros("duckdb")[name]
+    return [*known.parameters]
 
 
 def _text(tree: exp.Expr, target: Target) -> str:
@@ -244,7 +252,7 @@ class Translation:
             _same_for_all(self, node)
         made = kind(**{name: self.made(part, scope) for name, part in node.args.items()})
         made = rule(self, made) if rule else made
-        return _folded(made)
+        return folded(made)
 
     @property
     def native(self) -> bool:
@@ -286,6 +294,10 @@ class Translation:
         known = _macros(target.dialect).get(name)
         if known is None or len(known.parameters) != len(node.expressions):
             known = _macros("duckdb").get(name)
+        if known and name in target.kept:
+            given = [*self._given(known, node.expressions, scope).values()]
+            if any(constant(argument) is UNKNOWN for argument in given):
+                return exp.Anonymous(this=name, expressions=given)
         if known and name not in _CALLS:
             return self._expanded(known, node.expressions, scope)
         made = exp.Anonymous(this=name, expressions=self.made(node.expressions, scope))
@@ -295,7 +307,7 @@ class Translation:
             return rule(self, made)
         if not known and name not in _FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
-        return _folded(made)
+        return folded(made)
 
     def function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
         """A call of a function of the target, worked out where its argument is a constant."""
@@ -304,11 +316,21 @@ class Translation:
             return exp.Literal.string(self.target.types[type(values[0])])
         if None in values and name in self.target.of_null:
             return exp.Null()
-        return _folded(function(name, *arguments))
+        return folded(function(name, *arguments))
 
     def _expanded(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
+        bound = self._given(macro, arguments, scope)
+        self._within.append(macro)
+        made = self.made(macro.body, bound)
+        self._within.pop()
+        return _wrapped(made)
+
+    def _given(
+        self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
+    ) -> dict[str, exp.Expr]:
+        """What each parameter of a macro stands for in a call."""
         given = _bound(macro, arguments)
         bound = {}
         for parameter, default in macro.parameters.items():
@@ -316,10 +338,7 @@ class Translation:
             if argument is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
             bound[parameter] = _wrapped(argument)
-        self._within.append(macro)
-        made = self.made(macro.body, bound)
-        self._within.pop()
-        return _wrapped(made)
+        return bound
 
     def _filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name = node.this.name.lower()
@@ -400,7 +419,7 @@ def _wrapped(node: exp.Expr) -> exp.Expr:
 # Folding: options are constants, and whole branches depend on them.
 
 
-def _folded(node: exp.Expr) -> exp.Expr:
+def folded(node: exp.Expr) -> exp.Expr:
     """What is known from constants alone, decided here: the rest need not even have a type."""
     match node:
         case exp.Case():
@@ -423,7 +442,7 @@ def _folded(node: exp.Expr) -> exp.Expr:
             first, *rest = node.expressions
             if rest and constant(first) is None:
                 made = exp.Anonymous(this="coalesce", expressions=rest)
-                return _folded(made) if len(rest) > 1 else rest[0]
+                return folded(made) if len(rest) > 1 else rest[0]
             return first if constant(first) is not UNKNOWN else node
         case _ if isinstance(node, exp.Anonymous) or type(node) in _OPERATORS:
             value = _worked_out(node)
@@ -496,7 +515,7 @@ def _folded_case(node: exp.Case) -> exp.Expr:
     for branch in node.args["ifs"]:
         condition = branch.this
         if node.this is not None:
-            condition = _folded(
+            condition = folded(
                 exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy())
             )
         value = constant(condition)

@@ -3,10 +3,12 @@
 -- without a value is of a type that may be NULL, which the casts of the macros see to.
 
 -- What type a value has, as DuckDB calls it.
-CREATE OR REPLACE MACRO typeof(value) AS
+CREATE OR REPLACE MACRO rankql_type(value) AS
     replace(replace(replace(replace(
         upper(extract(toTypeName(value), '^(?:Nullable\\(|LowCardinality\\()*([^)]*)')),
         'NOTHING', '"NULL"'), 'STRING', 'VARCHAR'), 'FLOAT64', 'DOUBLE'), 'FLOAT32', 'FLOAT');
+
+CREATE OR REPLACE MACRO typeof(value) AS rankql_type(value);
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS
     match(toTypeName(value), '^(Array\\(|Nullable\\(|LowCardinality\\()*(String|FixedString|Enum)');
