@@ -36,6 +36,7 @@ from .comparison import Comparison, compare, queries_needed
 from .conventions import Conventions
 from .conversion import convert
 from .correlation import correlate
+from .dialects import translate
 from .diversity import (
     alpha_dcg,
     alpha_ndcg,
@@ -256,6 +257,7 @@ __all__ = [
     "team_draft",
     "team_draft_credit",
     "time_split",
+    "translate",
     "unexpectedness",
     "user_coverage",
 ]

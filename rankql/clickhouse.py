@@ -14,7 +14,6 @@ from functools import cache
 from sqlglot import exp
 
 from rankql import macros, translation
-from rankql.errors import RankqlError
 from rankql.translation import UNKNOWN, Rule, Target, Translation, constant, folded, function
 
 # As they are when nobody changed them, but for the first two: NULL where a join finds nothing, and
@@ -31,18 +30,14 @@ def translated(query: str) -> str:
 @cache
 def functions() -> str:
     """All metrics of rankings as CREATE FUNCTION statements."""
-    made, absent = {}, []
-    for name in _KEPT:
-        made[name] = _function(name, translation.parameters(name, CLICKHOUSE))
-    for name, comment in macros.comments().items():
-        if name not in macros.parameters():
-            continue
-        try:
-            made[name] = f"-- {comment}\n{_function(name, _taken(name))}"
-        except RankqlError:
-            absent.append(name)
     head = "-- The metrics of rankql as functions of ClickHouse; k NULL is the whole ranking."
-    return "\n\n".join([head, *made.values(), f"-- Not among them: {', '.join(absent)}.\n"])
+    helpers = (_function(name, translation.parameters(name, CLICKHOUSE)) for name in _KEPT)
+    metrics = (
+        f"-- {comment}\n{_function(name, taken(name))}"
+        for name, comment in macros.comments().items()
+        if name in (CLICKHOUSE.metrics or ())
+    )
+    return "\n\n".join([head, *helpers, *metrics]) + "\n"
 
 
 # Helpers that are functions of their own: written out, they are most of the text.
@@ -67,8 +62,8 @@ _LAST = {
 }
 
 
-def _taken(name: str) -> list[str]:
-    """The parameters of a function: those without a default, and on to the last that is needed."""
+def taken(name: str) -> list[str]:
+    """The parameters of a function there: those without a default, and on to the last that is needed."""
     parameters = macros.parameters()[name]
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]
@@ -194,9 +189,9 @@ def _raised(tree: exp.Expr) -> exp.Expr:
     """
     for call in [*tree.find_all(exp.Anonymous)]:
         if call.name == "error":
-            said = function("toUInt8", function("materialize", _reached(call)))
-            nothing = exp.Array(expressions=[exp.Null()])
-            tree = _put(tree, call, function("arrayElement", nothing, said))
+            # Of text that may be NULL, what is no number is NULL.
+            said = function("materialize", function("assumeNotNull", _reached(call)))
+            tree = _put(tree, call, function("toUInt8", said))
     return tree
 
 
@@ -321,14 +316,18 @@ def _rounded(translation: Translation, node: exp.Anonymous) -> exp.Expr:
 
 def _file(translation: Translation, node: exp.Table) -> exp.Expr:
     """FROM 'a.parquet'"""
-    if not isinstance(node.this, exp.Identifier):
-        translation.refuse(f"the table function {node.this.sql()}")
+    name = node.this
+    if not isinstance(name, exp.Identifier):
+        translation.refuse(f"the table function {name.sql()}")
+    if name.name.endswith((".parquet", ".pq")) and not node.db:
+        node.set("this", function("file", exp.Literal.string(name.name)))
     return node
 
 
 CLICKHOUSE = Target(
     "ClickHouse",
     "clickhouse",
+    metrics=macros.metrics("gain", "precision", "cascade", "order", "rating"),
     functions=frozenset({"ceil", "error", "greatest", "least", "log2", "pow", "power"}),
     aggregates=frozenset(
         {"any", "avgOrNull", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, cast
 from rankql import macros
 from rankql.errors import RankqlError, needs
 
-needs("sqlglot", "spark", "translation")
+needs("sqlglot", "dialects", "translation")
 
 import sqlglot  # noqa: E402
 from sqlglot import exp  # noqa: E402
@@ -109,6 +109,8 @@ class Target:
     # By the kind of syntax, or by the name of a function: what is written in its place. They are
     # given the node with its parts already translated.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
+    # The metrics that are shown to be the same there; None: all that have a translation.
+    metrics: frozenset[str] | None = None
     # Macros that are functions there: calls of them stay calls.
     kept: frozenset[str] = frozenset()
     # What is done to the whole, in the end.
@@ -291,6 +293,9 @@ class Translation:
             self.refuse(f"ORDER BY within {name}()")
         if self.native and not name.startswith("rankql_"):
             return self.function(node.name, *self.made(node.expressions, scope))
+        offered = target.metrics is None or name in target.metrics
+        if not self._within and name in macros.comments() and not offered:
+            self.refuse(f"{name}()")
         known = _macros(target.dialect).get(name)
         if known is None or len(known.parameters) != len(node.expressions):
             known = _macros("duckdb").get(name)

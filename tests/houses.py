@@ -1,11 +1,15 @@
 """ClickHouse, within the process, for the tests; and the metrics in it as an engine of engines.py."""
 
+import io
+from collections import defaultdict
 from contextlib import contextmanager
 from itertools import groupby
 
 import engines
 import polars as pl
 import sessions
+
+from rankql import clickhouse
 
 TYPES = {"rel": "Nullable(Float64)", "pos": "Nullable(Int64)", "reference": "Nullable(Int64)"}
 TYPES |= {"score": "Nullable(Float64)", "item": "Nullable(String)", "query": "Nullable(Int64)"}
@@ -26,10 +30,10 @@ def session():
 
 def rows(house, query):
     """The rows of a query, its values as Python's."""
-    import io
+    return pl.read_ipc(io.BytesIO(house.query(query, "Arrow").bytes())).rows()
 
-    found = house.query(query, "Arrow").bytes()
-    return pl.read_ipc(io.BytesIO(found)).rows()
+
+BY = defaultdict(lambda: "GROUP BY g", list_="")
 
 
 def literal(value):
@@ -41,30 +45,58 @@ def literal(value):
 def table(metric, groups):
     """The groups of a metric as a table function."""
     data = engines.flat(metric, groups)
-    columns = {name: values for name, values in data.items() if set(values) != {None} or name == "rel"} if 0 else data
-    shape = ", ".join(f"{name} {TYPES[name]}" for name in columns)
-    cells = (", ".join(map(literal, row)) for row in zip(*columns.values(), strict=True))
+    shape = ", ".join(f"{name} {TYPES[name]}" for name in data)
+    cells = (", ".join(map(literal, row)) for row in zip(*data.values(), strict=True))
     return f"SELECT * FROM values('{shape}', {', '.join(f'({row})' for row in cells)})"
 
 
 def values(house, metric, cases):
-    """The value of each case, those of equal options in one query."""
-    from rankql import clickhouse
+    """The values of each case, those of equal options in one query; `absent` without rows.
+
+    They are those of the translated query and, where it takes the options, of the function.
+    """
+
+    def options(case):
+        # A list is never NULL there, so one without `ideal` is another call.
+        return str(case.options), metric.startswith("list_") and case.group[1] is None
 
     made = []
-    key = lambda case: (str(case.options), metric.startswith("list_") and case.group[1] is None)  # noqa: E731
-    for _, alike in groupby(sorted(cases, key=key), key):
+    for _, alike in groupby(sorted(cases, key=options), options):
         alike = list(alike)
         groups = [case.group for case in alike]
-        ideal = metric.startswith("list_") and groups[0][1] is not None
         text = sessions.text(metric, alike[0].options, groups)
-        if metric.startswith("list_") and not ideal:
-            groups = [(rels, []) for rels, _ in groups]
-        by = "" if metric.startswith("list_") else " GROUP BY g"
-        source = table(metric, groups) if any(groups) else None
-        found = {}
-        if source:
-            house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {source}")
-            found = dict(rows(house, clickhouse.translated(f"SELECT g, {text} AS value FROM cases{by}")))
-        made += [(case, found.get(g, "absent")) for g, case in enumerate(alike)]
+        if metric.startswith("list_"):
+            groups = [(rels, ideal or []) for rels, ideal in groups]
+        asked = [clickhouse.translated(f"SELECT g, {text} AS value FROM cases {BY[metric[:5]]}")]
+        if call := of_function(metric, alike[0].options, groups):
+            asked.append(f"SELECT g, {call} AS value FROM cases {BY[metric[:5]]}")
+        found = [{} for _ in asked]
+        if any(groups):
+            house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {table(metric, groups)}")
+            found = [dict(rows(house, query)) for query in asked]
+        made += [
+            (case, [values.get(g, "absent") for values in found]) for g, case in enumerate(alike)
+        ]
     return made
+
+
+def of_function(metric, options, groups):
+    """The call of the function, None where it does not take the options."""
+    options = dict(options)
+    gain = options.pop("gain", None)
+    taken = clickhouse.taken(metric)
+    ideal = metric.startswith("list_") and any(ideal for _, ideal in groups)
+    if ideal or not options.keys() <= {*taken}:
+        return None
+    given = {name: literal(options.get(name)) for name in taken}
+    if "query" in options and options["query"]:
+        given["query"] = options["query"]
+    if "threshold" in given and "threshold" not in options:
+        given["threshold"] = "1"
+    for name in engines.names(metric):
+        given |= {name: name} if name in taken and name != "query" else {}
+    if gain and metric.startswith("list_"):
+        given["rels"] = "arrayMap(x -> exp2_gain(x), rels)"
+    elif gain:
+        given["rel"] = "exp2_gain(rel)"
+    return f"{metric}({', '.join(given.values())})"
