@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -41,7 +42,15 @@ def functions() -> str:
 
 
 # Helpers that are functions of their own: written out, they are most of the text.
-_KEPT = ("rankql_type", "rankql_is_text", "rankql_option", "rankql_grade", "rankql_cutoff", "rankql_pos", "rankql_hit")
+_KEPT = (
+    "rankql_type",
+    "rankql_is_text",
+    "rankql_option",
+    "rankql_grade",
+    "rankql_cutoff",
+    "rankql_pos",
+    "rankql_hit",
+)
 
 
 def _function(name: str, taken: Sequence[str]) -> str:
@@ -63,7 +72,7 @@ _LAST = {
 
 
 def taken(name: str) -> list[str]:
-    """The parameters of a function there: those without a default, and on to the last that is needed."""
+    """The parameters of a function there: no more than a call cannot do without, and k."""
     parameters = macros.parameters()[name]
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]
@@ -71,7 +80,7 @@ def taken(name: str) -> list[str]:
     return listed[: max(len(needed), listed.index(last) + 1 if last in listed else 0)]
 
 
-# Structs have no names there: what is x.name is the n-th of x, as the struct says that x comes from.
+# Structs have no names there: x.name is the n-th of x, as says the struct that x comes from.
 
 
 class _Fields:
@@ -90,7 +99,7 @@ class _Fields:
                 self._values[names.pop(0)] = lists[1]
             self._entries.update(zip(names, lists, strict=False))
 
-    def of(self, node: exp.Expr | None) -> exp.Struct | None:
+    def of(self, node: Any) -> exp.Struct | None:
         """The struct that a value is."""
         match node:
             case exp.Struct():
@@ -98,7 +107,7 @@ class _Fields:
             case exp.Paren():
                 return self.of(node.this)
             case exp.Case():
-                return self._first(self.of, [branch.args["true"] for branch in node.args["ifs"]])
+                return _first(self.of, [branch.args["true"] for branch in node.args["ifs"]])
             case exp.Dot():
                 return self.of(self.field(node))
             case exp.Column() if node.name in self._entries:
@@ -110,12 +119,12 @@ class _Fields:
             case exp.Anonymous(this="arrayFold"):
                 return self.of(node.expressions[2])
             case exp.Anonymous(this="coalesce"):
-                return self._first(self.of, node.expressions)
+                return _first(self.of, node.expressions)
             case exp.Anonymous(this="tupleElement"):
                 return self.of(self._element(node))
         return None
 
-    def entry(self, node: exp.Expr | None) -> exp.Expr | None:
+    def entry(self, node: Any) -> Any:
         """What the entries of a list are made by."""
         match node:
             case exp.Array():
@@ -123,7 +132,7 @@ class _Fields:
             case exp.Paren() | exp.Filter():
                 return self.entry(node.this)
             case exp.Case():
-                return self._first(self.entry, [branch.args["true"] for branch in node.args["ifs"]])
+                return _first(self.entry, [branch.args["true"] for branch in node.args["ifs"]])
             case exp.Dot():
                 return self.entry(self.field(node))
             case exp.Column() if node.name in self._entries:
@@ -137,31 +146,34 @@ class _Fields:
             case exp.Anonymous(this="arraySort" | "arrayReverseSort" | "arraySlice"):
                 return self.entry(node.expressions[0])
             case exp.Anonymous(this="arrayConcat" | "coalesce"):
-                return self._first(self.entry, node.expressions)
+                return _first(self.entry, node.expressions)
             case exp.Anonymous(this="arrayElement" | "arrayFlatten"):
                 return self.entry(self.entry(node.expressions[0]))
             case exp.Anonymous(this="tupleElement"):
                 return self.entry(self._element(node))
         return None
 
-    def field(self, node: exp.Dot) -> exp.Expr | None:
+    def field(self, node: exp.Dot) -> Any:
         """What a field of a struct is made by."""
         struct = self.of(node.this)
         return struct.expressions[_place(struct, node)].expression if struct else None
 
-    def _element(self, node: exp.Anonymous) -> exp.Expr | None:
+    def _element(self, node: exp.Anonymous) -> Any:
         tuple_, place = node.expressions
         made = self._tuple(tuple_)
         return made.expressions[int(place.name) - 1] if made else None
 
-    def _tuple(self, node: exp.Expr | None) -> exp.Expr | None:
+    def _tuple(self, node: Any) -> Any:
         if isinstance(node, exp.Column) and node.name in self._entries:
             return self._tuple(self.entry(self._entries[node.name]))
         return node if isinstance(node, exp.Anonymous) and node.name == "tuple" else None
 
-    @staticmethod
-    def _first(found, nodes):
-        return next((made for made in map(found, nodes) if made is not None), None)
+
+F = TypeVar("F")
+
+
+def _first(found: Callable[[exp.Expr], F | None], nodes: Iterable[exp.Expr]) -> F | None:
+    return next((made for made in map(found, nodes) if made is not None), None)
 
 
 def _place(struct: exp.Struct, node: exp.Dot) -> int:
@@ -176,8 +188,9 @@ def _without_names(tree: exp.Expr) -> exp.Expr:
     for node, place in reversed(places):
         made = function("tupleElement", node.this, exp.Literal.number(place + 1))
         tree = _put(tree, node, made)
-    for node in reversed([*tree.find_all(exp.Struct)]):
-        tree = _put(tree, node, function("tuple", *(field.expression for field in node.expressions)))
+    for struct in reversed([*tree.find_all(exp.Struct)]):
+        values = (field.expression for field in struct.expressions)
+        tree = _put(tree, struct, function("tuple", *values))
     return tree
 
 
@@ -197,7 +210,8 @@ def _raised(tree: exp.Expr) -> exp.Expr:
 
 def _reached(call: exp.Anonymous) -> exp.Expr:
     """The message of an error where its CASE comes to it, else 0."""
-    message, branch = _silent(call.expressions[0]), call
+    message = _silent(call.expressions[0])
+    branch: Any = call
     while branch.parent and not isinstance(branch.parent, exp.If | exp.Case):
         branch = branch.parent
     if not branch.parent or branch.arg_key == "this":
@@ -215,9 +229,9 @@ def _reached(call: exp.Anonymous) -> exp.Expr:
 def _silent(node: exp.Expr) -> exp.Expr:
     """The same without its errors, which are raised elsewhere."""
     return node.copy().transform(
-        lambda part: exp.Null()
-        if isinstance(part, exp.Anonymous) and part.name == "error"
-        else part
+        lambda part: (
+            exp.Null() if isinstance(part, exp.Anonymous) and part.name == "error" else part
+        )
     )
 
 
@@ -279,14 +293,14 @@ def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
 
 def _searched(translation: Translation, node: exp.Case) -> exp.Expr:
     """CASE x WHEN y as CASE WHEN x = y: of the other all values are worked out, errors too."""
-    node = folded(node)
-    if not isinstance(node, exp.Case) or node.this is None:
-        return node
+    made = folded(node)
+    if not isinstance(made, exp.Case) or made.this is None:
+        return made
     ifs = [
-        exp.If(this=exp.EQ(this=node.this.copy(), expression=branch.this), true=branch.args["true"])
-        for branch in node.args["ifs"]
+        exp.If(this=exp.EQ(this=made.this.copy(), expression=branch.this), true=branch.args["true"])
+        for branch in made.args["ifs"]
     ]
-    return exp.Case(ifs=ifs, default=node.args.get("default"))
+    return exp.Case(ifs=ifs, default=made.args.get("default"))
 
 
 def _called(name: str) -> Rule:

@@ -520,9 +520,7 @@ def _folded_case(node: exp.Case) -> exp.Expr:
     for branch in node.args["ifs"]:
         condition = branch.this
         if node.this is not None:
-            condition = folded(
-                exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy())
-            )
+            condition = folded(exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy()))
         value = constant(condition)
         if value is False or value is None:
             continue

@@ -1,4 +1,4 @@
-"""ClickHouse, within the process, for the tests; and the metrics in it as an engine of engines.py."""
+"""ClickHouse, within the process, for the tests, and the metrics in it."""
 
 import io
 from collections import defaultdict
@@ -89,7 +89,7 @@ def of_function(metric, options, groups):
     if ideal or not options.keys() <= {*taken}:
         return None
     given = {name: literal(options.get(name)) for name in taken}
-    if "query" in options and options["query"]:
+    if options.get("query"):
         given["query"] = options["query"]
     if "threshold" in given and "threshold" not in options:
         given["threshold"] = "1"

@@ -26,7 +26,9 @@ def house():
 @pytest.mark.parametrize("metric", test_cases.METRICS)
 def test_case(house, metric):
     # A list is never NULL there.
-    cases = [c for c in test_cases.METRICS[metric] if not (metric[:5] == "list_" and c.group[0] is None)]
+    cases = [
+        c for c in test_cases.METRICS[metric] if not (metric[:5] == "list_" and c.group[0] is None)
+    ]
     wrong = [
         f"{metric} {case.options} of {case.group}: {value}, expected {case.expected}"
         for case, values in houses.values(house, metric, cases)
@@ -44,9 +46,9 @@ def test_every_metric_of_a_ranking_is_a_function():
 
 SHOWN = """
     SELECT * FROM values('user String, item String, rel Nullable(Int8), pos Nullable(UInt32)',
-        ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3), ('ada', 'kettle', 3, NULL),
-        ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3),
-        ('eve', 'mug', 0, 1), ('eve', 'pot', 0, 2))
+        ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3),
+        ('ada', 'kettle', 3, NULL), ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2),
+        ('bob', 'tea', 1, 3), ('eve', 'mug', 0, 1), ('eve', 'pot', 0, 2))
 """
 QUERY = r'''
 SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
@@ -101,7 +103,11 @@ def test_functions_are_called_as_in_duckdb(house):
     con.register("shown", pl.read_ipc(house.query("SELECT * FROM shown", "Arrow").bytes()))
     ours, theirs = sorted(con.sql(text).fetchall()), sorted(houses.rows(house, text))
     assert [u for u, *_ in ours] == [u for u, *_ in theirs]
-    assert all(same(a, b) for one, other in zip(ours, theirs) for a, b in zip(one[1:], other[1:]))
+    assert all(
+        same(a, b)
+        for one, other in zip(ours, theirs, strict=True)
+        for a, b in zip(one[1:], other[1:], strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +147,10 @@ def test_bad_input(house, call, message):
     [
         ("ap(rel, pos, denominator := 'r')", "denominator must be \\'min\\', \\'R\\', \\'found\\'"),
         ("ndcg(rel, pos, negative := 'x')", "negative must be \\'zero\\' or \\'keep\\', not x"),
-        ("ndcg(rel, pos, discounts := [1, -1])", "discounts must be finite numbers above 0, not -1"),
+        (
+            "ndcg(rel, pos, discounts := [1, -1])",
+            "discounts must be finite numbers above 0, not -1",
+        ),
         ("ndcg(rel, pos, discounts := [1])", "discounts has 1 entries, but position 3 is counted"),
         ("rr(rel, pos, threshold := 'a')", "threshold must be a finite number, not a"),
         ("ndcg_by_score(rel, pos, 'a', ties := 'x')", "ties must be \\'item\\' or \\'expected\\'"),
@@ -149,7 +158,9 @@ def test_bad_input(house, call, message):
     ],
 )
 def test_bad_options(house, call, message):
-    house.query("CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT arrayJoin([1, 3]) AS rel, rel AS pos")
+    house.query(
+        "CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT arrayJoin([1, 3]) AS rel, rel AS pos"
+    )
     with pytest.raises(Exception, match="DB::Exception") as error:
         house.query(rankql.translate(f"SELECT {call} FROM bad", "clickhouse"))
     assert message in str(error.value)

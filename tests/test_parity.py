@@ -37,6 +37,7 @@ OTHERS = {
     "limits",
     "queries_needed",
     "register",
+    "translate",
 }
 FAMILIES = [
     "gain",
