@@ -46,6 +46,7 @@ from .debias import (
     largest_weight,
     propensity_scored,
 )
+from .dialects import translate
 from .diversity import (
     alpha_dcg,
     alpha_ndcg,
@@ -282,6 +283,7 @@ __all__ = [
     "team_draft",
     "team_draft_credit",
     "time_split",
+    "translate",
     "unexpectedness",
     "user_coverage",
 ]

@@ -519,22 +519,32 @@ def metrics_command(form: str) -> None:
 
 
 @main.command("sql")
-@click.argument("inputs", nargs=-1, metavar="[RUN... QRELS]")
+@click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
+@click.option("--dialect", metavar="NAME", help="Of another engine: clickhouse, spark.")
 @_METRICS
 @_convention_options
 @_column_options
 @click.option("--folder", is_flag=True, help="Print where the SQL lies: a package for dbt.")
 def sql_command(
-    inputs: Sequence[str], metrics: Sequence[str], folder: bool, **options: Any
+    inputs: Sequence[str], dialect: str | None, metrics: Sequence[str], folder: bool, **options: Any
 ) -> None:
     """Print the macros, for any DuckDB, or the query that `eval` would run on them.
 
     rankql sql > rankql.sql, then .read rankql.sql
+
+    With --dialect, a QUERY that calls the metrics as that engine runs it; or, without a query, the
+    metrics as functions of that engine.
     """
-    from rankql import macros
+    from rankql import dialects, macros
 
     if folder:
         click.echo(macros.folder())
+        return
+    if dialect:
+        if len(inputs) > 1 or metrics or _columns(options):
+            raise click.UsageError("--dialect takes one query, such as 'SELECT ...', and no option")
+        made = dialects.translate(inputs[0], dialect) if inputs else dialects.functions(dialect)
+        click.echo(made.rstrip("\n"))
         return
     if not inputs:
         click.echo(macros.sql(), nl=False)

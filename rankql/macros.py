@@ -73,6 +73,12 @@ def comments() -> dict[str, str]:
 
 
 @cache
+def metrics(*families: str) -> frozenset[str]:
+    """The metrics of some families."""
+    return frozenset(name for family in families for name, _ in _COMMENT.findall(_text(family)))
+
+
+@cache
 def parameters() -> dict[str, dict[str, str | None]]:
     """The parameters of each macro, with their defaults as SQL, None where there is none."""
     return {

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, cast
 from rankql import macros
 from rankql.errors import RankqlError, needs
 
-needs("sqlglot", "spark", "translation")
+needs("sqlglot", "dialects", "translation")
 
 import sqlglot  # noqa: E402
 from sqlglot import exp  # noqa: E402
@@ -59,6 +59,10 @@ def _plain(dialect: Any) -> type[Dialect]:
 
             def _replace_lambda(self, node: Any, expressions: Any) -> Any:
                 return node
+
+            @classmethod
+            def _resolve_clickhouse_agg(cls, name: str) -> None:
+                """An aggregate function is a function."""
 
     return Plain
 
@@ -99,12 +103,18 @@ class Target:
     functions: frozenset[str] = frozenset()
     # What `sql/<dialect>.sql` calls that takes many rows: a FILTER belongs there.
     aggregates: frozenset[str] = frozenset()
-    # What typeof() says of constants, and what is NULL where its first argument is.
+    # What typeof() says of constants, and what is NULL where an argument is.
     types: Mapping[type, str] = field(default_factory=dict)
     of_null: frozenset[str] = frozenset()
     # By the kind of syntax, or by the name of a function: what is written in its place. They are
     # given the node with its parts already translated.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
+    # The metrics that are shown to be the same there; None: all that have a translation.
+    metrics: frozenset[str] | None = None
+    # Macros that are functions there: calls of them stay calls.
+    kept: frozenset[str] = frozenset()
+    # What is done to the whole, in the end.
+    finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
 
 
 @dataclass(frozen=True)
@@ -171,8 +181,14 @@ def expression(text: str, target: Target) -> str:
     return _text(Translation(target).made(_parsed(text, "duckdb")), target)
 
 
+def parameters(name: str, target: Target) -> list[str]:
+    """The parameters of a macro, of ours or of those that are written for the target."""
+    known = _macros(target.dialect).get(name) or _macros("duckdb")[name]
+    return [*known.parameters]
+
+
 def _text(tree: exp.Expr, target: Target) -> str:
-    return tree.sql(
+    return target.finish(tree).sql(
         dialect=target.dialect,
         identify=True,
         normalize_functions=False,
@@ -238,7 +254,7 @@ class Translation:
             _same_for_all(self, node)
         made = kind(**{name: self.made(part, scope) for name, part in node.args.items()})
         made = rule(self, made) if rule else made
-        return _folded(made)
+        return folded(made)
 
     @property
     def native(self) -> bool:
@@ -276,10 +292,17 @@ class Translation:
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
         if self.native and not name.startswith("rankql_"):
-            return self.function(name, *self.made(node.expressions, scope))
+            return self.function(node.name, *self.made(node.expressions, scope))
+        offered = target.metrics is None or name in target.metrics
+        if not self._within and name in macros.comments() and not offered:
+            self.refuse(f"{name}()")
         known = _macros(target.dialect).get(name)
         if known is None or len(known.parameters) != len(node.expressions):
             known = _macros("duckdb").get(name)
+        if known and name in target.kept:
+            given = [*self._given(known, node.expressions, scope).values()]
+            if any(constant(argument) is UNKNOWN for argument in given):
+                return exp.Anonymous(this=name, expressions=given)
         if known and name not in _CALLS:
             return self._expanded(known, node.expressions, scope)
         made = exp.Anonymous(this=name, expressions=self.made(node.expressions, scope))
@@ -289,20 +312,30 @@ class Translation:
             return rule(self, made)
         if not known and name not in _FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
-        return _folded(made)
+        return folded(made)
 
     def function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
         """A call of a function of the target, worked out where its argument is a constant."""
-        value = constant(arguments[0]) if arguments else UNKNOWN
-        if name == "typeof" and type(value) in self.target.types:
-            return exp.Literal.string(self.target.types[type(value)])
-        if value is None and name in self.target.of_null:
+        values = [constant(argument) for argument in arguments]
+        if name in ("typeof", "toTypeName") and type(values[0]) in self.target.types:
+            return exp.Literal.string(self.target.types[type(values[0])])
+        if None in values and name in self.target.of_null:
             return exp.Null()
-        return _folded(function(name, *arguments))
+        return folded(function(name, *arguments))
 
     def _expanded(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
+        bound = self._given(macro, arguments, scope)
+        self._within.append(macro)
+        made = self.made(macro.body, bound)
+        self._within.pop()
+        return _wrapped(made)
+
+    def _given(
+        self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
+    ) -> dict[str, exp.Expr]:
+        """What each parameter of a macro stands for in a call."""
         given = _bound(macro, arguments)
         bound = {}
         for parameter, default in macro.parameters.items():
@@ -310,10 +343,7 @@ class Translation:
             if argument is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
             bound[parameter] = _wrapped(argument)
-        self._within.append(macro)
-        made = self.made(macro.body, bound)
-        self._within.pop()
-        return _wrapped(made)
+        return bound
 
     def _filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name = node.this.name.lower()
@@ -394,7 +424,7 @@ def _wrapped(node: exp.Expr) -> exp.Expr:
 # Folding: options are constants, and whole branches depend on them.
 
 
-def _folded(node: exp.Expr) -> exp.Expr:
+def folded(node: exp.Expr) -> exp.Expr:
     """What is known from constants alone, decided here: the rest need not even have a type."""
     match node:
         case exp.Case():
@@ -417,7 +447,7 @@ def _folded(node: exp.Expr) -> exp.Expr:
             first, *rest = node.expressions
             if rest and constant(first) is None:
                 made = exp.Anonymous(this="coalesce", expressions=rest)
-                return _folded(made) if len(rest) > 1 else rest[0]
+                return folded(made) if len(rest) > 1 else rest[0]
             return first if constant(first) is not UNKNOWN else node
         case _ if isinstance(node, exp.Anonymous) or type(node) in _OPERATORS:
             value = _worked_out(node)
@@ -490,9 +520,7 @@ def _folded_case(node: exp.Case) -> exp.Expr:
     for branch in node.args["ifs"]:
         condition = branch.this
         if node.this is not None:
-            condition = _folded(
-                exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy())
-            )
+            condition = folded(exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy()))
         value = constant(condition)
         if value is False or value is None:
             continue

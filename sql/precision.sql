@@ -27,7 +27,7 @@ CREATE OR REPLACE MACRO rankql_precisions(positions) AS
 
 -- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
-    1 - least(n, relevant) / greatest(least(relevant, nonrelevant), 1);
+    1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
@@ -64,7 +64,7 @@ CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
 
 -- The positions of a tied group within the cutoff.
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
-    range(tied.lo, CAST(least(tied.lo + tied.m - 1, rankql_cutoff(k)) AS BIGINT) + 1);
+    range(tied.lo, CAST(least(CAST(tied.lo + tied.m - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
 
 -- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
 -- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.

@@ -146,6 +146,21 @@ def test_sql(files):
     assert_frame_equal(con.sql(out).pl().drop("missing"), expected, abs_tol=1e-12, rel_tol=0)
 
 
+def test_sql_of_other_engines(files):
+    query = "SELECT ndcg(rel, pos, 10) FROM t"
+    for dialect in ("clickhouse", "spark"):
+        out, _ = run(files, "sql", query, "--dialect", dialect)
+        assert out == rankql.translate(query, dialect) + "\n"
+    out, _ = run(files, "sql", "--dialect", "clickhouse")
+    assert "\nCREATE OR REPLACE FUNCTION ndcg AS (rel, pos, k) -> " in out
+    for wrong in (
+        ["sql", "--dialect", "spark"],
+        ["sql", "--dialect", "x"],
+        ["sql", "a", "b", "--dialect", "spark"],
+    ):
+        run(files, *wrong, code=2)
+
+
 def test_metrics(files):
     out, _ = run(files, "metrics")
     assert "nDCG" in out and "Normalised dcg" in out and "Conventions: (rankql)" in out

@@ -41,6 +41,7 @@ OTHERS = {
     "queries_needed",
     "register",
     "sign_agreement",
+    "translate",
 }
 FAMILIES = [
     "gain",
