@@ -64,6 +64,12 @@ def column(given: Column) -> pl.Expr:
     return given
 
 
+def need_name(given: object) -> None:
+    """Refuse a name that polars takes for a pattern of names."""
+    pattern = isinstance(given, str) and (given == "*" or given[:1] + given[-1:] == "^$")
+    check(not pattern, f"{given!r} stands for several columns in polars; rename the column")
+
+
 def numbers(given: Column) -> pl.Expr:
     """A column as Float64; that it holds numbers, `checked` tells."""
     return column(given).cast(pl.Float64, strict=False)
@@ -124,7 +130,7 @@ def check_rel(values: pl.Series, max_rel: float | None = None) -> None:
     """The grades: finite, and none above max_rel."""
     _need_numbers("rel", values)
     if values.dtype.is_float():
-        _refuse("rel must be a finite number", values, ~values.is_finite())
+        refuse("rel must be a finite number", values, ~values.is_finite())
     if max_rel is not None:
         for above in values.filter(values.cast(pl.Float64) > max_rel).head(1):
             raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
@@ -141,28 +147,28 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     else:
         floats = values.cast(pl.Float64)
         bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
-    _refuse(f"{name} must be a whole number from 1", values, bad)
+    refuse(f"{name} must be a whole number from 1", values, bad)
 
 
 def check_score(values: pl.Series) -> None:
     """The scores: anything but NaN."""
     _need_numbers("score", values)
     if values.dtype.is_float():
-        _refuse("score must be a number", values, values.is_nan())
+        refuse("score must be a number", values, values.is_nan())
 
 
 def check_prediction(values: pl.Series) -> None:
     """The scores that are to be near the grades: finite."""
     check_score(values)
     if values.dtype.is_float():
-        _refuse("score must be a finite number", values, ~values.is_finite())
+        refuse("score must be a finite number", values, ~values.is_finite())
 
 
 def check_amount(values: pl.Series, name: str) -> None:
     """Amounts: finite and not negative."""
     _need_numbers(name, values)
     floats = values.cast(pl.Float64)
-    _refuse(f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0))
+    refuse(f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0))
 
 
 def check_popularity(values: pl.Series, users: float | None = None) -> None:
@@ -173,7 +179,7 @@ def check_popularity(values: pl.Series, users: float | None = None) -> None:
         for above in values.filter(floats > users).head(1):
             raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
         part = (floats > 0) & (floats < 1)
-        _refuse("popularity must be a number of users, 0 or from 1", values, part)
+        refuse("popularity must be a number of users, 0 or from 1", values, part)
 
 
 def check_time(values: pl.Series) -> None:
@@ -183,7 +189,7 @@ def check_time(values: pl.Series) -> None:
         f"shown_at must be a finite number, such as its dt.epoch('s'), not {values.dtype}",
     )
     _need_numbers("shown_at", values)
-    _refuse("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
+    refuse("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
 
 
 def check_sets(values: pl.Series, name: str) -> None:
@@ -227,6 +233,10 @@ def _need_numbers(name: str, values: pl.Series) -> None:
     )
 
 
-def _refuse(message: str, values: pl.Series, bad: pl.Series) -> None:
-    for value in values.filter(bad).head(1):
-        raise RankqlError(f"{message}, not {value}")
+def refuse(message: str, values: pl.Series, bad: pl.Series) -> None:
+    """Raise the message of the first bad value; a value of which bad is NULL is bad, too."""
+    for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
+        shown = str(value).lower() if isinstance(value, bool) else value
+        if isinstance(value, bytes):
+            shown = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
+        raise RankqlError(f"{message}, not {shown}")

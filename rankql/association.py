@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +12,7 @@ import duckdb
 import polars as pl
 
 from rankql import show
-from rankql.arguments import check, option
+from rankql.arguments import check, option, z
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation import execute, reporting
 from rankql.matching import (
@@ -45,6 +46,7 @@ SCHEMA = {
     **dict.fromkeys(("remark", "sentence"), pl.String),
 }
 SIMPSON = "another sign {} (Simpson)"
+IN_NOISE = "at least one is within noise of 0"
 # Fewer launches cannot be evidence: not even if all agreed would chance be below 1 in 20.
 LAUNCHES = 6
 # What it means that metric and outcome moved so, where more is better of both.
@@ -91,7 +93,7 @@ def associate(
     0.938
     """
     needs("scipy", "stats", "associate")
-    _check_confidence(confidence)
+    z(confidence)  # refused before anything is read
     keys, groups = key_columns(on), groupings(by)
     with session(con, per_query, outcomes) as here:
         scores, counts = opened(here, per_query, "per_query"), opened(here, outcomes, "outcomes")
@@ -109,14 +111,12 @@ def associate(
     lower = [metric for metric in named if lower_is_better(metric)]
     notes += [*turned, *([f"less is better of {', '.join(lower)}"] if lower else [])]
     if len(table) > 1:
-        notes.append(f"every p is by itself: by chance alone 1 in 20 of {len(table)} is below 0.05")
+        notes.append(
+            f"p is not adjusted for the {len(table)} rows: where nothing is related, 1 in 20 is "
+            "still below 0.05"
+        )
     notes.append("that they go together does not say that one moves the other")
     return Association(table, pairs, [*keys], named, [*counted], groups, systems, confidence, notes)
-
-
-def _check_confidence(confidence: object) -> None:
-    sound = isinstance(confidence, float) and 0 < confidence < 1
-    check(sound, f"confidence must lie between 0 and 1, not {confidence}")
 
 
 class _Part(NamedTuple):
@@ -177,9 +177,10 @@ def _correlated(
             first = pooled.setdefault((metric, outcome), found)
             if codes is not None and (turned := _turned(first, found)):
                 notes.append(f"{metric} and {outcome}: {turned.format(label)}")
-                remarks.append(SIMPSON.format("over all"))
+                simpson = f"perhaps {SIMPSON}" if turned.endswith(IN_NOISE) else SIMPSON
+                remarks.append(simpson.format("over all"))
                 whole = rows[metric, outcome][0]
-                whole["remark"] = "; ".join(filter(None, [whole["remark"], SIMPSON.format(label)]))
+                whole["remark"] = "; ".join(filter(None, [whole["remark"], simpson.format(label)]))
             row["remark"] = "; ".join(remarks) or None
             row["sentence"] = _sentence(row, found, unit, change)
             rows[metric, outcome].append(row)
@@ -209,7 +210,7 @@ def _turned(pooled: Sequence[Coefficient], within: Sequence[Coefficient]) -> str
     """Simpson's paradox: a coefficient of another sign within slices, and what to make of it."""
     for name, one, other in zip(_COEFFICIENTS, pooled, within, strict=True):
         if one.r is not None and other.r is not None and one.r * other.r < 0:
-            advice = "at least one is within noise of 0"
+            advice = IN_NOISE
             if one.sign * other.sign < 0:
                 advice = "Simpson's paradox, go by what is within"
             return f"{name.capitalize()} {one.said} over all, but {other.said} {{}}: {advice}"
@@ -572,7 +573,7 @@ def sign_agreement(
     6 of 8 launches agree in sign: 0.75 (0.41 to 0.93), no evidence that they do more than by chance
     """
     needs("scipy", "stats", "sign_agreement")
-    _check_confidence(confidence)
+    z(confidence)  # refused before anything is read
     import numpy as np
 
     from rankql.regression import slope, wilson
@@ -598,6 +599,9 @@ def sign_agreement(
     if experiment is None:
         kept = kept.with_columns(key=pl.int_range(pl.len()))
     kept = kept.sort("key", "x", "y")
+    # in units of the greatest, so that sums and squares exist
+    greatest = {name: float(np.abs(kept[name].to_numpy()).max()) or 1.0 for name in ("x", "y")}
+    kept = kept.with_columns(pl.col(name) / of for name, of in greatest.items())
     units = kept["key"].rank("dense").to_numpy().astype(np.intp) - 1
     launches = kept.group_by("key", maintain_order=True).agg(
         pl.when(pl.col(name).mean().abs() <= 1e-12 * pl.col(name).abs().max())
@@ -612,10 +616,14 @@ def sign_agreement(
     n = agree + disagree
     share, lo, hi = (None, None, None) if n == 0 else (agree / n, *wilson(agree, n, confidence))
     line = slope(kept["x"].to_numpy(), kept["y"].to_numpy(), units, confidence)
+    scale = greatest["y"] / greatest["x"]
+    ends = [end if end is None else end * scale for end in (line.slope, line.lo, line.hi)]
+    sound = all(end is None or math.isfinite(end) for end in ends)
+    check(sound, f"the slope of {online} on {offline} is beyond all numbers; scale one of them")
     row = {
         "launches": len(launches), "agree": agree, "disagree": disagree,
         "unmoved": len(launches) - n, "share": share, "lo": lo, "hi": hi,
-        "rows": len(kept), "slope": line.slope, "slope_lo": line.lo, "slope_hi": line.hi,
+        "rows": len(kept), "slope": ends[0], "slope_lo": ends[1], "slope_hi": ends[2],
     }  # fmt: skip
     kinds = {name: pl.Int64 if isinstance(row[name], int) and name in _COUNTS else pl.Float64
              for name in row}  # fmt: skip

@@ -18,10 +18,11 @@ from rankql.arguments import (
     check,
     check_popularity,
     check_pos,
-    check_rel,
     column,
     finite,
+    need_name,
     number,
+    refuse,
     z,
 )
 from rankql.forms import Frame, metric, need_columns
@@ -123,7 +124,8 @@ def counterfactual(
     One row for each time that an item was shown for a query: `click`, `propensity`, that of the
     slot where it stood, and `pos`, where it stands in the new ranking (NULL: nowhere). What the new
     ranking has and the log has not is a row with click NULL. Metrics are taken by query from the
-    grades of `debiased`, a query without a known grade left out, and averaged:
+    grades of `debiased` and averaged, over the same queries for every estimator: those of which the
+    log shows an item; for nDCG also clicked, for CTR also with an item in the first k.
 
     - "naive": the clicks as grades, whatever the slot. Biased.
     - "IPS": click / propensity. Unbiased for DCG, CTR and RR if the propensities are right and all
@@ -142,8 +144,8 @@ def counterfactual(
     position), is the expected share of the items in the first k that are clicked.
 
     `lo` and `hi` hold the value with this confidence if many queries are as these are; that
-    propensities may be estimates does not count in them. `queries` were averaged (nDCG has none
-    without a click). Of the items in the first k: `clicks` on them, their effective sample size,
+    propensities may be estimates does not count in them. `queries` were averaged, `left_out` were
+    not. Of the items of the former in the first k: `clicks` on them, their effective sample size,
     the largest weight, the share whose weight was cut; and `unsupported`, the share of the items
     that were never shown, for which all but DR take 0. `warning` says what is dubious. Joachims et
     al. 2017; Swaminathan and Joachims 2015; Dudík et al. 2011.
@@ -154,6 +156,7 @@ def counterfactual(
     [('naive', 1.0), ('IPS', 2.0), ('SNIPS', 1.0)]
     """
     reach = z(confidence)
+    _check_cutoff(k)
     items = _items(frame, clip, predicted, examination, query, item, click, propensity, pos, slice)
     looked_at = pl.when(pl.col("e").is_not_null()).then(1.0)
     ways = [
@@ -166,24 +169,23 @@ def counterfactual(
     estimates = _each(items.select("s", "q", "p", "unsupported", ways=pl.concat_list(ways)), "ways")
     queries = estimates.group_by("s", "q", "place", "estimator").agg(**_by_query(k))
     lines = [
-        _line(1, "DCG", k, "dcg", "dcg"),
-        _line(2, "nDCG", k, "ndcg", "dcg", of="idcg"),
-        _line(3, "RR", k, "rr", "arhr"),
-        *([_line(4, "CTR", k, "ctr", "looks")] if examination is not None else []),
+        _line(1, "DCG", k, "shown", "dcg", "dcg"),
+        _line(2, "nDCG", k, "clicked", "ndcg", "dcg", of="idcg"),
+        _line(3, "RR", k, "shown", "rr", "arhr"),
+        *([_line(4, "CTR", k, "looked", "ctr", "looks")] if examination is not None else []),
     ]
     watched = ["top", "unsupported", "clicks", "weight", "squares", "largest", "cut"]
-    own = _own_pos(column(query).meta.output_name(), column(pos).meta.output_name())
-    measured = queries.select(
-        "s", "place", "estimator", own, *watched[1:], lines=pl.concat_list(lines)
-    )
-    sums = [pl.col(name).max() if name == "largest" else pl.col(name).sum() for name in watched]
+    measured = queries.select("s", "place", "estimator", *watched, lines=pl.concat_list(lines))
+    averaged = {name: pl.col(name).filter(pl.col("value").is_not_null()) for name in watched}
+    sums = [x.max() if name == "largest" else x.sum() for name, x in averaged.items()]
     keys = ["s", "line", "place", "metric", "estimator"]
-    found = _estimated(_each(measured, "lines"), keys, reach, *sums)
+    left_out = pl.col("value").null_count().cast(pl.Int64).alias("left_out")
+    found = _estimated(_each(measured, "lines"), keys, reach, left_out, *sums)
     size = ratio(pl.col("weight").pow(2), pl.col("squares"))
     unsupported = ratio(pl.col("unsupported"), pl.col("top"))
     found = found.select(
         *keys,
-        *("value", "lo", "hi", "queries"),
+        *("value", "lo", "hi", "queries", "left_out"),
         pl.col("clicks").cast(pl.Int64),
         effective_sample_size=size,
         largest_weight="largest",
@@ -252,9 +254,10 @@ def _items(
             )
         return rows.struct.field(name)
 
-    return items.with_columns(
+    items = items.with_columns(
         **{n: _each_row(sole, pl.struct("q", "i", n, f"different {n}")) for n in "pe"}
     )
+    return items.with_columns(p=_own_place(names["q"], names["p"]))
 
 
 def _load(c: pl.Expr, t: pl.Expr, d: pl.Expr) -> pl.Expr:
@@ -283,51 +286,54 @@ def _by_query(k: int | None) -> dict[str, pl.Expr]:
     """What is to be known of a query: its metrics NULL where no grade is known."""
     r = ranking("grade", "p", k)
     grade, p, e = r.rel, r.pos, pl.col("e")
-    known = grade.count() > 0
-    total = pl.when(known).then(grade.sum())
     chance = r.top(grade).fill_null(0).sort_by(p)
-    looks = pl.when(known).then(r.top(grade * e).sum())
+    looks, shown = r.top(grade * e).sum(), ~pl.col("unsupported").all()
     top = r.shown.sum().cast(pl.Float64)
     watched = {name: r.top(pl.col(name)).sum() for name in ("clicks", "weight", "squares", "cut")}
     return {
-        "total": total,
-        "dcg": pl.when(known).then(dcg("grade", "p", k)),
+        "shown": shown,
+        "clicked": pl.col("clicks").sum() > 0,
+        "looked": shown & (top > 0),
+        "total": grade.sum(),
+        "dcg": dcg("grade", "p", k),
         "ndcg": ndcg("grade", "p", k, negative="keep"),
         "idcg": idcg("grade", "p", k),
-        "rr": pl.when(known).then((stops(chance) / p.sort()).sum()),
-        "arhr": pl.when(known).then(r.top(grade / p).sum()),
+        "rr": (stops(chance) / p.sort()).sum(),
+        "arhr": r.top(grade / p).sum(),
         "looks": looks,
         "ctr": ratio(looks, top),
         "top": top,
-        "twice": p.count() > p.drop_nulls().n_unique(),
         "unsupported": r.top(pl.col("unsupported")).sum().cast(pl.Float64),
         "largest": r.top(pl.col("largest")).max(),
         **watched,
     }
 
 
-def _own_pos(query: str, pos: str) -> pl.Expr:
-    """The number of items in the first positions, once each is known to have one of its own."""
+def _own_place(query: str, pos: str) -> pl.Expr:
+    """The positions of a query, once each is known to be of one item."""
 
     def own(rows: pl.Series) -> pl.Series:
         for row in rows.filter(rows.struct.field("twice")).head(1):
             check(
                 False, f"{pos} must be of one item alone: two of {query} {row['q']} have the same"
             )
-        return rows.struct.field("top")
+        return rows.struct.field("p")
 
-    return _each_row(own, pl.struct("q", "top", "twice")).alias("top")
+    p = pl.col("p")
+    twice = (p.is_not_null() & p.is_duplicated()).over("s", "q")
+    return _each_row(own, pl.struct("q", "p", twice=twice))
 
 
 def _line(
-    place: int, metric: str, k: int | None, value: str, sums: str, of: str = "total"
+    place: int, metric: str, k: int | None, counts: str, value: str, sums: str, of: str = "total"
 ) -> pl.Expr:
-    """One metric of a query: its value, or of SNIPS both sums."""
+    """One metric of a query: its value, or of SNIPS both sums; NULL where it does not count."""
     snips = pl.col("estimator") == "SNIPS"
+    known = pl.when(snips).then(pl.col(sums)).otherwise(pl.col(value))
     return pl.struct(
         line=pl.lit(place),
         metric=pl.lit(metric + _at(k)),
-        value=pl.when(snips).then(pl.col(sums)).otherwise(pl.col(value)),
+        value=pl.when(pl.col(counts)).then(known),
         part=pl.when(snips).then(pl.col(of)).otherwise(1.0),
     )
 
@@ -401,6 +407,7 @@ def propensity_scored(
     """
     finite("threshold", threshold)
     reach = z(confidence)
+    _check_cutoff(k)
     given, names = _given(frame, s=slice, q=query, c=rel, p=pos, t=propensity)
 
     def weight(rows: pl.Series) -> pl.Series:
@@ -410,13 +417,14 @@ def propensity_scored(
         return hit / _chance(names["t"], t).fill_null(1)
 
     def graded(values: pl.Series) -> pl.Series:
-        check_rel(values)
-        return values.cast(pl.Float64)
+        floats = _floats(names["c"], values, "a number")
+        refuse(f"{names['c']} must be a finite number", values, ~floats.is_finite())
+        return floats
 
     hit = _each_row(graded, pl.col("c")).ge(threshold).cast(pl.Float64)
     places = _each_row(_position(names["p"]), pl.col("p"))
     weighted = given.select("s", "q", "t", hit=hit, p=places).with_columns(
-        w=_each_row(weight, pl.struct("hit", "t"))
+        p=_own_place(names["q"], names["p"]), w=_each_row(weight, pl.struct("hit", "t"))
     )
     best = pl.col("w").fill_null(0).sort(descending=True)
     best = best if k is None else best.head(k)
@@ -462,11 +470,13 @@ def _given(
     frame: pl.DataFrame | pl.LazyFrame, **needed: Column | None
 ) -> tuple[pl.LazyFrame, dict[str, str]]:
     """The columns under short names, NULL where there is none, and what errors call them."""
+    for given in needed.values():
+        need_name(given)
     columns = {name: column(given) for name, given in needed.items() if given is not None}
     need_columns(frame, *columns.values())
     names = dict.fromkeys(needed, "") | {n: expr.meta.output_name() for n, expr in columns.items()}
-    given = frame.lazy().select(**(dict.fromkeys(needed, _NONE) | columns))
-    types = given.collect_schema()
+    rows = frame.lazy().select(**(dict.fromkeys(needed, _NONE) | columns))
+    types = rows.collect_schema()
 
     def named(name: str) -> pl.Expr:
         def known(values: pl.Series) -> pl.Series:
@@ -475,7 +485,7 @@ def _given(
 
         return pl.col(name).map_batches(known, types[name], is_elementwise=True)
 
-    return given.with_columns(**{name: named(name) for name in ("q", "i") if name in needed}), names
+    return rows.with_columns(**{name: named(name) for name in ("q", "i") if name in needed}), names
 
 
 def _each(rows: pl.LazyFrame, lists: str) -> pl.LazyFrame:
@@ -489,10 +499,19 @@ def _each_row(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.E
 
 def _handed(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
     """The rows in order, as the kind of frame that was given."""
-    order = [name for name in ("s", "line", "place") if name in found.collect_schema().names()]
-    found = found.sort(order, nulls_last=True).drop(order[1:])
+    kinds = found.collect_schema()
+    keys = [name for name in ("line", "place") if name in kinds]
+    text = kinds["s"] in (pl.Enum, pl.Categorical)  # ordered as text, not as its categories are
+    first = pl.col("s").cast(pl.String) if text else pl.col("s")
+    found = found.sort(first, *keys, nulls_last=True).drop(keys)
     found = found.drop("s") if slice is None else found.rename({"s": "slice"})
     return found if isinstance(frame, pl.LazyFrame) else found.collect()
+
+
+def _check_cutoff(k: int | None) -> None:
+    """The cutoffs that a position can be compared with exactly."""
+    sound = k is None or number(k) <= _HIGHEST
+    check(sound, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
 
 
 def _at(k: int | None) -> str:
@@ -500,6 +519,7 @@ def _at(k: int | None) -> str:
 
 
 _NONE = pl.lit(None, pl.Float64)
+_HIGHEST = 2**53
 
 
 def _corrected(c: pl.Expr, t: pl.Expr, d: pl.Expr, r: pl.Expr) -> pl.Expr:
@@ -536,7 +556,7 @@ def _clicks(
 def check_clicks(values: pl.Series, name: str = "click") -> pl.Series:
     """Clicks as 1 and 0, NULL where there is none."""
     floats = _floats(name, values, "0 or 1")
-    _refuse(f"{name} must be 0 or 1", values, ~floats.is_in([0.0, 1.0]))
+    refuse(f"{name} must be 0 or 1", values, ~floats.is_in([0.0, 1.0]))
     return floats
 
 
@@ -544,14 +564,14 @@ def _chance(name: str, values: pl.Series) -> pl.Series:
     """Chances that can be divided by."""
     floats = _floats(name, values, "a number")
     fit = floats.is_finite() & (floats > 0) & (floats <= 1)
-    _refuse(f"{name} must be above 0 and at most 1", values, ~fit)
+    refuse(f"{name} must be above 0 and at most 1", values, ~fit)
     return floats
 
 
 def _prediction(predicted: Column, name: str = "predicted") -> pl.Expr:
     def sound(values: pl.Series) -> pl.Series:
         floats = _floats(name, values, "a number")
-        _refuse(f"{name} must lie between 0 and 1", values, ~floats.is_between(0, 1))
+        refuse(f"{name} must lie between 0 and 1", values, ~floats.is_between(0, 1))
         return floats
 
     return _each_row(sound, column(predicted))
@@ -560,17 +580,21 @@ def _prediction(predicted: Column, name: str = "predicted") -> pl.Expr:
 def _position(name: str) -> Callable[[pl.Series], pl.Series]:
     def whole(values: pl.Series) -> pl.Series:
         check_pos(values, name)
+        exact = values if values.dtype == pl.UInt64 else values.cast(pl.Int64, strict=False)
+        beyond = (values.cast(pl.Float64) > _HIGHEST) | (exact > _HIGHEST)
+        refuse(f"{name} must be a whole number from 1", values, beyond)
         return values.cast(pl.Float64)
 
     return whole
 
 
 def _floats(name: str, values: pl.Series, what: str) -> pl.Series:
-    text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
+    """The values as numbers; NULL, to be refused, what is of a type that holds none."""
+    kind, inner = values.dtype, values.dtype
+    while isinstance(inner, pl.List | pl.Array):
+        inner = inner.inner  # type: ignore[assignment]
+    text = inner in (pl.String, pl.Categorical, pl.Enum)
     check(not text, f"{name} must be {what}, not text; cast it first")
-    return values.cast(pl.Float64, strict=False)
-
-
-def _refuse(message: str, values: pl.Series, bad: pl.Series) -> None:
-    for value in values.filter(bad.fill_null(values.is_not_null())).head(1):
-        check(False, f"{message}, not {value}")
+    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
+        return values.cast(pl.Float64, strict=False)
+    return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rankql.arguments import check
+from rankql.arguments import check, need_name
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation import examples, execute, reporting
@@ -249,6 +249,7 @@ class Given:
             self.home(name)
         names = ["system", *self.keys, *self.by, *self.metrics, *self.counted]
         for name in names:
+            need_name(name)
             if names.count(name) > 1:
                 raise RankqlError(
                     f"{name!r} would be the name of two columns; name the metrics, or call the "
@@ -361,6 +362,10 @@ def matched(
             notes.append(
                 f"{count:,} rows of {side.label} have no {unit.one}{what} (NULL) and are left out"
             )
+    for side in given.sides:
+        check(rows[side.label].sum() > 0, f"{side.label} has no row")
+        named = rows.filter(~nameless)[side.label].sum()
+        check(named > 0, f"{side.label} has no row with a {unit.one}")
     rows = rows.filter(~nameless)
     _sound(rows, given, unit)
     systems = _systems(rows, given, baseline)

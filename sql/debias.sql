@@ -15,8 +15,13 @@ CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
          THEN error(name || ' must be given where an item was shown; estimate it, or leave such rows out')
          ELSE rankql_chance(propensity, name) END;
 
+-- The least that a click is divided by; NULL where there is none.
+CREATE OR REPLACE MACRO rankql_clip(clip) AS
+    CASE WHEN rankql_option(clip) > 0 AND rankql_option(clip) <= 1 THEN rankql_option(clip)
+         WHEN clip IS NOT NULL THEN error('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
+
 -- What a click is divided by.
-CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS greatest(seen, rankql_chance(clip, 'clip'));
+CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS greatest(seen, rankql_clip(clip));
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
     CASE WHEN rankql_is_text(predicted) THEN error(name || ' must be a number, not text; cast it first')
@@ -58,6 +63,19 @@ CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
 COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 
+-- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
+CREATE OR REPLACE MACRO rankql_place(pos, name) AS
+    CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
+         THEN rankql_pos(pos, NULL, name)
+         WHEN pos IS NOT NULL THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
+
+-- The number of positions of a query, each of one item.
+CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
+    CASE WHEN count(p) > list_unique(list(p))
+         THEN error(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
+                    || ' have the same')
+         ELSE count(p) END;
+
 -- What must be the same in all rows of a query and item, as DOUBLE.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
     CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
@@ -74,7 +92,7 @@ CREATE OR REPLACE MACRO rankql_estimates(
         SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
                rankql_key(struct_extract(rankql_row, query)) AS q, rankql_key(struct_extract(rankql_row, item)) AS i,
                struct_extract(rankql_row, click) AS c, struct_extract(rankql_row, propensity) AS t,
-               rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS p,
+               rankql_place(struct_extract(rankql_row, pos), pos) AS p,
                CASE WHEN examination IS NOT NULL THEN struct_extract(rankql_row, examination) END AS e,
                CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
         FROM query_table(log) AS rankql_row
@@ -128,57 +146,62 @@ CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, un
         CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
         CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
 
--- Each value is a sum over a sum of parts: of ones where it is a mean over queries, of grades in SNIPS.
--- `+ 0 * sum(grade)`: NULL where no grade of a query is known.
+-- Each value is a sum over a sum of parts: of ones where it is a mean over queries, of grades in SNIPS. Whether a query
+-- counts does not depend on the estimator; value is NULL where it does not.
 CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
 ) AS TABLE
     WITH queries AS (
-        SELECT s, place, estimator, sum(grade) AS total,
-               dcg(grade, p, k) + 0 * sum(grade) AS dcg, ndcg(grade, p, k, negative := 'keep') AS ndcg,
-               idcg(grade, p, k) AS idcg, rankql_expected_rr(grade, p, k) + 0 * sum(grade) AS rr,
-               coalesce(sum(grade / rankql_pos(p, k)), 0) + 0 * sum(grade) AS arhr,
-               coalesce(sum(grade * e + 0 * rankql_pos(p, k)), 0) + 0 * sum(grade) AS looks,
-               CASE WHEN count(p) > list_unique(list(p))
-                    THEN error(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
-                               || ' have the same')
-                    ELSE CAST(count(rankql_pos(p, k)) AS DOUBLE) END AS top,
+        SELECT s, place, estimator, bool_or(NOT unsupported) AS shown, sum(clicks) > 0 AS clicked, sum(grade) AS total,
+               dcg(grade, p, k) AS dcg, ndcg(grade, p, k, negative := 'keep') AS ndcg,
+               idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
+               coalesce(sum(grade / rankql_pos(p, k)), 0) AS arhr,
+               coalesce(sum(grade * e + 0 * rankql_pos(p, k)), 0) AS looks,
+               CAST(count(rankql_pos(p, k)) + 0 * rankql_alone(p, pos, q, query) AS DOUBLE) AS top,
                CAST(count(rankql_pos(p, k)) FILTER (WHERE unsupported) AS DOUBLE) AS unsupported,
                sum(clicks + 0 * rankql_pos(p, k)) AS clicks, sum(weight + 0 * rankql_pos(p, k)) AS weight,
                sum(squares + 0 * rankql_pos(p, k)) AS squares, max(largest + 0 * rankql_pos(p, k)) AS largest,
                sum(cut + 0 * rankql_pos(p, k)) AS cut
         FROM rankql_estimates(log, clip, predicted, examination, query, item, click, propensity, pos, slice)
         GROUP BY s, q, place, estimator
-    ), measured AS (
+    ), lines AS (
         SELECT *, unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
-            {'line': 1, 'metric': 'DCG', 'value': dcg, 'part': total},
-            {'line': 2, 'metric': 'nDCG', 'value': dcg, 'part': idcg},
-            {'line': 3, 'metric': 'RR', 'value': arhr, 'part': total},
-            {'line': 4, 'metric': 'CTR', 'value': looks, 'part': total}
+            {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total},
+            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg, 'part': idcg},
+            {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': arhr, 'part': total},
+            {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks, 'part': total}
         ] ELSE [
-            {'line': 1, 'metric': 'DCG', 'value': dcg, 'part': 1},
-            {'line': 2, 'metric': 'nDCG', 'value': ndcg, 'part': 1},
-            {'line': 3, 'metric': 'RR', 'value': rr, 'part': 1},
-            {'line': 4, 'metric': 'CTR', 'value': looks / nullif(top, 0), 'part': 1}
+            {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': 1},
+            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': ndcg, 'part': 1},
+            {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1},
+            {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1}
         ] END, lambda x: x.line < 4 OR examination IS NOT NULL), recursive := true)
         FROM queries
+    ), measured AS (
+        SELECT *, CASE WHEN counts THEN sum END AS value FROM lines
     ), summed AS (
         SELECT *, sum(value) OVER same / nullif(sum(part + 0 * value) OVER same, 0) AS estimate
         FROM measured WINDOW same AS (PARTITION BY s, line, place)
     ), added AS (
         SELECT s, line, place, metric, estimator, any_value(estimate) AS value, count(value) AS n,
+               count(*) - count(value) AS left_out,
                rankql_ratio_error(value, part, estimate) * rankql_z(confidence) AS reach,
-               coalesce(sum(clicks), 0) AS clicks, coalesce(sum(weight), 0) AS weight,
-               sum(weight) * sum(weight) / nullif(sum(squares), 0) AS size, max(largest) AS largest,
-               sum(cut) / nullif(sum(clicks), 0) AS clipped, sum(unsupported) / nullif(sum(top), 0) AS unsupported
+               coalesce(sum(clicks + 0 * value), 0) AS clicks, coalesce(sum(weight + 0 * value), 0) AS weight,
+               sum(squares + 0 * value) AS squares, max(largest + 0 * value) AS largest,
+               sum(cut + 0 * value) AS cut, sum(unsupported + 0 * value) AS unsupported, sum(top + 0 * value) AS top
         FROM summed GROUP BY s, line, place, metric, estimator
+    ), watched AS (
+        SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never FROM added
     ), found AS (
         SELECT s, line AS a, place AS b, s.value AS slice, rankql_at(metric, k) AS metric, estimator, value,
-               value - reach AS lo, value + reach AS hi, n AS queries,
-               CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight, clipped,
-               unsupported, rankql_warning(n, clicks, size, largest, weight, unsupported) AS warning
-        FROM added WHERE rankql_z(confidence) > 0
+               value - reach AS lo, value + reach AS hi, n AS queries, left_out,
+               CAST(clicks AS BIGINT) AS clicks, size AS effective_sample_size, largest AS largest_weight,
+               cut / nullif(clicks, 0) AS clipped, never AS unsupported,
+               rankql_warning(n, clicks, size, largest, weight, never) AS warning
+        FROM watched
+        UNION ALL BY NAME -- no row, but checked also where the log has none
+        SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
@@ -213,6 +236,13 @@ CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) 
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
 COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
 
+-- Whether it is relevant, 1 or 0; NULL where it is not known.
+CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
+    CASE WHEN rankql_is_text(rel) THEN error(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(rel AS DOUBLE))
+         THEN CAST(TRY_CAST(rel AS DOUBLE) >= rankql_threshold(threshold) AS DOUBLE)
+         WHEN rel IS NOT NULL THEN error(name || ' must be a finite number, not ' || rankql_text(rel)) END;
+
 -- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
 -- the plain labels, which is the same for both.
 CREATE OR REPLACE MACRO propensity_scored(
@@ -222,8 +252,8 @@ CREATE OR REPLACE MACRO propensity_scored(
     WITH given AS (
         SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
                rankql_key(struct_extract(rankql_row, query)) AS q,
-               rankql_hit(struct_extract(rankql_row, rel), threshold) AS hit,
-               struct_extract(rankql_row, propensity) AS t, rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS p
+               rankql_judgment(struct_extract(rankql_row, rel), threshold, rel) AS hit,
+               struct_extract(rankql_row, propensity) AS t, rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
         SELECT s, q, hit, p, hit / CASE WHEN t IS NULL AND hit = 1
@@ -233,7 +263,8 @@ CREATE OR REPLACE MACRO propensity_scored(
     ), queries AS (
         SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') END AS unnamed,
                unnest([
-                   {'line': 1, 'metric': 'PSP', 'value': cg(w, p, k) + 0 * list_sum(rankql_best(w, k)),
+                   {'line': 1, 'metric': 'PSP', 'value': cg(w, p, k) + 0 * list_sum(rankql_best(w, k))
+                                                        + 0 * rankql_alone(p, pos, q, query),
                     'part': list_sum(rankql_best(w, k))},
                    {'line': 2, 'metric': 'PSnDCG', 'value': dcg(w, p, k) / nullif(idcg(hit, p, k), 0),
                     'part': idcg(w, p, k) / nullif(idcg(hit, p, k), 0)}], recursive := true)
@@ -247,7 +278,9 @@ CREATE OR REPLACE MACRO propensity_scored(
                any_value(estimate) - rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS lo,
                any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
                count(value) + count(unnamed) AS queries
-        FROM summed WHERE rankql_z(confidence) > 0 GROUP BY s, line, metric
+        FROM summed GROUP BY s, line, metric
+        UNION ALL BY NAME -- no row, but checked also where there are no rankings
+        SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + 0 * rankql_threshold(threshold) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';

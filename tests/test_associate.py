@@ -164,8 +164,8 @@ def test_simpson_by_hand():
         math.tanh(math.atanh(-0.5) + stats.norm.ppf(0.975) / math.sqrt(2))
     )
     assert row(found, part="segment=a")["pearson"] == pytest.approx(-1 / 2)
-    assert within["remark"] == "another sign over all (Simpson)"
-    assert row(found)["remark"] == "another sign within segment (Simpson)"
+    assert within["remark"] == "perhaps another sign over all (Simpson)"
+    assert row(found)["remark"] == "perhaps another sign within segment (Simpson)"
     (note,) = [note for note in found.notes if "over all" in note]
     assert note.startswith("AP and CTR: Pearson 0.96 (0.68 to 1.00) over all, but -0.50 (")
     assert note.endswith("within segment: at least one is within noise of 0")
@@ -181,6 +181,8 @@ def test_simpson_beyond_noise():
     found = rankql.associate(scores, outcomes, on="user", by="segment")
     (note,) = [note for note in found.notes if "over all" in note]
     assert note.endswith("Simpson's paradox, go by what is within")
+    assert row(found)["remark"] == "another sign within segment (Simpson)"
+    assert row(found, part="within segment")["remark"] == "another sign over all (Simpson)"
     assert found.sentences[0].startswith("CTR is higher where AP is higher: Pearson 0.")
     assert found.sentences[1].startswith("within segment: CTR is lower where AP is higher")
     assert not [n for n in rankql.associate(scores, outcomes, on="user").notes if "Simpson" in n]
@@ -455,7 +457,21 @@ NAN, INF = math.nan, math.inf
             {"outcomes": COUNTS.with_columns(query=pl.col("query") + 10)},
             "no query is in both tables: per_query has 1, 2, 3, ..., outcomes has 11, 12, 13, ...",
         ),
-        ({"outcomes": COUNTS.head(0)}, "no query is in both tables"),
+        ({"outcomes": COUNTS.head(0)}, "outcomes has no row"),
+        ({"per_query": SCORES.head(0)}, "per_query has no row"),
+        (
+            {"per_query": SCORES.with_columns(query=pl.lit(None, pl.Int64))},
+            "per_query has no row with a query",
+        ),
+        (
+            {"outcomes": COUNTS.rename({"clicks": "^x$"})},
+            "'^x$' stands for several columns in polars; rename the column",
+        ),
+        (
+            {"per_query": SCORES.rename({"AP": "*"}), "metrics": "*"},
+            "'*' stands for several columns in polars; rename the column",
+        ),
+        ({"per_query": SCORES.rename({"part": "^p$"}), "by": "^p$"}, "'^p$' stands for several"),
         (
             {"outcomes": COUNTS.with_columns(pl.col("query").cast(pl.Date))},
             "no query is in both tables: per_query has '1', '2', '3', ..., outcomes has '1970-01-0",
@@ -829,6 +845,38 @@ def test_launches_with_slices():
     assert mixed.table.equals(found.table)
 
 
+def test_differences_near_the_end_of_all_numbers():
+    """Sums and squares of them are beyond it; signs and slope are not."""
+    offline, online = [1.0, 2, -1, 1, 3, 1], [1.0, -1] * 3
+    small = rankql.sign_agreement(table(offline=offline, online=online)).table
+    large = rankql.sign_agreement(table(offline=offline, online=[1e308 * y for y in online])).table
+    ends = ["slope", "slope_lo", "slope_hi"]
+    assert large.drop(ends).equals(small.drop(ends))
+    for name in ends:
+        assert large[name].item() == pytest.approx(1e308 * small[name].item())
+    past = table(
+        id=list("aaaabb"), offline=[1.0] * 6, online=[1e308] * 2 + [-1e308] * 2 + [1.0] * 2
+    )
+    assert rankql.sign_agreement(past, experiment="id").table["unmoved"].item() == 1
+
+
+def test_confidence_as_numpy_has_it():
+    found = simpson()
+    for confidence in (np.float32(0.95), np.float64(0.95)):
+        again = rankql.associate(
+            found.pairs.select("user", "AP"), found.pairs.select("user", "CTR"), on="user",
+            confidence=confidence,
+        )  # fmt: skip
+        assert again.table["pearson_lo"].item() == pytest.approx(row(found)["pearson_lo"], abs=1e-6)
+
+
+def test_the_note_on_p():
+    (note,) = [note for note in simpson().notes if note.startswith("p is")]
+    assert note == (
+        "p is not adjusted for the 4 rows: where nothing is related, 1 in 20 is still below 0.05"
+    )
+
+
 def test_few_launches_are_no_evidence():
     found = rankql.sign_agreement(table(offline=[1, 2, 3, 4, 5], online=[1, 1, 2, 1, 1]))
     assert found.sentences[0] == (
@@ -872,6 +920,11 @@ def test_launches_that_did_not_move():
         (table(offline=[1.0], online=[INF]), {}, "online must be a finite number, not inf"),
         (table(offline=[1], online=[None]), {}, "experiments has no row with both differences"),
         (table(offline=[1], online=[1]), {"confidence": 2}, "confidence must lie between 0 and 1"),
+        (
+            table(offline=[1e-300, -1e-300] * 3, online=[1e308, -1e308] * 3),
+            {},
+            "the slope of online on offline is beyond all numbers; scale one of them",
+        ),
     ],
 )
 def test_errors_of_launches(past, options, message):

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import re
 import statistics
 from collections import defaultdict
 
@@ -281,8 +282,9 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
         divisors["DR"] = lambda t: max(t, cut)
     found = {}
     for name, divisor in divisors.items():
-        lines, weights, cuts, top, never = defaultdict(list), [], 0, 0, 0
+        lines, watched = defaultdict(list), defaultdict(list)
         for items in queries.values():
+            weights, cuts, top, never = [], 0, 0, 0
             grades = []
             for shown in items:
                 pos, look = shown[0]["pos"], shown[0]["examination"]
@@ -304,8 +306,16 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
                     weights += [1 / divisor(t) for t in clicked]
                     cuts += sum(divisor(t) > t for t in clicked if name not in ("naive",))
                 grades.append((grade, pos, 1 if name == "naive" else look))
-            if all(grade is None for grade, _, _ in grades):
+            clicks = [row["click"] for shown in items for row in shown if row["click"] is not None]
+            if not clicks:
                 continue
+            for metric in (
+                "DCG",
+                "RR",
+                *(["nDCG"] if any(clicks) else []),
+                *(["CTR"] if top else []),
+            ):
+                watched[metric].append((weights, cuts, top, never))
             known = sorted(
                 (pos, grade or 0, look)
                 for grade, pos, look in grades
@@ -320,18 +330,20 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
                 rr, left = rr + left * g / p, left * (1 - g)
             if name == "SNIPS":
                 lines["DCG"].append((discounted, total))
-                lines["nDCG"].append((discounted, ideal))
+                lines["nDCG"] += [(discounted, ideal)] if any(clicks) else []
                 lines["RR"].append((math.fsum(g / p for p, g, _ in known), total))
-                if examination:
+                if examination and known:
                     lines["CTR"].append((math.fsum(g * e for _, g, e in known), total))
                 continue
             lines["DCG"].append((discounted, 1))
-            lines["nDCG"] += [(discounted / ideal, 1)] if ideal else []
+            lines["nDCG"] += [(discounted / ideal, 1)] if any(clicks) else []
             lines["RR"].append((rr, 1))
             if examination and known:
                 lines["CTR"].append((math.fsum(g * e for _, g, e in known) / len(known), 1))
         for metric in ("DCG", "nDCG", "RR", *(["CTR"] if examination else [])):
             pairs = lines[metric]
+            weights = [weight for each in watched[metric] for weight in each[0]]
+            cuts, top, never = (sum(each[i] for each in watched[metric]) for i in (1, 2, 3))
             whole = math.fsum(part for _, part in pairs)
             value = math.fsum(v for v, _ in pairs) / whole if whole else None
             reach = None
@@ -343,6 +355,7 @@ def reference(log, k=None, clip=None, predicted=False, examination=False, confid
                 "lo": None if reach is None else value - reach,
                 "hi": None if reach is None else value + reach,
                 "queries": len(pairs),
+                "left_out": len(queries) - len(pairs),
                 "clicks": len(weights),
                 "effective_sample_size": sum(weights) ** 2 / sum(w * w for w in weights)
                 if weights
@@ -450,7 +463,7 @@ def test_rows_and_their_order():
     for _, run in table_ways("counterfactual", frame, options):
         found = run()
         assert found.columns == [
-            *("metric", "estimator", "value", "lo", "hi", "queries", "clicks"),
+            *("metric", "estimator", "value", "lo", "hi", "queries", "left_out", "clicks"),
             *("effective_sample_size", "largest_weight", "clipped", "unsupported", "warning"),
         ]
         assert found.select("metric", "estimator").rows() == [
@@ -532,6 +545,135 @@ def test_evaluate_takes_the_grades():
         assert result[metric] == pytest.approx(value, abs=1e-12)
 
 
+def test_estimators_are_of_the_same_queries():
+    """By hand: one query was shown and clicked, one shown, one has predictions alone."""
+    frame = pl.DataFrame(
+        {
+            "query": [1, 2, 2, 3, 3],
+            "item": [*"aabab"],
+            "click": [1, None, None, 0, None],
+            "propensity": [1.0, None, None, 0.5, None],
+            "pos": [1, 1, 2, 1, 2],
+            "r": 0.5,
+            "look": [1.0, 1, 0.5, 1, 0.5],
+        }
+    )
+    options = {"predicted": "r", "examination": "look"}
+    for way, run in table_ways("counterfactual", frame, options):
+        rows = {(row["metric"], row["estimator"]): row for row in run().iter_rows(named=True)}
+        for (metric, _), row in rows.items():
+            queries, unsupported = (1, 0) if metric == "nDCG" else (2, 1 / 3)
+            assert (row["queries"], row["left_out"]) == (queries, 3 - queries), way
+            assert row["unsupported"] == pytest.approx(unsupported), way
+        # of query 3 DR takes 0.5 for the item at 2
+        assert rows["DCG", "IPS"]["value"] == pytest.approx(1 / 2)
+        assert rows["DCG", "DR"]["value"] == pytest.approx((1 + 0.5 / math.log2(3)) / 2)
+        assert rows["CTR", "DR"]["value"] == pytest.approx((1 + 0.5 * 0.5 / 2) / 2)
+    never = frame.filter(query=2)
+    for way, run in table_ways("counterfactual", never, options):
+        found = run()
+        assert found["value"].null_count() == len(found) == 16, way
+        assert set(found["left_out"]) == {1}, way
+
+
+@pytest.mark.parametrize("name", ["counterfactual", "propensity_scored"])
+def test_slices_of_an_enum_are_in_the_order_of_text(name):
+    base = pl.DataFrame(LOG | {"query": [1, 1, 2], "rel": [1, 1, 1]}).filter(
+        pl.col("item").is_first_distinct()
+    )
+    base = base.with_columns(propensity=pl.lit(1.0))
+    for kind in (pl.Enum(["z", "b", "a"]), pl.Categorical):
+        frame = base.with_columns(part=pl.Series(["z", "a"]).cast(kind))
+        for way, run in table_ways(name, frame, {"slice": "part"}):
+            assert run()["slice"].cast(pl.String).unique(maintain_order=True).to_list() == [
+                "a",
+                "z",
+            ], way
+
+
+NESTED = {
+    "[1]": pl.Series([[1]] * 3),
+    "[1] ": pl.Series([[1]] * 3, dtype=pl.Array(pl.Int64, 1)),
+    "{'a': 1}": pl.Series([{"a": 1}] * 3),
+    r"ab\xFF": pl.Series([b"ab\xff"] * 3),
+    "1970-01-02": pl.Series([1, 1, 1]).cast(pl.Date),
+}
+
+
+@pytest.mark.parametrize("said", NESTED)
+def test_columns_that_hold_no_numbers(said):
+    must = {
+        "click": "must be 0 or 1",
+        "propensity": "must be above 0 and at most 1",
+        "predicted": "must lie between 0 and 1",
+        "examination": "must be above 0 and at most 1",
+    }
+    for name, words in must.items():
+        frame = pl.DataFrame(LOG).with_columns(NESTED[said].alias(name))
+        wanted = re.escape(f"{name} {words}, not {said.strip()}")
+        assert_table_refused("counterfactual", frame, {name: name}, wanted)
+
+
+@pytest.mark.parametrize("pos", [2**53 + 1, 2.0**54, 1e300])
+def test_positions_that_are_no_exact_doubles(pos):
+    said = re.escape(f"pos must be a whole number from 1, not {pos}")
+    frame = pl.DataFrame(LOG | {"pos": [pos, pos, 2]}, strict=False)
+    assert_table_refused("counterfactual", frame, {}, said)
+    assert_table_refused(
+        "propensity_scored", frame.with_columns(rel=0, propensity=pl.lit(1.0)), {}, said
+    )
+    for _, run in table_ways("counterfactual", pl.DataFrame(LOG | {"pos": [2**53] * 2 + [1]}), {}):
+        assert len(run()) == 9
+
+
+@pytest.mark.parametrize("name", ["^x$", "*"])
+def test_names_that_are_patterns(name):
+    """SQL takes them as they are, polars would not."""
+    frame = pl.DataFrame(LOG).rename({"query": name})
+    said = f"{name!r} stands for several columns in polars; rename the column"
+    for way, run in table_ways("counterfactual", frame, {"query": name}):
+        if way == "sql":
+            assert len(run()) == 9
+            continue
+        with pytest.raises(rankql.RankqlError) as error:
+            run()
+        assert str(error.value) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"click": [1, 0, 7], "propensity": 1.0, "pos": [1, 1, None]},
+            "click must be 0 or 1, not 7",
+        ),
+        ({"click": [1, 0, 7], "propensity": 1.0, "pos": [1, 1, 9]}, "click must be 0 or 1, not 7"),
+        (
+            {"propensity": [1, 0.5, 7], "pos": [1, 1, None]},
+            "propensity must be above 0 and at most 1, not 7.0",
+        ),
+        (
+            {"predicted": [1, 0.5, 7], "pos": [1, 1, None]},
+            "predicted must lie between 0 and 1, not 7.0",
+        ),
+        (
+            {"examination": [1, 1, 7.0], "pos": [1, 1, None]},
+            "examination must be above 0 and at most 1, not 7.0",
+        ),
+        ({"query": [1, 1, None], "pos": [1, 1, None]}, "query must not be NULL"),
+        ({"item": ["a", "a", None], "pos": [1, 1, None]}, "item must not be NULL"),
+        (
+            {"click": [1, 0, 7], "propensity": 1.0, "query": [1, 1, None]},
+            "(click must be 0 or 1, not 7|query must not be NULL)",
+        ),
+    ],
+)
+def test_checks_reach_rows_that_do_not_count(changes, said):
+    options = {"k": 1, "predicted": "predicted", "examination": "examination"}
+    frame = pl.DataFrame(LOG | changes, strict=False)
+    assert_table_refused("counterfactual", frame, options, said)
+
+
 LOG = {"query": [1, 1, 1], "item": ["a", "a", "b"], "click": [1, 0, None]}
 LOG |= {"propensity": [1.0, 0.5, None], "pos": [1, 1, 2], "predicted": [0.5, 0.5, 0.5]}
 LOG |= {"examination": [1.0, 1.0, 0.5]}
@@ -586,6 +728,12 @@ LOG |= {"examination": [1.0, 1.0, 0.5]}
             "examination must be above 0 and at most 1, not 0.0",
         ),
         ({}, {"clip": 0.0}, "clip must be above 0 and at most 1, not 0.0"),
+        ({}, {"clip": "0.5"}, "clip must be above 0 and at most 1, not 0.5"),
+        (
+            {},
+            {"k": 10**18},
+            f"k must be a whole number from 1, or left out for the whole ranking; not {10**18}",
+        ),
         ({}, {"clip": 2}, "clip must be above 0 and at most 1, not 2"),
         ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
         (
@@ -620,7 +768,7 @@ def test_settings_and_the_order_of_rows_change_nothing():
     frame = pl.DataFrame(lines, schema=schema, orient="row")
     wanted = rankql.counterfactual(frame, 3, 0.3)
     for setting in ("default_collation = 'NOCASE'", "integer_division = true", "threads = 1"):
-        con = connected(frame.sample(fraction=1, shuffle=True, seed=1))
+        con = connected(frame.sample(fraction=1, shuffle=True, seed=1), engines.connect())
         con.execute(
             f"SET {setting}; SET default_null_order = 'NULLS_FIRST'; SET default_order = 'DESC'"
         )
@@ -634,8 +782,24 @@ def test_empty():
     frame = pl.DataFrame(LOG).clear()
     for _, run in table_ways("counterfactual", frame, {"k": 3}):
         assert run().is_empty()
+    for options, said in (
+        ({"k": -1}, "k must be a whole number from 1, or left out for the whole ranking; not -1"),
+        ({"clip": 5}, "clip must be above 0 and at most 1, not 5"),
+        ({"confidence": 7}, "confidence must lie between 0 and 1, not 7"),
+    ):
+        assert_table_refused("counterfactual", frame, options, said)
+    rankings = frame.with_columns(rel="click")
+    for _, run in table_ways("propensity_scored", rankings, {"k": 3}):
+        assert run().is_empty()
+    for options, said in (
+        ({"k": -1}, "k must be a whole number from 1, or left out for the whole ranking; not -1"),
+        ({"threshold": math.nan}, "threshold must be a finite number, not nan"),
+        ({"confidence": 7}, "confidence must lie between 0 and 1, not 7"),
+    ):
+        assert_table_refused("propensity_scored", rankings, options, said)
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     """600 logs of 400 queries: 95 of 100 intervals hold the truth; a good guess narrows them."""
     rng = np.random.default_rng(5)
@@ -806,6 +970,36 @@ def test_propensity_scored_is_a_ratio_of_sums():
         ({"query": [1, None]}, {}, "query must not be NULL"),
         ({"rel": [1.0, math.nan]}, {}, "rel must be a finite number, not nan"),
         ({"pos": [0, 2]}, {}, "pos must be a whole number from 1, not 0"),
+        ({"pos": [1, 1]}, {}, "pos must be of one item alone: two of query 1 have the same"),
+        (
+            {"grade": ["0", "1"]},
+            {"rel": "grade"},
+            "grade must be a number, not text; cast it first",
+        ),
+        ({"grade": [0, math.inf]}, {"rel": "grade"}, "grade must be a finite number, not inf"),
+        ({"rel": [[0], [1]]}, {}, r"rel must be a finite number, not \[0\]"),
+        # rows that do not count
+        (
+            {"rel": [0.0, math.nan], "pos": [1, None]},
+            {"k": 1},
+            "rel must be a finite number, not nan",
+        ),
+        (
+            {"rel": [1, None], "propensity": [0.5, 7]},
+            {"k": 1},
+            "propensity must be above 0 and at most 1, not 7.0",
+        ),
+        (
+            {"query": [1, None], "pos": [1, None], "rel": [1, None]},
+            {"k": 1},
+            "query must not be NULL",
+        ),
+        ({"rel": [1, None], "pos": [1, 0]}, {"k": 1}, "pos must be a whole number from 1, not 0"),
+        (
+            {},
+            {"k": 10**18},
+            f"k must be a whole number from 1, or left out for the whole ranking; not {10**18}",
+        ),
         ({}, {"confidence": 0}, "confidence must lie between 0 and 1, not 0"),
         (
             {},
@@ -816,7 +1010,9 @@ def test_propensity_scored_is_a_ratio_of_sums():
 )
 def test_propensity_scored_errors(changes, options, said):
     frame = {"query": [1, 1], "rel": [0, 1], "pos": [1, 2], "propensity": [1.0, 0.5]}
-    assert_table_refused("propensity_scored", pl.DataFrame(frame | changes), options, said)
+    assert_table_refused(
+        "propensity_scored", pl.DataFrame(frame | changes, strict=False), options, said
+    )
     unknown = pl.DataFrame(frame | {"rel": [1, 0], "propensity": [0.5, None]})
     for _, run in table_ways("propensity_scored", unknown, {}):
         assert run()["value"].to_list() == [1.0, 1.0]

@@ -51,6 +51,7 @@ STORIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("story", STORIES)
 def test_stories(story, tmp_path):
     shown = run([sys.executable, ROOT / "examples" / story], tmp_path)
