@@ -1,0 +1,199 @@
+"""The metrics as window queries: every hand-checked case on every engine that runs them here."""
+
+import random
+from itertools import groupby
+from pathlib import Path
+
+import api
+import databases
+import duckdb
+import engines
+import polars as pl
+import pyarrow as pa
+import pytest
+import sessions
+import sqlglot
+import test_cases
+from engines import same
+
+import rankql
+from rankql import macros, windows
+from rankql.demo import shop
+
+HERE = Path(__file__).parent
+EXECUTED = ["duckdb", "sqlite", "datafusion", "postgres"]
+PRINTED = ["snowflake", "bigquery", "databricks", "trino", "redshift"]
+OFFERED = [m for m in sessions.METRICS if m not in api.TWO_RANKINGS and "kendall" not in m]
+
+
+@pytest.fixture(scope="module", params=EXECUTED)
+def engine(request):
+    with databases.opened(request.param) as made:
+        made.name = request.param
+        yield made
+
+
+@pytest.fixture(scope="module")
+def duck():
+    con = duckdb.connect()
+    rankql.register(con)
+    return con
+
+
+def test_engines():
+    assert [n for n, e in windows.ENGINES.items() if e.executed] == sorted(EXECUTED, key=list(windows.ENGINES).index)
+    assert [n for n, e in windows.ENGINES.items() if not e.executed] == PRINTED
+    assert windows._offered() == set(OFFERED) | {"exp2_gain"}
+
+
+def test_the_same_parameters():
+    """What stands in for a macro is called as it is."""
+    theirs = macros.parameters()
+    for name, macro in windows._macros().items():
+        if name in macros.statements("windows") and name in macros.comments():
+            assert list(macro.parameters) == list(theirs[name]), name
+
+
+@pytest.mark.parametrize("metric", OFFERED)
+def test_case(engine, metric):
+    key = lambda case: str(case.options)  # noqa: E731
+    cases = sorted((c for c in test_cases.METRICS[metric] if c.group), key=key)
+    engine.load("cases", sessions.table(metric, [case.group for case in cases]))
+    found, first = {}, 0
+    for _, alike in groupby(cases, key):
+        alike = list(alike)
+        call = sessions.text(metric, alike[0].options, [])
+        query = f"SELECT g, {call} FROM cases WHERE g BETWEEN {first} AND {first + len(alike) - 1} GROUP BY g"
+        found |= dict(engine.ask(windows.translated(query, engine.name)))
+        first += len(alike)
+    wrong = [
+        f"{metric} {case.options} of {case.group}: {found[g]!r}, expected {case.expected}"
+        for g, case in enumerate(cases)
+        if not same(found[g], case.expected)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def equal(engine, duck, query, tables):
+    """The query gives what DuckDB makes of it by the macros."""
+    for name, table in tables.items():
+        engine.load(name, table)
+        duck.register("handed", table)
+        duck.execute(f"CREATE OR REPLACE TABLE {name} AS FROM handed")
+    asked = duck.sql(query)
+    wanted = asked.fetchall()
+    found = engine.ask(windows.translated(query, engine.name))
+    if "ORDER BY" not in query.split(")")[-1]:
+        wanted, found = (sorted(r, key=lambda row: str(row[0])) for r in (wanted, found))
+    assert len(wanted) == len(found)
+    for ours, theirs in zip(found, wanted, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert same(one, other) if isinstance(other, float) else one == other, (ours, theirs)
+
+
+def rankings(seed, n=60):
+    """Nasty ones: unjudged, not retrieved, negative, equal and missing positions, NULL for a key."""
+    draw = random.Random(seed)
+    listed = []
+    for g in range(n):
+        size = draw.choice([1, 2, 3, 8, 40])
+        places = draw.sample(range(1, size * 2), size)
+        for place in places:
+            rel = draw.choice([None, -1.5, 0, 0, 0.25, 1, 2, 3]) if g % 5 else draw.choice([0, None])
+            pos = place if draw.random() < 0.8 else None
+            listed.append((None if g == 7 else g, f"s{g % 3}", rel, pos, draw.random()))
+    columns = list(zip(*listed, strict=True))
+    kinds = [pa.int64(), pa.string(), pa.float64(), pa.int64(), pa.float64()]
+    arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)]
+    return pa.table(arrays, names=["user", "segment", "rel", "pos", "score"])
+
+
+EVERYTHING = [
+    "cg(rel, pos)", "dcg(rel, pos, 5)", "dcg(rel, pos, base := 10)", "idcg(rel, pos, 3)",
+    "idcg(rel, pos, ideal := 'retrieved')", "ndcg(rel, pos, 10)", "ndcg(exp2_gain(rel), pos, 5)",
+    "ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos)", "ndcg(rel, pos, 4, negative := 'keep')",
+    "ndcg(rel, pos, 3, discounts := [0.8, log2(3), 2])", "precision_at(rel, pos, 5)",
+    "precision_at(rel, pos, denominator := 'retrieved')", "precision_at(rel, pos, 9, denominator := 'min')",
+    "recall_at(rel, pos, 3, threshold := 2)", "f1_at(rel, pos)", "hit_at(rel, pos, 2)",
+    "r_precision(rel, pos)", "ap(rel, pos)", "ap(rel, pos, 5, denominator := 'R')",
+    "ap(rel, pos, 5, denominator := 'found')", "ap(rel, pos, 5, denominator := 'k')",
+    "bpref(rel, pos)", "judged_at(rel, pos, 5)", "micro_recall_at(rel, pos, 3)",
+    "micro_precision_at(rel, pos, 3, query := user)", "micro_f1_at(rel, pos)", "rr(rel, pos, 3)",
+    "arhr(rel, pos)", "err(rel, pos, 10, max_rel := 3)", "err(rel, pos, max_rel := 4, p := 0.8)",
+    "rbp(rel, pos, p := 0.8)", "rbp(rel, pos, p := 0.5, max_rel := 3)",
+    "rbp_residual(rel, pos, 5, p := 0.9)", "rmse(rel, score)", "mse(rel, score)", "mae(rel, score)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_at_once(engine, duck, seed):
+    query = f"SELECT user, {', '.join(EVERYTHING)} FROM shown GROUP BY user"
+    equal(engine, duck, query, {"shown": rankings(seed)})
+
+
+QUERIES = [
+    # as in the README
+    "SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS \"it's \"\"ap\"\"\" FROM shown GROUP BY user ORDER BY user DESC",
+    # what else may stand there
+    "SELECT segment, user AS u, count(*) AS n, avg(score) AS a, max(rel) FILTER (WHERE pos < 4) AS m,"
+    " count(DISTINCT pos) AS d, ndcg(rel, pos) AS v FROM shown WHERE score > 0.1 GROUP BY ALL"
+    " HAVING n > 2 AND ndcg(rel, pos) < 1 ORDER BY v, 2 LIMIT 7 OFFSET 1",
+    "SELECT upper(segment) AS s, user, rr(rel, pos) FROM shown GROUP BY 1, 2 ORDER BY upper(segment), user",
+    # means over the rankings
+    "SELECT segment, avg(v) AS mean, count(v) AS n FROM (SELECT segment, user, ap(rel, pos, 5) AS v"
+    " FROM shown GROUP BY segment, user) AS each GROUP BY segment ORDER BY segment",
+    "WITH good AS (SELECT * FROM shown WHERE score > 0.3), each AS (SELECT user, ndcg(rel, pos) AS v"
+    " FROM good GROUP BY user) SELECT avg(v), count(*) FROM each",
+    "SELECT user, ndcg(rel, pos) AS v FROM shown WHERE user IN (SELECT user FROM shown GROUP BY user"
+    " HAVING hit_at(rel, pos, 1) = 1) GROUP BY user ORDER BY user",
+    # run and judgments
+    "SELECT r.user, ndcg(j.rel, r.pos, 5) AS v, ap(exp2_gain(j.rel) * 1, r.pos) FROM shown AS r LEFT JOIN shown AS j"
+    " ON r.user = j.user AND r.pos = j.pos GROUP BY r.user ORDER BY r.user",
+    # ranked on the way
+    "SELECT user, ndcg(rel, place, 5) AS v FROM (SELECT user, rel,"
+    " row_number() OVER (PARTITION BY user ORDER BY score DESC) AS place FROM shown) AS by_score GROUP BY user",
+    # of all rows, and of none
+    "SELECT micro_precision_at(rel, pos, 3, query := user), cg(rel, pos), bpref(rel, pos) FROM shown",
+    "SELECT ndcg(rel, pos), dcg(rel, pos), precision_at(rel, pos, 3) FROM shown WHERE score > 2",
+    "SELECT user, ndcg(rel, pos) FROM shown WHERE score > 2 GROUP BY user",
+    # two queries, windows over groups
+    "SELECT 1 AS k, recall_at(rel, pos, 1) FROM shown UNION ALL SELECT 2, recall_at(rel, pos, 2) FROM shown",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query(engine, duck, query):
+    equal(engine, duck, query, {"shown": rankings(9, 30)})
+
+
+def test_long_rankings(engine, duck):
+    """Powers and products that no DOUBLE holds."""
+    n = 3000
+    table = pa.table({"u": [1] * n, "rel": [3.0] * n, "pos": list(range(1, n + 1))})
+    query = (
+        "SELECT u, err(rel, pos, max_rel := 3), err(rel, pos, max_rel := 3, p := 0.01),"
+        " rbp(rel, pos, p := 0.01), rbp(rel, pos, p := 0.999), ap(rel, pos), ndcg(rel, pos) FROM shown GROUP BY u"
+    )
+    equal(engine, duck, query, {"shown": table})
+
+
+def test_the_shop(engine):
+    """The values of evaluate."""
+    log = shop(200)
+    names = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5"]
+    ours = rankql.evaluate(log, metrics=names).per_query
+    highest = int(log["rel"].max())
+    calls = (
+        f"ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos, 10), precision_at(rel, pos, 5),"
+        f" err(rel, pos, 10, max_rel := {highest}), ndcg(exp2_gain(rel), pos, 5)"
+    )
+    table = log.select("query", pl.col("rel").cast(pl.Float64), pl.col("pos").cast(pl.Int64))
+    table = table.to_arrow().cast(
+        pa.schema([("query", pa.string()), ("rel", pa.float64()), ("pos", pa.int64())])
+    )
+    engine.load("shop", table)
+    query = f"SELECT query, {calls} FROM shop GROUP BY query"
+    found = {key: values for key, *values in engine.ask(windows.translated(query, engine.name))}
+    assert len(found) == ours.height
+    for key, *values in ours.select("query", *names).rows():
+        assert all(map(same, found[str(key)], values)), key
