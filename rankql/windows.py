@@ -9,8 +9,10 @@ worked out by DuckDB beforehand, wrong options included; what has no translation
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from typing import Any, cast
 
@@ -107,11 +109,12 @@ _OURS = "rankql"
 def translated(query: str, dialect: str) -> str:
     """A query in DuckDB's SQL that calls the metrics, as a window query of another engine.
 
-    Every SELECT that calls a metric becomes one with steps: `SELECT keys, metrics, other aggregates
-    FROM ... [WHERE] [GROUP BY keys] [HAVING] [ORDER BY] [LIMIT]`, also within another query, so that
-    means over rankings can be taken. Values and NULL are those of DuckDB. The text says so at its
-    top where the tests do not run it. A dialect that is not known, a wrong option, and what has no
-    translation are a RankqlError that names it.
+    Every SELECT that calls a metric becomes one with steps, also within another query, so that
+    means over rankings can be taken: `SELECT keys, metrics, other aggregates FROM ... [WHERE]
+    [GROUP BY keys] [HAVING] [ORDER BY] [LIMIT]`. Values and NULL are those of DuckDB; bad grades
+    and positions are an error of the query that is run, with the message that DuckDB gives. Where
+    no test runs an engine, the text says so at its top. A dialect that is not known, a wrong option
+    and what has no translation are a RankqlError that names it.
 
     >>> print(translated("SELECT user, recall_at(rel, pos, 5) AS r FROM t GROUP BY user", "sqlite"))
     ... # doctest: +ELLIPSIS
@@ -126,28 +129,32 @@ def translated(query: str, dialect: str) -> str:
     for name in tree.find_all(exp.Identifier):
         if name.name.lower().startswith("rankql_"):
             raise RankqlError(f"{name.name}: names that begin with rankql_ are ours; rename it")
-    made = _Windows(engine).made(tree).transform(
-        lambda part: _filled(engine.error, part.expressions[0])
-        if isinstance(part, exp.Anonymous) and part.name == "error"
-        else part
-    )
+    made = _Windows(engine).made(tree)
     note = "" if engine.executed else f"-- not executed: no test of rankql runs {engine.name}\n"
     return note + _text(made, engine)
 
 
 def _text(tree: exp.Expr, engine: Engine) -> str:
     kind = Dialect.get_or_raise(engine.dialect)
+    tree = _each(
+        tree,
+        exp.Anonymous,
+        lambda call: _filled(engine.error, call.expressions[0]) if call.name == "error" else call,
+    )
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:  # quoted it is what it would be unquoted, and no reserved word
             kind.normalize_identifier(name)
-    return tree.sql(
-        dialect=engine.dialect,
-        identify=True,
-        normalize_functions=False,
-        unsupported_level=sqlglot.ErrorLevel.RAISE,
-        comments=False,
-        pretty=True,
-    )
+    try:
+        return tree.sql(
+            dialect=engine.dialect,
+            identify=True,
+            normalize_functions=False,
+            unsupported_level=sqlglot.ErrorLevel.RAISE,
+            comments=False,
+            pretty=True,
+        )
+    except sqlglot.errors.UnsupportedError as error:
+        raise RankqlError(f"{engine.name} cannot have it: {error}") from error
 
 
 @cache
@@ -174,10 +181,8 @@ def _scalar(name: str) -> bool:
 
 def _metrics(node: exp.Expr) -> bool:
     """Is a metric called here, not in a query within?"""
-    if isinstance(node, exp.Anonymous):
-        name = node.name.lower()
-        if name in _macros() and not _scalar(name):
-            return True
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _macros():
+        return not _scalar(node.name.lower())
     return not isinstance(node, exp.Query) and any(map(_metrics, node.iter_expressions()))
 
 
@@ -194,24 +199,25 @@ def _asked(select: exp.Select) -> Iterable[exp.Expr]:
 
 
 @cache
-def _offered() -> frozenset[str]:
-    """The metrics of one ranking that are made of sums and windows."""
+def offered() -> frozenset[str]:
+    """The metrics that have a window form: those of rows, made of sums and windows."""
     listed = {name for family in _FAMILIES for name in macros.statements(family)}
-    rows = {name for name in listed & set(macros.comments()) if not _remedied(name)}
-    return frozenset(rows)
+    return frozenset(name for name in listed & set(macros.comments()) if not _other_form(name))
 
 
-def _remedied(name: str) -> bool:
-    return name.startswith("list_") or name.endswith("_by_score")
-
-
-def _remedy(name: str) -> str:
+def _other_form(name: str) -> str:
+    """What will do in place of a metric in another form than that of rows."""
     if name.startswith("list_"):
         return f"{name.removeprefix('list_')} takes the entries as rows"
     if name.endswith("_by_score"):
         ranked = "row_number() OVER (PARTITION BY ... ORDER BY score DESC, item DESC)"
         return f"{name.removesuffix('_by_score')} takes pos, from a subquery: {ranked}"
-    return "DuckDB has it"
+    return ""
+
+
+def _each(tree: exp.Expr, kind: type[exp.Expr], change: Callable[[Any], exp.Expr]) -> Any:
+    """The tree with its parts of a kind changed."""
+    return tree.transform(lambda part: change(part) if isinstance(part, kind) else part)
 
 
 def _filled(template: str, value: exp.Expr) -> exp.Expr:
@@ -232,7 +238,7 @@ def _is_double(node: exp.Expr) -> bool:
         case exp.Column():
             return _OURS in node.meta
         case exp.Cast():
-            return node.to.this == exp.DType.DOUBLE
+            return bool(node.to.this == exp.DType.DOUBLE)
         case exp.Case():
             values = [branch.args["true"] for branch in node.args["ifs"]]
             return any(map(_is_double, filter(None, [*values, node.args.get("default")])))
@@ -248,11 +254,12 @@ def _as_text(value: exp.Expr) -> exp.Expr:
     return value if kept else exp.cast(value, "VARCHAR")
 
 
-def _refuse_option(error: exp.Anonymous) -> None:
-    """What is wrong whatever the rows are."""
-    (message,) = error.expressions
-    if message.is_string:
-        raise RankqlError(message.name)
+def _refuse_option(result: exp.Expr | None) -> None:
+    """Refuse what is an error whatever the rows are."""
+    if isinstance(result, exp.Anonymous) and result.name == "error":
+        (message,) = result.expressions
+        if message.is_string:
+            raise RankqlError(message.name)
 
 
 @cache
@@ -281,13 +288,20 @@ def _literal(value: Any) -> exp.Expr:
         return exp.Array(expressions=[_literal(part) for part in value])
     if value is None or isinstance(value, str | bool | int):
         return exp.convert(value)
-    return exp.convert(float(value))
+    if isinstance(value, float | Decimal):
+        finite = math.isfinite(value)
+        text = exp.Literal.string(str(value))
+        return exp.convert(float(value)) if finite else exp.cast(text, "DOUBLE")
+    raise RankqlError(f"an option must be a number, a text or a list of them, not {value}")
 
 
 def _is_constant(node: exp.Expr) -> bool:
     return not any(
         isinstance(part, exp.Column | exp.Star | exp.Window | exp.Query | exp.Lambda)
-        or (isinstance(part, exp.Anonymous) and part.name.lower() in {*_AGGREGATES, "error", "row_number"})
+        or (
+            isinstance(part, exp.Anonymous)
+            and part.name.lower() in {*_AGGREGATES, "error", "row_number"}
+        )
         for part in node.walk()
     )
 
@@ -297,7 +311,7 @@ def _one(node: exp.Expr) -> bool:
 
 
 class _Steps:
-    """The columns of the rows that are grouped, in steps: each may use those of the steps before."""
+    """The columns of the rows that are grouped: each step may use those of the steps before."""
 
     def __init__(self) -> None:
         self.partition: list[exp.Expr] = []
@@ -319,15 +333,14 @@ class _Steps:
 
     def carried(self, value: exp.Expr) -> exp.Expr:
         """The value with the columns of the source as columns of the steps."""
-        return value.transform(
-            lambda part: self.source(part)
-            if isinstance(part, exp.Column) and _OURS not in part.meta
-            else part
+        return cast(
+            exp.Expr,
+            _each(value, exp.Column, lambda c: c if _OURS in c.meta else self.source(c)),
         )
 
     def source(self, column: exp.Column) -> exp.Column:
         """A column of the source, by its own name if that is free."""
-        key = column.sql()
+        key = column.sql().lower()
         if key not in self._known:
             self._known[key] = self._added(0, column.name, column, column.this.quoted)
         return self._known[key].copy()
@@ -371,7 +384,14 @@ class _Windows(translation.Translation):
         made = super().made(node, scope)
         if isinstance(made, exp.Window) and self._within and self._steps:
             made.set("partition_by", [key.copy() for key in self._steps.partition])
+            for by in made.find_all(exp.Ordered):  # no NULL is among them
+                by.set("nulls_first", self._nulls_first(by))
         return self._settled(made) if self._within and isinstance(made, exp.Expr) else made
+
+    def _nulls_first(self, by: exp.Ordered) -> bool:
+        """Where the engine has NULL if nothing is said of it."""
+        order = Dialect.get_or_raise(self.engine.dialect).NULL_ORDERING
+        return order != "nulls_are_last" and (order == "nulls_are_large") is bool(by.args["desc"])
 
     def _settled(self, node: exp.Expr) -> exp.Expr:
         """A part of a macro, decided if no row decides it."""
@@ -416,12 +436,14 @@ class _Windows(translation.Translation):
             if value is True:
                 default = branch.args["true"]
                 break
-            kept.append(exp.If(this=condition, true=self.made(branch.args["true"], scope)))
+            result = self.made(branch.args["true"], scope)
+            if not condition.find(exp.Column):  # there are rows: no more is asked
+                _refuse_option(result)
+            kept.append(exp.If(this=condition, true=result))
         made = self.made(default, scope) if default is not None else None
         if kept:
             return exp.Case(this=operand, ifs=kept, default=made)
-        if isinstance(made, exp.Anonymous) and made.name == "error":
-            _refuse_option(made)
+        _refuse_option(made)
         return made or exp.Null()
 
     def _call(self, node: exp.Anonymous, scope: Mapping[str, exp.Expr]) -> exp.Expr:
@@ -432,7 +454,9 @@ class _Windows(translation.Translation):
             return self._expanded(_macros()[name], node.expressions, scope)
         made = function(name, *self.made(node.expressions, scope))
         if not self._within:
-            if name not in translation._FUNCTIONS or len(made.expressions) > 1 and name in ("max", "min"):
+            # Of several values they are something else.
+            largest = name in ("max", "min") and len(made.expressions) > 1
+            if name not in translation._FUNCTIONS or largest:
                 self.refuse(f"{name}()")
             return made
         if name == "error":
@@ -449,7 +473,9 @@ class _Windows(translation.Translation):
                 return exp.LTE(this=function("abs", first), expression=most)
             case "log2":
                 two = _worked_out(function("ln", exp.Literal.number("2.0")))
-                return exp.Paren(this=self._settled(exp.Div(this=function("ln", first), expression=two)))
+                return exp.Paren(
+                    this=self._settled(exp.Div(this=function("ln", first), expression=two))
+                )
             case "coalesce":  # of what is a DOUBLE
                 floats = (_float(part) for part in made.expressions)
                 return translation._folded(function(name, *floats))
@@ -461,32 +487,33 @@ class _Windows(translation.Translation):
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
         outermost = not self._within
-        if outermost and macro.name not in _offered():
-            self.refuse(macro.name, _remedy(macro.name))
+        if outermost and macro.name not in offered():
+            self.refuse(f"{macro.name}()", _other_form(macro.name) or "DuckDB and Spark have it")
         given, bound = translation._bound(macro, arguments), {}
         for parameter, default in macro.parameters.items():
-            if parameter not in given and default is None:
-                raise RankqlError(f"{macro.name} needs the argument {parameter}")
             argument = given.get(parameter, default)
+            if argument is None:
+                raise RankqlError(f"{macro.name} needs the argument {parameter}")
             if outermost:
                 option = default is not None and parameter != "query"
-                made = self._argument(macro.name, parameter, cast(exp.Expr, argument), option)
-            else:
-                made = self.made(argument, scope) if parameter in given else argument
-            bound[parameter] = translation._wrapped(made)
+                argument = self._argument(macro.name, parameter, argument, option)
+            elif parameter in given:
+                argument = cast(exp.Expr, self.made(argument, scope))
+            bound[parameter] = translation._wrapped(argument)
         values = [*bound.values()]
         if macro.name == "rankql_is_text" and not _is_constant(values[0]):
             how = self.engine.is_text
             return _filled(how, values[0]) if how else exp.false()
         if self._steps is None and not _scalar(macro.name):
-            self.refuse(f"{macro.name} but in a SELECT list, HAVING or ORDER BY", "ask there")
+            place = "ask for it in a SELECT list, HAVING or ORDER BY"
+            self.refuse(f"{macro.name}() where rows are not grouped", place)
         if _scalar(macro.name) and all(map(_is_constant, values)):
             return _worked_out(function(macro.name, *values))
         self._within.append(macro)
         made = translation._wrapped(self.made(macro.body, bound))
         self._within.pop()
         if macro.name in _COLUMNS and self._steps and not _is_constant(made):
-            return self._steps.column(_COLUMNS[macro.name], made)
+            return self._steps.column(_COLUMNS[macro.name], made.unnest())
         return made
 
     def _argument(self, metric: str, name: str, given: exp.Expr, option: bool) -> exp.Expr:
@@ -519,24 +546,30 @@ class _Windows(translation.Translation):
         """A SELECT that calls metrics, in steps."""
         for part, value in node.args.items():
             if value and part not in _PARTS:
-                self.refuse(f"{part.upper()} in a query of metrics", "put it around the query")
+                self.refuse(f"{part.upper()} beside a metric", "put it around the query")
         outer, self._steps = self._steps, (steps := _Steps())
         projections = [translation._named(part) for part in node.expressions]
         keys = self._keys(node.args.get("group"), projections)
         steps.partition = [self._key(key) for key in keys]
-        of = dict(zip((key.sql() for key in keys), steps.partition, strict=True))
+        of = dict(zip((key.sql().lower() for key in keys), steps.partition, strict=True))
         aliases = {part.alias.lower(): part.this for part in projections if part.alias}
         asked = [_output(part, self._grouped(part, of)) for part in projections]
         made = exp.Select(expressions=asked)
         if having := node.args.get("having"):
-            meant = having.this.transform(
-                lambda part: aliases.get(part.name.lower(), part).copy()
-                if isinstance(part, exp.Column) and part.sql() not in of
-                else part
+            meant = _each(
+                having.this,
+                exp.Column,
+                lambda part: (
+                    part
+                    if part.find_ancestor(exp.Anonymous)
+                    else aliases.get(part.name.lower(), part).copy()
+                ),
             )
             made.set("having", exp.Having(this=self._grouped(meant, of)))
         if order := node.args.get("order"):
-            made.set("order", self._ordered(order, of, {part.alias_or_name.lower() for part in asked}))
+            made.set(
+                "order", self._ordered(order, of, {part.alias_or_name.lower() for part in asked})
+            )
         for part in ("limit", "offset"):
             made.set(part, self.made(node.args.get(part)))
         if keys:
@@ -578,11 +611,11 @@ class _Windows(translation.Translation):
 
     def _grouped(self, node: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Expr:
         """An expression over the groups: of keys, metrics and other aggregates."""
-        node = node.transform(
-            lambda part: keys[part.sql()].copy()
-            if not isinstance(part, exp.Identifier) and part.sql() in keys
-            else part
-        )
+        if node.is_star:
+            self.refuse("* beside a metric", "name the columns")
+        if node.find(exp.Query):
+            self.refuse("a query in the list of a SELECT of metrics", "join it, or put it around")
+        node = _each(node, exp.Condition, lambda part: keys.get(part.sql().lower(), part).copy())
         made = self.made(node)
         steps = cast(_Steps, self._steps)
         for column in made.find_all(exp.Column):
@@ -622,7 +655,7 @@ def _within_aggregate(column: exp.Column) -> bool:
     call = column.find_ancestor(exp.Anonymous)
     while call and call.name.lower() not in _AGGREGATES:
         call = call.find_ancestor(exp.Anonymous)
-    return bool(call) and not (isinstance(call.parent, exp.Window) and call.arg_key == "this")
+    return call is not None and not isinstance(call.parent, exp.Window)
 
 
 def _chained(

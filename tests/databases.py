@@ -11,12 +11,14 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from rankql.macros import quoted
+
 NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}
 
 
 def created(name, table, kinds=NUMBERS):
-    columns = ", ".join(f'"{field.name}" {kinds[field.type]}' for field in table.schema)
-    return f'DROP TABLE IF EXISTS "{name}"; CREATE TABLE "{name}" ({columns});'
+    columns = ", ".join(f"{quoted(field.name)} {kinds[field.type]}" for field in table.schema)
+    return f"DROP TABLE IF EXISTS {quoted(name)}; CREATE TABLE {quoted(name)} ({columns});"
 
 
 def rows(table):
