@@ -44,8 +44,8 @@ class Engine:
     # Where text is taken for a number without a word: how to tell it.
     is_text: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
-    # Syntax that means something else than in DuckDB: what of it, and what will do.
-    other: Mapping[type[exp.Expr], tuple[str, str]] = field(default_factory=dict)
+    # What means something else than in DuckDB: what of it, and what will do.
+    other: Mapping[type[exp.Expr] | str, tuple[str, str]] = field(default_factory=dict)
 
 
 ENGINES = {
@@ -60,7 +60,9 @@ ENGINES = {
         is_text="typeof({}) = 'text'",
         names={"greatest": "max", "least": "min"},
         other={
-            exp.Like: ("LIKE, which there is blind to case,", "compare with = or lower()"),
+            "lower": ("lower(), which there leaves É as it is,", "write it so in a view"),
+            "upper": ("upper(), which there leaves é as it is,", "write it so in a view"),
+            exp.Like: ("LIKE, which there is blind to case,", "compare with ="),
             exp.Cast: ("a cast, which there takes any text for a number,", "cast in a view of it"),
         },
     ),
@@ -88,6 +90,8 @@ _COLUMNS = {
 
 # Functions of the macros that are let through to the engine, which every engine here has.
 _FUNCTIONS = {"any_value", "error", "greatest", "least", "pow"}
+# And of the queries around them; round() is not the same for halves.
+_ASKED = translation._FUNCTIONS - {"round"}
 _AGGREGATES = {"any_value", "avg", "count", "list", "max", "min", "sum"}
 
 # What is worked out by DuckDB where no row decides it.
@@ -375,10 +379,8 @@ class _Windows(translation.Translation):
             return made
         if isinstance(node, exp.Case):
             return self._case(node, scope)
-        if type(node) in self.engine.other and not self._within:
-            what, remedy = self.engine.other[type(node)]
-            if not _is_constant(node.this):
-                self.refuse(what, remedy)
+        if type(node) in self.engine.other and not self._within and not _is_constant(node.this):
+            self.refuse(*self.engine.other[type(node)])
         if type(node) in _IDENTITY and not self._within:
             self.refuse(type(node).__name__)
         made = super().made(node, scope)
@@ -456,8 +458,10 @@ class _Windows(translation.Translation):
         if not self._within:
             # Of several values they are something else.
             largest = name in ("max", "min") and len(made.expressions) > 1
-            if name not in translation._FUNCTIONS or largest:
+            if name not in _ASKED or largest:
                 self.refuse(f"{name}()")
+            if name in self.engine.other:
+                self.refuse(*self.engine.other[name])
             return made
         if name == "error":
             return made
@@ -507,7 +511,8 @@ class _Windows(translation.Translation):
         if self._steps is None and not _scalar(macro.name):
             place = "ask for it in a SELECT list, HAVING or ORDER BY"
             self.refuse(f"{macro.name}() where rows are not grouped", place)
-        if _scalar(macro.name) and all(map(_is_constant, values)):
+        same = macro.name not in macros.statements("windows")  # as it is known to DuckDB
+        if same and _scalar(macro.name) and all(map(_is_constant, values)):
             return _worked_out(function(macro.name, *values))
         self._within.append(macro)
         made = translation._wrapped(self.made(macro.body, bound))
@@ -522,12 +527,23 @@ class _Windows(translation.Translation):
             if not _is_constant(given):
                 self.refuse(f"{metric} with {name} from a column", "give a constant")
             return _worked_out(given)
-        steps, self._steps = self._steps, None
-        made = self.made(given)
-        self._steps = steps
+        made = self._of_a_row(given, f"{metric}()")
+        steps = self._steps
         if steps is None or isinstance(made, exp.Column) or _is_constant(made):
-            return cast(exp.Expr, made)
+            return made
         return steps.column(name, made)
+
+    def _of_a_row(self, given: exp.Expr, place: str) -> exp.Expr:
+        """What a row alone has to say."""
+        steps, self._steps = self._steps, None
+        made = cast(exp.Expr, self.made(given))
+        self._steps = steps
+        calls = (call.name.lower() for call in made.find_all(exp.Anonymous))
+        if made.find(exp.Window) or any(name in _AGGREGATES for name in calls):
+            self.refuse(
+                f"an aggregate or a window within {place}", "make it a column in a subquery"
+            )
+        return made
 
     def _filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         """As a CASE, which every engine has."""
@@ -587,7 +603,8 @@ class _Windows(translation.Translation):
         if any(value for part, value in group.args.items() if part not in ("expressions", "all")):
             self.refuse("GROUP BY with grouping sets", "ask for one after the other")
         if group.args.get("all"):
-            return [part.unalias() for part in projections if not _aggregated(part)]
+            parts = [part.unalias() for part in projections if not _aggregated(part)]
+            return [part for part in parts if not _is_constant(part)]
         keys = []
         for key in group.expressions:
             if isinstance(key, exp.Literal) and key.this.isdecimal():
@@ -604,10 +621,9 @@ class _Windows(translation.Translation):
         steps = cast(_Steps, self._steps)
         if isinstance(key, exp.Column):
             return steps.source(key)
-        self._steps = None
-        made = self.made(key)
-        self._steps = steps
-        return steps.column("key", made)
+        if _is_constant(key):
+            self.refuse("GROUP BY a constant", "leave it out")
+        return steps.column("key", self._of_a_row(key, "GROUP BY"))
 
     def _grouped(self, node: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Expr:
         """An expression over the groups: of keys, metrics and other aggregates."""

@@ -146,8 +146,8 @@ QUERIES = [
     """SELECT segment, user AS u, count(*) AS n, avg(score) AS a, count(DISTINCT pos) AS d,
     max(rel) FILTER (WHERE pos < 4) AS m, ndcg(rel, pos) AS v FROM shown WHERE score > 0.1
     GROUP BY ALL HAVING n > 2 AND ndcg(rel, pos) < 1 ORDER BY v, 2 LIMIT 7 OFFSET 1""",
-    """SELECT upper(segment) AS s, user, rr(rel, pos) FROM shown GROUP BY 1, 2
-    ORDER BY upper(segment), user""",
+    """SELECT trim(segment) AS s, user, rr(rel, pos) FROM shown GROUP BY 1, 2
+    ORDER BY trim(segment), user""",
     # means over the rankings
     """SELECT segment, avg(v) AS mean, count(v) AS n
     FROM (SELECT segment, user, ap(rel, pos, 5) AS v FROM shown GROUP BY segment, user) AS each
@@ -171,6 +171,19 @@ QUERIES = [
     FROM shown""",
     "SELECT ndcg(rel, pos), dcg(rel, pos), precision_at(rel, pos, 3) FROM shown WHERE score > 2",
     "SELECT user, ndcg(rel, pos) FROM shown WHERE score > 2 GROUP BY user",
+    # every item shown is as good, or is not known
+    """SELECT 7 AS seven, user, ndcg(1, pos, 3), ap(1, pos), bpref(1, pos),
+    err(1, pos, max_rel := 1), rbp(2, pos, p := 0.5, max_rel := 2), r_precision(NULL, pos),
+    dcg(NULL, pos), judged_at(1, pos, 3), sum(pos) / count(*) AS half FROM shown
+    WHERE pos IS NOT NULL GROUP BY ALL ORDER BY user""",
+    # from nothing but the query
+    """WITH shown (user, item, rel, pos) AS (VALUES
+        ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3), ('ada', 'urn', 3, NULL),
+        ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3), ('eve', 'mug', 0, 1))
+    SELECT user, 'ndcg(rel, pos) \\ it''s' AS text, ap(rel, pos),
+        ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3,
+             discounts := [0.8, log2(3), log2(4)]) AS boosted
+    FROM shown GROUP BY user ORDER BY user DESC""",
     # two queries
     """SELECT 1 AS k, recall_at(rel, pos, 1) FROM shown UNION ALL
     SELECT 2, recall_at(rel, pos, 2) FROM shown ORDER BY k""",
@@ -238,6 +251,9 @@ REFUSED = {
     "DISTINCT cg(rel, pos)": "DISTINCT beside a metric",
     "list_transform([1], lambda x: x), cg(rel, pos)": "Lambda has no translation",
     "cg(rel, rankql_place)": "names that begin with rankql_ are ours; rename it",
+    "cg(sum(rel), pos)": "an aggregate or a window within cg()",
+    "cg(rel, row_number() OVER ())": "an aggregate or a window within cg()",
+    "round(avg(rel)), cg(rel, pos)": "round() has no translation",
     "cg(rel)": "cg needs the argument pos",
     "cg(rel, pos, kk := 3)": "cg is given 'kk', unknown or twice",
     "cg(rel, pos, sum(DISTINCT": "cannot be read as DuckDB's SQL",
@@ -265,6 +281,9 @@ def test_refused(asked, dialect):
         ("SELECT u, cg(rel, pos) FROM t GROUP BY 3", "GROUP BY 3: there is no such column"),
         ("SELECT u, cg(rel, pos) FROM t GROUP BY u ORDER BY ALL", "ORDER BY ALL"),
         ("SELECT u, cg(rel, pos) FROM t GROUP BY u QUALIFY u > 1", "QUALIFY beside a metric"),
+        ("SELECT cg(rel, pos) FROM t GROUP BY sum(u)", "an aggregate or a window within GROUP BY"),
+        ("SELECT cg(rel, pos) FROM t GROUP BY 'x'", "GROUP BY a constant"),
+        ("SELECT cg(rel, pos) FROM t GROUP BY lower(u)", "lower(), which there leaves"),
         ("SELECT cg(rel, pos) FROM t WHERE u LIKE 'a%'", "LIKE, which there is blind to case,"),
         ("SELECT cg(CAST(rel AS DOUBLE), pos) FROM t", "a cast, which there takes any text"),
     ],
