@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
+from threading import Lock
 from typing import Any, cast
 
 from rankql import macros
@@ -224,6 +225,11 @@ def _each(tree: exp.Expr, kind: type[exp.Expr], change: Callable[[Any], exp.Expr
     return tree.transform(lambda part: change(part) if isinstance(part, kind) else part)
 
 
+def _spelled(node: exp.Expr) -> str:
+    """The text of an expression, the same however its names are written."""
+    return str(_each(node, exp.Identifier, lambda n: exp.to_identifier(n.name.lower())).sql())
+
+
 def _filled(template: str, value: exp.Expr) -> exp.Expr:
     """The template with the value in its place."""
     made = translation._parsed(template.format("value"), "duckdb")
@@ -266,6 +272,9 @@ def _refuse_option(result: exp.Expr | None) -> None:
             raise RankqlError(message.name)
 
 
+_ALONE = Lock()
+
+
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
@@ -277,7 +286,8 @@ def _connection() -> duckdb.DuckDBPyConnection:
 def _value(text: str) -> Any:
     """What no row decides, worked out by DuckDB."""
     try:
-        ((value,),) = _connection().execute(f"SELECT {text}").fetchall()
+        with _ALONE:
+            ((value,),) = _connection().execute(f"SELECT {text}").fetchall()
     except duckdb.Error as error:
         raise RankqlError(str(error).split(": ", 1)[-1].splitlines()[0]) from error
     return value
@@ -344,7 +354,7 @@ class _Steps:
 
     def source(self, column: exp.Column) -> exp.Column:
         """A column of the source, by its own name if that is free."""
-        key = column.sql().lower()
+        key = _spelled(column)
         if key not in self._known:
             self._known[key] = self._added(0, column.name, column, column.this.quoted)
         return self._known[key].copy()
@@ -567,7 +577,7 @@ class _Windows(translation.Translation):
         projections = [translation._named(part) for part in node.expressions]
         keys = self._keys(node.args.get("group"), projections)
         steps.partition = [self._key(key) for key in keys]
-        of = dict(zip((key.sql().lower() for key in keys), steps.partition, strict=True))
+        of = dict(zip(map(_spelled, keys), steps.partition, strict=True))
         aliases = {part.alias.lower(): part.this for part in projections if part.alias}
         asked = [_output(part, self._grouped(part, of)) for part in projections]
         made = exp.Select(expressions=asked)
@@ -631,7 +641,7 @@ class _Windows(translation.Translation):
             self.refuse("* beside a metric", "name the columns")
         if node.find(exp.Query):
             self.refuse("a query in the list of a SELECT of metrics", "join it, or put it around")
-        node = _each(node, exp.Condition, lambda part: keys.get(part.sql().lower(), part).copy())
+        node = _each(node, exp.Condition, lambda part: keys.get(_spelled(part), part).copy())
         made = self.made(node)
         steps = cast(_Steps, self._steps)
         for column in made.find_all(exp.Column):

@@ -142,6 +142,9 @@ QUERIES = [
     # as in the README
     '''SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's ""ap""" FROM shown
     GROUP BY user ORDER BY user DESC''',
+    # keys that are alike
+    """SELECT segment = 'S1' AS one, Segment = 's1' AS other, count(*) AS n, cg(rel, pos) AS v
+    FROM shown GROUP BY segment = 'S1', segment = 's1' ORDER BY n, v""",
     # what else may stand there
     """SELECT segment, user AS u, count(*) AS n, avg(score) AS a, count(DISTINCT pos) AS d,
     max(rel) FILTER (WHERE pos < 4) AS m, ndcg(rel, pos) AS v FROM shown WHERE score > 0.1
