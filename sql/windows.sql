@@ -48,7 +48,8 @@ CREATE OR REPLACE MACRO rankql_nth(hit_pos) AS CAST(row_number() OVER (ORDER BY 
 -- The judged items above that are not relevant.
 CREATE OR REPLACE MACRO rankql_above(rel, pos, threshold) AS
     CAST(count(CASE WHEN rankql_grade(rel) < rankql_threshold(threshold) THEN rankql_pos(pos, NULL) END) OVER (
-        ORDER BY rankql_in_order(rankql_pos(pos, NULL)), rankql_grade(rel) ROWS UNBOUNDED PRECEDING) AS DOUBLE);
+        ORDER BY rankql_in_order(rankql_pos(pos, NULL)), rankql_grade(rel)
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS DOUBLE);
 
 -- The logarithm of the chance to come so far, a sum over what stands above.
 CREATE OR REPLACE MACRO rankql_arrival(rel, pos, k, max_rel) AS

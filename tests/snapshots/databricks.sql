@@ -9,7 +9,7 @@ WITH `rankql_rows` AS (
           WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
           THEN CAST(`rel` AS DOUBLE)
           WHEN NOT `rel` IS NULL
-          THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
+          THEN raise_error('rel must be a finite number, not ' || CAST(CAST(`rel` AS STRING) AS STRING))
         END
       ) - 1
     ) AS `rankql_rel`,
@@ -18,13 +18,15 @@ WITH `rankql_rows` AS (
       AND CAST(`pos` AS DOUBLE) = floor(CAST(`pos` AS DOUBLE))
       THEN CAST(`pos` AS DOUBLE)
       WHEN NOT `pos` IS NULL
-      THEN raise_error('pos must be a whole number from 1, not ' || CAST(`pos` AS STRING))
+      THEN raise_error(
+        'pos must be a whole number from 1, not ' || CAST(CAST(`pos` AS STRING) AS STRING)
+      )
     END AS `rankql_pos`,
     CASE
       WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST(`rel` AS DOUBLE)
       WHEN NOT `rel` IS NULL
-      THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
+      THEN raise_error('rel must be a finite number, not ' || CAST(CAST(`rel` AS STRING) AS STRING))
     END AS `rankql_rel_3`,
     `rel` AS `rel`,
     `day` AS `day`
@@ -38,7 +40,9 @@ WITH `rankql_rows` AS (
       WHEN abs(CAST(`rankql_rel` AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST(`rankql_rel` AS DOUBLE)
       WHEN NOT `rankql_rel` IS NULL
-      THEN raise_error('rel must be a finite number, not ' || CAST(`rankql_rel` AS STRING))
+      THEN raise_error(
+        'rel must be a finite number, not ' || CAST(CAST(`rankql_rel` AS STRING) AS STRING)
+      )
     END AS `rankql_rel_2`,
     CAST(row_number() OVER (
       PARTITION BY `user`
@@ -55,7 +59,9 @@ WITH `rankql_rows` AS (
     CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN 1 END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_nonrelevant`,
     CASE
       WHEN `rankql_rel_3` > 4.0
-      THEN raise_error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
+      THEN raise_error(
+        'rel must not exceed max_rel: ' || CAST(CAST(`rel` AS STRING) AS STRING) || ' is above ' || '4'
+      )
       ELSE CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
     END AS `rankql_gain`,
     CAST(row_number() OVER (
@@ -196,9 +202,9 @@ SELECT
               CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
             ) > 2
             THEN raise_error(
-              'discounts has 2 entries, but position ' || CAST((
+              'discounts has 2 entries, but position ' || CAST(CAST((
                 CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-              ) AS BIGINT) || ' is counted: give more, or a lower k'
+              ) AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
             )
           END
         )
@@ -212,7 +218,7 @@ SELECT
           CASE
             WHEN `rankql_place_2` > 2
             THEN raise_error(
-              'discounts has 2 entries, but position ' || CAST(`rankql_place_2` AS BIGINT) || ' is counted: give more, or a lower k'
+              'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
             )
           END
         )

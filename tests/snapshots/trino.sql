@@ -10,7 +10,10 @@ WITH "rankql_rows" AS (
           THEN CAST("rel" AS DOUBLE)
           WHEN NOT "rel" IS NULL
           THEN fail(
-            CONCAT(CAST('rel must be a finite number, not ' AS VARCHAR), CAST("rel" AS VARCHAR))
+            CONCAT(
+              CAST('rel must be a finite number, not ' AS VARCHAR),
+              CAST(CAST(CAST("rel" AS VARCHAR) AS VARCHAR) AS VARCHAR)
+            )
           )
         END
       ) - 1
@@ -21,7 +24,10 @@ WITH "rankql_rows" AS (
       THEN CAST("pos" AS DOUBLE)
       WHEN NOT "pos" IS NULL
       THEN fail(
-        CONCAT(CAST('pos must be a whole number from 1, not ' AS VARCHAR), CAST("pos" AS VARCHAR))
+        CONCAT(
+          CAST('pos must be a whole number from 1, not ' AS VARCHAR),
+          CAST(CAST(CAST("pos" AS VARCHAR) AS VARCHAR) AS VARCHAR)
+        )
       )
     END AS "rankql_pos",
     CASE
@@ -29,7 +35,10 @@ WITH "rankql_rows" AS (
       THEN CAST("rel" AS DOUBLE)
       WHEN NOT "rel" IS NULL
       THEN fail(
-        CONCAT(CAST('rel must be a finite number, not ' AS VARCHAR), CAST("rel" AS VARCHAR))
+        CONCAT(
+          CAST('rel must be a finite number, not ' AS VARCHAR),
+          CAST(CAST(CAST("rel" AS VARCHAR) AS VARCHAR) AS VARCHAR)
+        )
       )
     END AS "rankql_rel_3",
     "rel" AS "rel",
@@ -47,7 +56,7 @@ WITH "rankql_rows" AS (
       THEN fail(
         CONCAT(
           CAST('rel must be a finite number, not ' AS VARCHAR),
-          CAST("rankql_rel" AS VARCHAR)
+          CAST(CAST(CAST("rankql_rel" AS VARCHAR) AS VARCHAR) AS VARCHAR)
         )
       )
     END AS "rankql_rel_2",
@@ -69,7 +78,7 @@ WITH "rankql_rows" AS (
       THEN fail(
         CONCAT(
           CAST('rel must not exceed max_rel: ' AS VARCHAR),
-          CAST("rel" AS VARCHAR),
+          CAST(CAST(CAST("rel" AS VARCHAR) AS VARCHAR) AS VARCHAR),
           CAST(' is above ' AS VARCHAR),
           CAST('4' AS VARCHAR)
         )
@@ -216,9 +225,9 @@ SELECT
             THEN fail(
               CONCAT(
                 CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                CAST(CAST((
+                CAST(CAST(CAST((
                   CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT) AS VARCHAR),
+                ) AS BIGINT) AS VARCHAR) AS VARCHAR),
                 CAST(' is counted: give more, or a lower k' AS VARCHAR)
               )
             )
@@ -236,7 +245,7 @@ SELECT
             THEN fail(
               CONCAT(
                 CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR),
+                CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
                 CAST(' is counted: give more, or a lower k' AS VARCHAR)
               )
             )
