@@ -260,8 +260,9 @@ def _is_double(node: exp.Expr) -> bool:
 
 
 def _as_text(value: exp.Expr) -> exp.Expr:
-    kept = isinstance(value, exp.DPipe) or value.is_string
-    return value if kept or value.is_type("varchar") else exp.cast(value, "VARCHAR")
+    cast_to_it = isinstance(value, exp.Cast) and value.to.is_type(*exp.DataType.TEXT_TYPES)
+    kept = cast_to_it or isinstance(value, exp.DPipe) or value.is_string
+    return value if kept else exp.cast(value, "VARCHAR")
 
 
 def _refuse_option(result: exp.Expr | None) -> None:

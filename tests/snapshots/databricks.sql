@@ -9,7 +9,7 @@ WITH `rankql_rows` AS (
           WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
           THEN CAST(`rel` AS DOUBLE)
           WHEN NOT `rel` IS NULL
-          THEN raise_error('rel must be a finite number, not ' || CAST(CAST(`rel` AS STRING) AS STRING))
+          THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
         END
       ) - 1
     ) AS `rankql_rel`,
@@ -18,15 +18,13 @@ WITH `rankql_rows` AS (
       AND CAST(`pos` AS DOUBLE) = floor(CAST(`pos` AS DOUBLE))
       THEN CAST(`pos` AS DOUBLE)
       WHEN NOT `pos` IS NULL
-      THEN raise_error(
-        'pos must be a whole number from 1, not ' || CAST(CAST(`pos` AS STRING) AS STRING)
-      )
+      THEN raise_error('pos must be a whole number from 1, not ' || CAST(`pos` AS STRING))
     END AS `rankql_pos`,
     CASE
       WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST(`rel` AS DOUBLE)
       WHEN NOT `rel` IS NULL
-      THEN raise_error('rel must be a finite number, not ' || CAST(CAST(`rel` AS STRING) AS STRING))
+      THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
     END AS `rankql_rel_3`,
     `rel` AS `rel`,
     `day` AS `day`
@@ -40,9 +38,7 @@ WITH `rankql_rows` AS (
       WHEN abs(CAST(`rankql_rel` AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST(`rankql_rel` AS DOUBLE)
       WHEN NOT `rankql_rel` IS NULL
-      THEN raise_error(
-        'rel must be a finite number, not ' || CAST(CAST(`rankql_rel` AS STRING) AS STRING)
-      )
+      THEN raise_error('rel must be a finite number, not ' || CAST(`rankql_rel` AS STRING))
     END AS `rankql_rel_2`,
     CAST(row_number() OVER (
       PARTITION BY `user`
@@ -59,9 +55,7 @@ WITH `rankql_rows` AS (
     CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN 1 END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_nonrelevant`,
     CASE
       WHEN `rankql_rel_3` > 4.0
-      THEN raise_error(
-        'rel must not exceed max_rel: ' || CAST(CAST(`rel` AS STRING) AS STRING) || ' is above ' || '4'
-      )
+      THEN raise_error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
       ELSE CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
     END AS `rankql_gain`,
     CAST(row_number() OVER (

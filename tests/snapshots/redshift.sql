@@ -9,7 +9,7 @@ WITH "rankql_rows" AS (
           WHEN abs(CAST("rel" AS DOUBLE PRECISION)) <= 1.7976931348623157e308
           THEN CAST("rel" AS DOUBLE PRECISION)
           WHEN NOT "rel" IS NULL
-          THEN CAST('rel must be a finite number, not ' || CAST(CAST("rel" AS VARCHAR(MAX)) AS VARCHAR) AS DOUBLE PRECISION)
+          THEN CAST('rel must be a finite number, not ' || CAST("rel" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
         END
       ) - 1
     ) AS "rankql_rel",
@@ -18,13 +18,13 @@ WITH "rankql_rows" AS (
       AND CAST("pos" AS DOUBLE PRECISION) = floor(CAST("pos" AS DOUBLE PRECISION))
       THEN CAST("pos" AS DOUBLE PRECISION)
       WHEN NOT "pos" IS NULL
-      THEN CAST('pos must be a whole number from 1, not ' || CAST(CAST("pos" AS VARCHAR(MAX)) AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('pos must be a whole number from 1, not ' || CAST("pos" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
     END AS "rankql_pos",
     CASE
       WHEN abs(CAST("rel" AS DOUBLE PRECISION)) <= 1.7976931348623157e308
       THEN CAST("rel" AS DOUBLE PRECISION)
       WHEN NOT "rel" IS NULL
-      THEN CAST('rel must be a finite number, not ' || CAST(CAST("rel" AS VARCHAR(MAX)) AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('rel must be a finite number, not ' || CAST("rel" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
     END AS "rankql_rel_3",
     "rel" AS "rel",
     "day" AS "day"
@@ -38,7 +38,7 @@ WITH "rankql_rows" AS (
       WHEN abs(CAST("rankql_rel" AS DOUBLE PRECISION)) <= 1.7976931348623157e308
       THEN CAST("rankql_rel" AS DOUBLE PRECISION)
       WHEN NOT "rankql_rel" IS NULL
-      THEN CAST('rel must be a finite number, not ' || CAST(CAST("rankql_rel" AS VARCHAR(MAX)) AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('rel must be a finite number, not ' || CAST("rankql_rel" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
@@ -55,7 +55,7 @@ WITH "rankql_rows" AS (
     CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN 1 END) OVER (PARTITION BY "user") AS DOUBLE PRECISION) AS "rankql_nonrelevant",
     CASE
       WHEN "rankql_rel_3" > 4.0
-      THEN CAST('rel must not exceed max_rel: ' || CAST(CAST("rel" AS VARCHAR(MAX)) AS VARCHAR) || ' is above ' || '4' AS DOUBLE PRECISION)
+      THEN CAST('rel must not exceed max_rel: ' || CAST("rel" AS VARCHAR(MAX)) || ' is above ' || '4' AS DOUBLE PRECISION)
       ELSE CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
     END AS "rankql_gain",
     CAST(row_number() OVER (

@@ -9,7 +9,7 @@ WITH "RANKQL_ROWS" AS (
           WHEN abs(CAST("REL" AS DOUBLE)) <= 1.7976931348623157e308
           THEN CAST("REL" AS DOUBLE)
           WHEN NOT "REL" IS NULL
-          THEN CAST('rel must be a finite number, not ' || CAST(CAST("REL" AS VARCHAR) AS VARCHAR) AS DOUBLE)
+          THEN CAST('rel must be a finite number, not ' || CAST("REL" AS VARCHAR) AS DOUBLE)
         END
       ) - 1
     ) AS "RANKQL_REL",
@@ -18,13 +18,13 @@ WITH "RANKQL_ROWS" AS (
       AND CAST("POS" AS DOUBLE) = floor(CAST("POS" AS DOUBLE))
       THEN CAST("POS" AS DOUBLE)
       WHEN NOT "POS" IS NULL
-      THEN CAST('pos must be a whole number from 1, not ' || CAST(CAST("POS" AS VARCHAR) AS VARCHAR) AS DOUBLE)
+      THEN CAST('pos must be a whole number from 1, not ' || CAST("POS" AS VARCHAR) AS DOUBLE)
     END AS "RANKQL_POS",
     CASE
       WHEN abs(CAST("REL" AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST("REL" AS DOUBLE)
       WHEN NOT "REL" IS NULL
-      THEN CAST('rel must be a finite number, not ' || CAST(CAST("REL" AS VARCHAR) AS VARCHAR) AS DOUBLE)
+      THEN CAST('rel must be a finite number, not ' || CAST("REL" AS VARCHAR) AS DOUBLE)
     END AS "RANKQL_REL_3",
     "REL" AS "REL",
     "DAY" AS "DAY"
@@ -38,7 +38,7 @@ WITH "RANKQL_ROWS" AS (
       WHEN abs(CAST("RANKQL_REL" AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST("RANKQL_REL" AS DOUBLE)
       WHEN NOT "RANKQL_REL" IS NULL
-      THEN CAST('rel must be a finite number, not ' || CAST(CAST("RANKQL_REL" AS VARCHAR) AS VARCHAR) AS DOUBLE)
+      THEN CAST('rel must be a finite number, not ' || CAST("RANKQL_REL" AS VARCHAR) AS DOUBLE)
     END AS "RANKQL_REL_2",
     CAST(row_number() OVER (
       PARTITION BY "USER"
@@ -55,7 +55,7 @@ WITH "RANKQL_ROWS" AS (
     CAST(count(CASE WHEN "RANKQL_REL_3" < 1.0 THEN 1 END) OVER (PARTITION BY "USER") AS DOUBLE) AS "RANKQL_NONRELEVANT",
     CASE
       WHEN "RANKQL_REL_3" > 4.0
-      THEN CAST('rel must not exceed max_rel: ' || CAST(CAST("REL" AS VARCHAR) AS VARCHAR) || ' is above ' || '4' AS DOUBLE)
+      THEN CAST('rel must not exceed max_rel: ' || CAST("REL" AS VARCHAR) || ' is above ' || '4' AS DOUBLE)
       ELSE CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
     END AS "RANKQL_GAIN",
     CAST(row_number() OVER (

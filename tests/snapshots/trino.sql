@@ -10,10 +10,7 @@ WITH "rankql_rows" AS (
           THEN CAST("rel" AS DOUBLE)
           WHEN NOT "rel" IS NULL
           THEN fail(
-            CONCAT(
-              CAST('rel must be a finite number, not ' AS VARCHAR),
-              CAST(CAST(CAST("rel" AS VARCHAR) AS VARCHAR) AS VARCHAR)
-            )
+            CONCAT(CAST('rel must be a finite number, not ' AS VARCHAR), CAST("rel" AS VARCHAR))
           )
         END
       ) - 1
@@ -24,10 +21,7 @@ WITH "rankql_rows" AS (
       THEN CAST("pos" AS DOUBLE)
       WHEN NOT "pos" IS NULL
       THEN fail(
-        CONCAT(
-          CAST('pos must be a whole number from 1, not ' AS VARCHAR),
-          CAST(CAST(CAST("pos" AS VARCHAR) AS VARCHAR) AS VARCHAR)
-        )
+        CONCAT(CAST('pos must be a whole number from 1, not ' AS VARCHAR), CAST("pos" AS VARCHAR))
       )
     END AS "rankql_pos",
     CASE
@@ -35,10 +29,7 @@ WITH "rankql_rows" AS (
       THEN CAST("rel" AS DOUBLE)
       WHEN NOT "rel" IS NULL
       THEN fail(
-        CONCAT(
-          CAST('rel must be a finite number, not ' AS VARCHAR),
-          CAST(CAST(CAST("rel" AS VARCHAR) AS VARCHAR) AS VARCHAR)
-        )
+        CONCAT(CAST('rel must be a finite number, not ' AS VARCHAR), CAST("rel" AS VARCHAR))
       )
     END AS "rankql_rel_3",
     "rel" AS "rel",
@@ -56,7 +47,7 @@ WITH "rankql_rows" AS (
       THEN fail(
         CONCAT(
           CAST('rel must be a finite number, not ' AS VARCHAR),
-          CAST(CAST(CAST("rankql_rel" AS VARCHAR) AS VARCHAR) AS VARCHAR)
+          CAST("rankql_rel" AS VARCHAR)
         )
       )
     END AS "rankql_rel_2",
@@ -78,7 +69,7 @@ WITH "rankql_rows" AS (
       THEN fail(
         CONCAT(
           CAST('rel must not exceed max_rel: ' AS VARCHAR),
-          CAST(CAST(CAST("rel" AS VARCHAR) AS VARCHAR) AS VARCHAR),
+          CAST("rel" AS VARCHAR),
           CAST(' is above ' AS VARCHAR),
           CAST('4' AS VARCHAR)
         )
