@@ -411,9 +411,9 @@ class _Windows(translation.Translation):
         if isinstance(node, _WORKED_OUT) and not isinstance(node, exp.Slice) and _is_constant(node):
             return _worked_out(node)
         match node:
-            case exp.Mul() | exp.Div() if _one(node.expression):
+            case exp.Mul() | exp.Div() if _one(node.expression) and _is_double(node.this):
                 return cast(exp.Expr, node.this)
-            case exp.Mul() if _one(node.this):
+            case exp.Mul() if _one(node.this) and _is_double(node.expression):
                 return cast(exp.Expr, node.expression)
             case exp.Or() | exp.And():
                 return translation._folded(node)

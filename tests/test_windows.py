@@ -115,7 +115,8 @@ def rankings(seed, n=60):
 
 # All calls in one query, so that each must find its own columns.
 EVERYTHING = [
-    "cg(rel, pos)", "dcg(rel, pos, 5)", "dcg(rel, pos, base := 10)", "idcg(rel, pos, 3)",
+    "cg(rel, pos)", "precision_at(rel, pos, 1)", "judged_at(rel, pos, 1)",
+    "dcg(rel, pos, 5)", "dcg(rel, pos, base := 10)", "idcg(rel, pos, 3)",
     "idcg(rel, pos, ideal := 'retrieved')", "ndcg(rel, pos, 10)", "ndcg(exp2_gain(rel), pos, 5)",
     "ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos)", "ndcg(rel, pos, 4, negative := 'keep')",
     "ndcg(rel, pos, 3, discounts := [0.8, log2(3), 2])", "precision_at(rel, pos, 5)",
