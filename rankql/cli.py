@@ -520,7 +520,11 @@ def metrics_command(form: str) -> None:
 
 @main.command("sql")
 @click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
-@click.option("--dialect", metavar="NAME", help="Of another engine: clickhouse, spark.")
+@click.option(
+    "--dialect",
+    metavar="NAME",
+    help="Of another engine: clickhouse, spark, postgres, sqlite, datafusion, snowflake, ...",
+)
 @_METRICS
 @_convention_options
 @_column_options

@@ -50,11 +50,27 @@ def _spark(query: str) -> str:
     return translation.query(query, translation.SPARK)
 
 
+def _windows(dialect: str) -> Callable[[str], str]:
+    def made(query: str) -> str:
+        from rankql.windows import translated
+
+        return translated(query, dialect)
+
+    return made
+
+
 def _clickhouse_functions() -> str:
     from rankql.clickhouse import functions
 
     return functions()
 
 
-_QUERIES: Mapping[str, Callable[[str], str]] = {"clickhouse": _clickhouse, "spark": _spark}
+_WINDOWS = ("postgres", "sqlite", "datafusion")
+# Their texts are parsed and compared only, which each says at its top.
+_PRINTED = ("snowflake", "bigquery", "databricks", "trino", "redshift")
+_QUERIES: Mapping[str, Callable[[str], str]] = {
+    "clickhouse": _clickhouse,
+    "spark": _spark,
+    **{dialect: _windows(dialect) for dialect in (*_WINDOWS, *_PRINTED)},
+}
 _FUNCTIONS: Mapping[str, Callable[[], str]] = {"clickhouse": _clickhouse_functions}

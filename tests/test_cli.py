@@ -148,7 +148,7 @@ def test_sql(files):
 
 def test_sql_of_other_engines(files):
     query = "SELECT ndcg(rel, pos, 10) FROM t"
-    for dialect in ("clickhouse", "spark"):
+    for dialect in ("clickhouse", "spark", "postgres", "trino"):
         out, _ = run(files, "sql", query, "--dialect", dialect)
         assert out == rankql.translate(query, dialect) + "\n"
     out, _ = run(files, "sql", "--dialect", "clickhouse")

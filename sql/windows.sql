@@ -1,0 +1,107 @@
+-- The metrics for engines without lists, for rankql/windows.py: in place of the macros of these names. An OVER here has
+-- the keys of the GROUP BY as its partition and is worked out before the rows are grouped. Logarithms and powers keep
+-- within what a DOUBLE holds: some engines call it an error when they do not.
+
+CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);
+
+-- The position, checked beyond the cutoff too, so that one column does for all cutoffs.
+CREATE OR REPLACE MACRO rankql_position(pos, name) AS
+    CASE WHEN rankql_is_text(pos) THEN error(name || ' must be a number, not text; cast it first')
+         WHEN CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))
+         THEN CAST(pos AS DOUBLE)
+         WHEN pos IS NOT NULL THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos))
+    END;
+
+CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
+    CASE WHEN k IS NULL THEN rankql_position(pos, name)
+         WHEN rankql_position(pos, name) <= rankql_cutoff(k) THEN rankql_position(pos, name) END;
+
+CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
+    CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
+         WHEN rankql_grade(rel) IS NOT NULL THEN 0.0::DOUBLE
+    END;
+
+-- A sum, so that both are checked in every row.
+CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
+    rankql_pos(pos, k) + CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 0 END;
+
+CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
+    CAST(count(CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1 END) AS DOUBLE);
+
+-- Those that have a position come first, in its order.
+CREATE OR REPLACE MACRO rankql_in_order(pos) AS coalesce(pos, 1e16);
+
+-- R, in every row of the group, and the number of judged items that are not relevant.
+CREATE OR REPLACE MACRO rankql_all_relevant(rel, threshold) AS
+    CAST(count(CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1 END) OVER () AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_all_nonrelevant(rel, threshold) AS
+    CAST(count(CASE WHEN rankql_grade(rel) < rankql_threshold(threshold) THEN 1 END) OVER () AS DOUBLE);
+
+-- The place in the ideal ranking of what gains.
+CREATE OR REPLACE MACRO rankql_place(gain) AS
+    CAST(row_number() OVER (ORDER BY CASE WHEN gain > 0 THEN gain ELSE 0 END DESC) AS DOUBLE);
+
+-- The how manieth hit it is.
+CREATE OR REPLACE MACRO rankql_nth(hit_pos) AS CAST(row_number() OVER (ORDER BY rankql_in_order(hit_pos)) AS DOUBLE);
+
+-- The judged items above that are not relevant.
+CREATE OR REPLACE MACRO rankql_above(rel, pos, threshold) AS
+    CAST(count(CASE WHEN rankql_grade(rel) < rankql_threshold(threshold) THEN rankql_pos(pos, NULL) END) OVER (
+        ORDER BY rankql_in_order(rankql_pos(pos, NULL)), rankql_grade(rel)
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS DOUBLE);
+
+-- The logarithm of the chance to come so far, a sum over what stands above.
+CREATE OR REPLACE MACRO rankql_arrival(rel, pos, k, max_rel) AS
+    sum(CASE WHEN rankql_scaled(rel, max_rel) > 0 AND rankql_pos(pos, k) > 0 THEN ln(greatest(1 - rankql_stop(rel, max_rel), 1e-300)) END) OVER (
+        ORDER BY rankql_in_order(rankql_pos(pos, k)) ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
+
+CREATE OR REPLACE MACRO rankql_look(pos, p) AS
+    pow(rankql_patience(p), CASE WHEN pos <= floor(-700 / ln(rankql_patience(p))) THEN pos - 1 END);
+
+-- The logarithm of the chance to go on to a position.
+CREATE OR REPLACE MACRO rankql_onward(pos, p) AS
+    CASE WHEN rankql_option(p) = 1 THEN 0 * pos ELSE (pos - 1) * ln(rankql_patience(p)) END;
+
+CREATE OR REPLACE MACRO rankql_score(score) AS
+    CASE WHEN rankql_is_text(score) THEN error('score must be a number, not text; cast it first')
+         WHEN isfinite(CAST(score AS DOUBLE)) THEN CAST(score AS DOUBLE)
+         WHEN score IS NOT NULL THEN error('score must be a finite number, not ' || rankql_text(score))
+    END;
+
+CREATE OR REPLACE MACRO rankql_error(rel, score) AS rankql_grade(rel) - rankql_score(score);
+
+-- The ideal takes grades by their place.
+CREATE OR REPLACE MACRO rankql_best(grade, k) AS grade;
+
+CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts, base) AS
+    CASE WHEN discounts IS NULL
+         THEN sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k)
+                       THEN gain / log2(rankql_place(gain) + 1) END) * rankql_base(base)
+         ELSE sum(CASE WHEN gain > 0 AND rankql_place(gain) <= rankql_cutoff(k)
+                       THEN gain / rankql_listed(rankql_place(gain),
+                                                 list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')) END)
+              / rankql_valid(discounts) END;
+
+
+CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
+    count(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) <= rankql_all_relevant(rel, threshold) THEN 1 END)
+    / nullif(rankql_relevant(rel, threshold), 0);
+
+CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
+    rankql_ap(sum(rankql_nth(rankql_hit_pos(rel, pos, k, threshold)) / rankql_hit_pos(rel, pos, k, threshold)),
+              count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
+              count(rankql_pos(pos, k)), k, denominator);
+
+CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
+    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(sum(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) > 0 THEN rankql_preferred(
+            rankql_above(rel, pos, threshold),
+            rankql_all_relevant(rel, threshold), rankql_all_nonrelevant(rel, threshold)) END), 0)
+        / rankql_relevant(rel, threshold) END;
+
+CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
+    CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
+        coalesce(sum(CASE WHEN rankql_scaled(rel, max_rel) > 0 THEN
+            exp(greatest(coalesce(rankql_arrival(rel, pos, k, max_rel), 0) + rankql_onward(rankql_pos(pos, k), p), -600))
+            * rankql_stop(rel, max_rel) / rankql_pos(pos, k) END), 0) END;

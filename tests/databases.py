@@ -1,0 +1,129 @@
+"""The engines that run window queries: tables in, rows out."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from rankql.macros import quoted
+
+NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}
+
+
+def created(name, table, kinds=NUMBERS):
+    columns = ", ".join(f"{quoted(field.name)} {kinds[field.type]}" for field in table.schema)
+    return f"DROP TABLE IF EXISTS {quoted(name)}; CREATE TABLE {quoted(name)} ({columns});"
+
+
+def rows(table):
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+class DuckDB:
+    def __init__(self):
+        self.con = duckdb.connect()
+
+    def load(self, name, table):
+        self.con.register("handed", table)
+        self.con.execute(f'CREATE OR REPLACE TABLE "{name}" AS FROM handed')
+
+    def ask(self, query):
+        return self.con.execute(query).fetchall()
+
+
+class SQLite:
+    def __init__(self):
+        self.con = sqlite3.connect(":memory:")
+        # No types: a text stays one.
+        self.kinds = dict.fromkeys(NUMBERS, "")
+
+    def load(self, name, table):
+        self.con.executescript(created(name, table, self.kinds))
+        marks = ", ".join("?" * table.num_columns)
+        self.con.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows(table))
+
+    def ask(self, query):
+        return self.con.execute(query).fetchall()
+
+
+class DataFusion:
+    def __init__(self):
+        import datafusion
+
+        self.context = datafusion.SessionContext()
+
+    def load(self, name, table):
+        self.context.deregister_table(name)
+        # Without a batch, no table.
+        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        self.context.register_record_batches(name, [batches])
+
+    def ask(self, query):
+        batches = self.context.sql(query).collect()
+        return [row for batch in batches for row in rows(pa.Table.from_batches([batch]))]
+
+
+class Postgres:
+    def __init__(self, where):
+        import psycopg
+
+        self.con = psycopg.connect(f"host={where} user=postgres dbname=postgres", autocommit=True)
+
+    def load(self, name, table):
+        cursor = self.con.cursor()
+        cursor.execute(created(name, table))
+        with cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
+            for row in rows(table):
+                copy.write_row(row)
+
+    def ask(self, query):
+        return self.con.execute(query).fetchall()
+
+
+def programs():
+    """The folder of initdb and pg_ctl, which Debian keeps out of the PATH."""
+    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
+    return found[-1] if found else Path(shutil.which("initdb") or "/initdb").resolve().parent
+
+
+@contextmanager
+def postgres():
+    """A server of its own, on a socket in a folder that goes with it."""
+    assert (programs() / "initdb").exists(), "Postgres is needed: apt-get install postgresql"
+    # As root it does not start: then as the user of Debian's package.
+    user = {"user": "postgres", "group": "postgres", "extra_groups": []}
+    user = user if os.geteuid() == 0 else {}
+    folder = tempfile.mkdtemp(prefix="pg")
+    if user:
+        shutil.chown(folder, "postgres", "postgres")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "cwd": folder, **user}
+
+    def run(program, *arguments):
+        command = [programs() / program, "-D", f"{folder}/data", *arguments]
+        subprocess.run(command, check=True, **quiet)
+
+    settings = f"-k {folder} -c listen_addresses='' -c fsync=off"
+    run("initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
+    run("pg_ctl", "-o", settings, "-l", f"{folder}/log", "-w", "start")
+    try:
+        server = Postgres(folder)
+        yield server
+        server.con.close()
+    finally:
+        run("pg_ctl", "-m", "immediate", "-w", "stop")
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def opened(name):
+    if name == "postgres":
+        with postgres() as server:
+            yield server
+    else:
+        yield {"duckdb": DuckDB, "sqlite": SQLite, "datafusion": DataFusion}[name]()

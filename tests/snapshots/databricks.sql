@@ -1,0 +1,262 @@
+-- not executed: no test of rankql runs Databricks
+WITH `rankql_rows` AS (
+  SELECT
+    `user` AS `user`,
+    (
+      pow(
+        2.0,
+        CASE
+          WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
+          THEN CAST(`rel` AS DOUBLE)
+          WHEN NOT `rel` IS NULL
+          THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
+        END
+      ) - 1
+    ) AS `rankql_rel`,
+    CASE
+      WHEN CAST(`pos` AS DOUBLE) BETWEEN 1 AND 9007199254740992
+      AND CAST(`pos` AS DOUBLE) = floor(CAST(`pos` AS DOUBLE))
+      THEN CAST(`pos` AS DOUBLE)
+      WHEN NOT `pos` IS NULL
+      THEN raise_error('pos must be a whole number from 1, not ' || CAST(`pos` AS STRING))
+    END AS `rankql_pos`,
+    CASE
+      WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
+      THEN CAST(`rel` AS DOUBLE)
+      WHEN NOT `rel` IS NULL
+      THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
+    END AS `rankql_rel_3`,
+    `rel` AS `rel`,
+    `day` AS `day`
+  FROM `shown`
+  WHERE
+    `day` >= 3
+), `rankql_rows_2` AS (
+  SELECT
+    *,
+    CASE
+      WHEN abs(CAST(`rankql_rel` AS DOUBLE)) <= 1.7976931348623157e308
+      THEN CAST(`rankql_rel` AS DOUBLE)
+      WHEN NOT `rankql_rel` IS NULL
+      THEN raise_error('rel must be a finite number, not ' || CAST(`rankql_rel` AS STRING))
+    END AS `rankql_rel_2`,
+    CAST(row_number() OVER (
+      PARTITION BY `user`
+      ORDER BY coalesce((
+        `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+      ), 1e16)
+    ) AS DOUBLE) AS `rankql_nth`,
+    CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN `rankql_pos` END) OVER (
+      PARTITION BY `user`
+      ORDER BY coalesce(`rankql_pos`, 1e16), `rankql_rel_3`
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS DOUBLE) AS `rankql_above`,
+    CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_relevant`,
+    CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN 1 END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_nonrelevant`,
+    CASE
+      WHEN `rankql_rel_3` > 4.0
+      THEN raise_error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
+      ELSE CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+    END AS `rankql_gain`,
+    CAST(row_number() OVER (
+      PARTITION BY `user`
+      ORDER BY CASE WHEN `rankql_rel_3` > 0 THEN `rankql_rel_3` ELSE 0 END DESC
+    ) AS DOUBLE) AS `rankql_place_2`
+  FROM `rankql_rows`
+), `rankql_rows_3` AS (
+  SELECT
+    *,
+    CAST(row_number() OVER (
+      PARTITION BY `user`
+      ORDER BY CASE WHEN `rankql_rel_2` > 0 THEN `rankql_rel_2` ELSE 0 END DESC
+    ) AS DOUBLE) AS `rankql_place`,
+    sum(
+      CASE
+        WHEN `rankql_gain` > 0 AND CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END > 0
+        THEN ln(greatest(1 - (
+          (
+            pow(2.0, `rankql_gain`) - 1
+          ) / 16.0
+        ), 1e-300))
+      END
+    ) OVER (
+      PARTITION BY `user`
+      ORDER BY coalesce(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END, 1e16)
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS `rankql_arrival`
+  FROM `rankql_rows_2`
+)
+SELECT
+  `user`,
+  (
+    coalesce(
+      sum(
+        CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
+          ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END + 1) / 0.6931471805599453
+        )
+      ),
+      0.0
+    ) / sum(
+      CASE
+        WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
+        THEN `rankql_rel_2` / (
+          ln(`rankql_place` + 1) / 0.6931471805599453
+        )
+      END
+    )
+  ) AS `ndcg(exp2_gain(rel), pos, 10)`,
+  CASE
+    WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+    THEN coalesce(
+      sum(`rankql_nth` / (
+        `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+      )) / nullif(
+        least(
+          9007199254740992.0,
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE)
+        ),
+        0
+      ),
+      0.0
+    )
+  END AS `ap`,
+  CASE
+    WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) > 0
+    THEN coalesce(
+      sum(
+        CASE
+          WHEN (
+            `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+          ) > 0
+          THEN (
+            1 - least(CAST(`rankql_above` AS DOUBLE), `rankql_relevant`) / greatest(least(`rankql_relevant`, `rankql_nonrelevant`), 1)
+          )
+        END
+      ),
+      0.0
+    ) / CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE)
+  END AS `bpref`,
+  CASE
+    WHEN max(`rankql_gain`) > 0
+    THEN coalesce(
+      sum(
+        CASE
+          WHEN `rankql_gain` > 0
+          THEN exp(
+            greatest(
+              coalesce(`rankql_arrival`, 0.0) + (
+                (
+                  CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END - 1
+                ) * -0.10536051565782628
+              ),
+              -600
+            )
+          ) * (
+            (
+              pow(2.0, `rankql_gain`) - 1
+            ) / 16.0
+          ) / CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END
+        END
+      ),
+      0.0
+    )
+  END AS `err`,
+  (
+    0.2 * coalesce(
+      sum(
+        CASE WHEN `rankql_rel_3` >= 1.0 THEN 1.0 WHEN NOT `rankql_rel_3` IS NULL THEN 0.0 END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 END)
+      ),
+      0.0
+    )
+  ) AS `rbp`,
+  (
+    count(
+      CASE
+        WHEN (
+          `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+        ) <= `rankql_relevant`
+        THEN 1
+      END
+    ) / nullif(CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE), 0)
+  ) AS `rp`,
+  (
+    coalesce(
+      sum(
+        CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
+          CASE CAST((
+              CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+            ) AS BIGINT)
+            WHEN 1
+            THEN 0.8
+            WHEN 2
+            THEN 1.0
+          END,
+          CASE
+            WHEN (
+              CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+            ) > 2
+            THEN raise_error(
+              'discounts has 2 entries, but position ' || CAST(CAST((
+                CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+              ) AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
+            )
+          END
+        )
+      ),
+      0.0
+    ) / sum(
+      CASE
+        WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
+        THEN `rankql_rel_3` / coalesce(
+          CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+          CASE
+            WHEN `rankql_place_2` > 2
+            THEN raise_error(
+              'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
+            )
+          END
+        )
+      END
+    )
+  ) AS `boosted`,
+  CASE
+    WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) > 0
+    THEN CASE
+      WHEN count(
+        (
+          CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+        )
+      ) > 0
+      THEN CAST(1 AS DOUBLE)
+      ELSE CAST(0 AS DOUBLE)
+    END
+  END AS `hit`,
+  coalesce(
+    count(
+      (
+        CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+      )
+    ) / nullif(
+      CASE
+        WHEN count(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END) > 5.0 * (
+          count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
+        )
+        THEN raise_error(
+          'query must tell one ranking from the next: more items stand in the first positions of ' || CAST((
+            count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
+          ) AS STRING) || ' rankings than there is room for'
+        )
+        ELSE 5.0 * (
+          count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
+        )
+      END,
+      0
+    ),
+    0.0
+  ) AS `micro`,
+  count(*) AS `n`
+FROM `rankql_rows_3`
+GROUP BY
+  `user`
+ORDER BY
+  `ap` DESC

@@ -1,0 +1,434 @@
+"""The metrics as window queries: every hand-checked case on every engine that runs them here."""
+
+import os
+import random
+from itertools import groupby
+from pathlib import Path
+
+import api
+import databases
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+import sessions
+import sqlglot
+import test_cases
+from engines import same
+
+import rankql
+from rankql import macros, windows
+from rankql.demo import shop
+
+HERE = Path(__file__).parent
+EXECUTED = ["duckdb", "sqlite", "datafusion", "postgres"]
+PRINTED = ["snowflake", "bigquery", "databricks", "trino", "redshift"]
+OFFERED = [m for m in sessions.METRICS if m not in api.TWO_RANKINGS and "kendall" not in m]
+
+
+@pytest.fixture(scope="module", params=EXECUTED)
+def engine(request):
+    with databases.opened(request.param) as made:
+        made.name = request.param
+        yield made
+
+
+@pytest.fixture(scope="module")
+def duck():
+    con = duckdb.connect()
+    rankql.register(con)
+    return con
+
+
+def test_engines():
+    assert [n for n, e in windows.ENGINES.items() if e.executed] == sorted(
+        EXECUTED, key=list(windows.ENGINES).index
+    )
+    assert [n for n, e in windows.ENGINES.items() if not e.executed] == PRINTED
+    assert windows.offered() == set(OFFERED) | {"exp2_gain"}
+
+
+def test_the_same_parameters():
+    """What stands in for a macro is called as it is."""
+    theirs = macros.parameters()
+    for name, macro in windows._macros().items():
+        if name in macros.statements("windows") and name in macros.comments():
+            assert list(macro.parameters) == list(theirs[name]), name
+
+
+@pytest.mark.parametrize("metric", OFFERED)
+def test_case(engine, metric):
+    key = lambda case: str(case.options)  # noqa: E731
+    cases = sorted((c for c in test_cases.METRICS[metric] if c.group), key=key)
+    engine.load("cases", sessions.table(metric, [case.group for case in cases]))
+    found, first = {}, 0
+    for _, alike in groupby(cases, key):
+        alike = list(alike)
+        call = sessions.text(metric, alike[0].options, [])
+        last = first + len(alike) - 1
+        query = f"SELECT g, {call} FROM cases WHERE g BETWEEN {first} AND {last} GROUP BY g"
+        found |= dict(engine.ask(windows.translated(query, engine.name)))
+        first = last + 1
+    wrong = [
+        f"{metric} {case.options} of {case.group}: {found[g]!r}, expected {case.expected}"
+        for g, case in enumerate(cases)
+        if not same(found[g], case.expected)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def equal(engine, duck, query, tables):
+    """The query gives what DuckDB makes of it by the macros."""
+    for name, table in tables.items():
+        engine.load(name, table)
+        duck.register("handed", table)
+        duck.execute(f"CREATE OR REPLACE TABLE {name} AS FROM handed")
+    asked = duck.sql(query)
+    wanted = asked.fetchall()
+    found = engine.ask(windows.translated(query, engine.name))
+    if "ORDER BY" not in query:
+        wanted, found = (sorted(r, key=lambda row: str(row[0])) for r in (wanted, found))
+    assert len(wanted) == len(found)
+    for ours, theirs in zip(found, wanted, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert same(one, other) if isinstance(other, float) else one == other, (ours, theirs)
+
+
+def rankings(seed, n=60):
+    """Nasty ones: unjudged, not retrieved, negative, gaps, nothing relevant, NULL for a key."""
+    draw = random.Random(seed)
+    listed = []
+    for g in range(n):
+        size = draw.choice([1, 2, 3, 8, 40])
+        places = draw.sample(range(1, size * 2), size)
+        for place in places:
+            rel = (
+                draw.choice([None, -1.5, 0, 0, 0.25, 1, 2, 3]) if g % 5 else draw.choice([0, None])
+            )
+            pos = place if draw.random() < 0.8 else None
+            listed.append((None if g == 7 else g, f"s{g % 3}", rel, pos, draw.random()))
+    columns = list(zip(*listed, strict=True))
+    kinds = [pa.int64(), pa.string(), pa.float64(), pa.int64(), pa.float64()]
+    arrays = [pa.array(c, k) for c, k in zip(columns, kinds, strict=True)]
+    return pa.table(arrays, names=["user", "segment", "rel", "pos", "score"])
+
+
+# All calls in one query, so that each must find its own columns.
+EVERYTHING = [
+    "cg(rel, pos)", "precision_at(rel, pos, 1)", "judged_at(rel, pos, 1)",
+    "dcg(rel, pos, 5)", "dcg(rel, pos, base := 10)", "idcg(rel, pos, 3)",
+    "idcg(rel, pos, ideal := 'retrieved')", "ndcg(rel, pos, 10)", "ndcg(exp2_gain(rel), pos, 5)",
+    "ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos)", "ndcg(rel, pos, 4, negative := 'keep')",
+    "ndcg(rel, pos, 3, discounts := [0.8, log2(3), 2])", "precision_at(rel, pos, 5)",
+    "precision_at(rel, pos, denominator := 'retrieved')",
+    "precision_at(rel, pos, 9, denominator := 'min')",
+    "recall_at(rel, pos, 3, threshold := 2)", "f1_at(rel, pos)", "hit_at(rel, pos, 2)",
+    "r_precision(rel, pos)", "ap(rel, pos)", "ap(rel, pos, 5, denominator := 'R')",
+    "ap(rel, pos, 5, denominator := 'found')", "ap(rel, pos, 5, denominator := 'k')",
+    "bpref(rel, pos)", "judged_at(rel, pos, 5)", "micro_recall_at(rel, pos, 3)",
+    "micro_precision_at(rel, pos, 3, query := user)", "micro_f1_at(rel, pos)", "rr(rel, pos, 3)",
+    "arhr(rel, pos)", "err(rel, pos, 10, max_rel := 3)", "err(rel, pos, max_rel := 4, p := 0.8)",
+    "rbp(rel, pos, p := 0.8)", "rbp(rel, pos, p := 0.5, max_rel := 3)",
+    "rbp_residual(rel, pos, 5, p := 0.9)", "rmse(rel, score)", "mse(rel, score)", "mae(rel, score)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_at_once(engine, duck, seed):
+    query = f"SELECT user, {', '.join(EVERYTHING)} FROM shown GROUP BY user"
+    equal(engine, duck, query, {"shown": rankings(seed)})
+
+
+QUERIES = [
+    # as in the README
+    '''SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's ""ap""" FROM shown
+    GROUP BY user ORDER BY user DESC''',
+    # keys that are alike
+    """SELECT segment = 'S1' AS one, Segment = 's1' AS other, count(*) AS n, cg(rel, pos) AS v
+    FROM shown GROUP BY segment = 'S1', segment = 's1' ORDER BY n, v""",
+    # what else may stand there
+    """SELECT segment, user AS u, count(*) AS n, avg(score) AS a, count(DISTINCT pos) AS d,
+    max(rel) FILTER (WHERE pos < 4) AS m, ndcg(rel, pos) AS v FROM shown WHERE score > 0.1
+    GROUP BY ALL HAVING n > 2 AND ndcg(rel, pos) < 1 ORDER BY v, 2 LIMIT 7 OFFSET 1""",
+    """SELECT trim(segment) AS s, user, rr(rel, pos) FROM shown GROUP BY 1, 2
+    ORDER BY trim(segment), user""",
+    # means over the rankings
+    """SELECT segment, avg(v) AS mean, count(v) AS n
+    FROM (SELECT segment, user, ap(rel, pos, 5) AS v FROM shown GROUP BY segment, user) AS each
+    GROUP BY segment ORDER BY segment""",
+    """WITH good AS (SELECT * FROM shown WHERE score > 0.3),
+    each AS (SELECT user, ndcg(rel, pos) AS v FROM good GROUP BY user)
+    SELECT avg(v), count(*) FROM each""",
+    """SELECT user, ndcg(rel, pos) AS v FROM shown WHERE user IN (
+        SELECT user FROM shown GROUP BY user HAVING hit_at(rel, pos, 1) = 1
+    ) GROUP BY user ORDER BY user""",
+    # run and judgments
+    """SELECT r.user, ndcg(j.rel, r.pos, 5) AS v, ap(exp2_gain(j.rel) * 1, r.pos) FROM shown AS r
+    LEFT JOIN shown AS j ON r.user = j.user AND r.pos = j.pos GROUP BY r.user ORDER BY r.user""",
+    # ranked on the way
+    """SELECT user, ndcg(rel, place, 5) AS v FROM (
+        SELECT user, rel, row_number() OVER (PARTITION BY user ORDER BY score DESC) AS place
+        FROM shown
+    ) AS by_score GROUP BY user ORDER BY user""",
+    # of all rows, and of none
+    """SELECT micro_precision_at(rel, pos, 3, query := user), cg(rel, pos), bpref(rel, pos)
+    FROM shown""",
+    "SELECT ndcg(rel, pos), dcg(rel, pos), precision_at(rel, pos, 3) FROM shown WHERE score > 2",
+    "SELECT user, ndcg(rel, pos) FROM shown WHERE score > 2 GROUP BY user",
+    # every item shown is as good, or is not known
+    """SELECT 7 AS seven, user, ndcg(1, pos, 3), ap(1, pos), bpref(1, pos),
+    err(1, pos, max_rel := 1), rbp(2, pos, p := 0.5, max_rel := 2), r_precision(NULL, pos),
+    dcg(NULL, pos), judged_at(1, pos, 3), sum(pos) / count(*) AS half FROM shown
+    WHERE pos IS NOT NULL GROUP BY ALL ORDER BY user""",
+    # from nothing but the query
+    """WITH shown (user, item, rel, pos) AS (VALUES
+        ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3), ('ada', 'urn', 3, NULL),
+        ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3), ('eve', 'mug', 0, 1))
+    SELECT user, 'ndcg(rel, pos) \\ it''s' AS text, ap(rel, pos),
+        ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3,
+             discounts := [0.8, log2(3), log2(4)]) AS boosted
+    FROM shown GROUP BY user ORDER BY user DESC""",
+    # two queries
+    """SELECT 1 AS k, recall_at(rel, pos, 1) FROM shown UNION ALL
+    SELECT 2, recall_at(rel, pos, 2) FROM shown ORDER BY k""",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query(engine, duck, query):
+    equal(engine, duck, query, {"shown": rankings(9, 30)})
+
+
+def test_long_rankings(engine, duck):
+    """Powers and products that no DOUBLE holds."""
+    n = 3000
+    table = pa.table({"u": [1] * n, "rel": [3.0] * n, "pos": list(range(1, n + 1))})
+    query = (
+        "SELECT u, err(rel, pos, max_rel := 3), err(rel, pos, max_rel := 3, p := 0.01),"
+        " rbp(rel, pos, p := 0.01), rbp(rel, pos, p := 0.999),"
+        " ap(rel, pos), ndcg(rel, pos) FROM shown GROUP BY u"
+    )
+    equal(engine, duck, query, {"shown": table})
+
+
+def test_the_shop(engine):
+    """The values of evaluate."""
+    log = shop(200)
+    names = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5"]
+    ours = rankql.evaluate(log, metrics=names).per_query
+    highest = int(log["rel"].max())
+    calls = (
+        f"ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos, 10), precision_at(rel, pos, 5),"
+        f" err(rel, pos, 10, max_rel := {highest}), ndcg(exp2_gain(rel), pos, 5)"
+    )
+    table = log.select("query", pl.col("rel").cast(pl.Float64), pl.col("pos").cast(pl.Int64))
+    table = table.to_arrow().cast(
+        pa.schema([("query", pa.string()), ("rel", pa.float64()), ("pos", pa.int64())])
+    )
+    engine.load("shop", table)
+    query = f"SELECT query, {calls} FROM shop GROUP BY query"
+    found = {key: values for key, *values in engine.ask(windows.translated(query, engine.name))}
+    assert len(found) == ours.height
+    for key, *values in ours.select("query", *names).rows():
+        assert all(map(same, found[str(key)], values)), key
+
+
+# What no engine is given, and what will do. Nothing else of sql/ is offered.
+REFUSED = {
+    "kendall_tau_b(rel, pos)": "has no translation for {}; DuckDB and Spark have it",
+    "kendall_tau_distance(rel, pos)": "kendall_tau_distance() has no translation",
+    "tau_ap(place, pos)": "tau_ap() has no translation",
+    "rbo(place, pos, p := 0.9)": "rbo() has no translation",
+    "gini(item)": "gini() has no translation",
+    "ndcg_by_score(rel, score, item)": "ndcg takes pos, from a subquery: row_number() OVER",
+    "list_ap(rels)": "ap takes the entries as rows",
+    "median(rel), cg(rel, pos)": "median() has no translation for {}",
+    "max(rel, 3), cg(rel, pos)": "max() has no translation for {}",
+    "rank, cg(rel, pos)": "rank is neither a key nor in an aggregate; put it into GROUP BY",
+    "sum(rel) OVER (), cg(rel, pos)": "rel is neither a key nor in an aggregate",
+    "*, cg(rel, pos)": "* beside a metric has no translation for {}; name the columns",
+    "cg(rel, pos) FILTER (WHERE pos < 3)": "FILTER on cg has no translation for {}; filter",
+    "cg(rel, pos) OVER (PARTITION BY u)": "cg(...) OVER",
+    "cg(ndcg(rel, pos), pos)": "ndcg() where rows are not grouped",
+    "cg(rel, pos, k := n)": "cg with k from a column has no translation for {}; give a constant",
+    "cg(rel, pos, (SELECT 1))": "a query in the list of a SELECT of metrics",
+    "DISTINCT cg(rel, pos)": "DISTINCT beside a metric",
+    "list_transform([1], lambda x: x), cg(rel, pos)": "Lambda has no translation",
+    "cg(rel, rankql_place)": "names that begin with rankql_ are ours; rename it",
+    "cg(sum(rel), pos)": "an aggregate or a window within cg()",
+    "cg(rel, row_number() OVER ())": "an aggregate or a window within cg()",
+    "round(avg(rel)), cg(rel, pos)": "round() has no translation",
+    "cg(rel)": "cg needs the argument pos",
+    "cg(rel, pos, kk := 3)": "cg is given 'kk', unknown or twice",
+    "cg(rel, pos, sum(DISTINCT": "cannot be read as DuckDB's SQL",
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED)
+@pytest.mark.parametrize("dialect", ["sqlite", "trino"])
+def test_refused(asked, dialect):
+    with pytest.raises(rankql.RankqlError) as error:
+        windows.translated(
+            f"SELECT u, {asked} FROM t GROUP BY u".replace("u, DIST", "DIST"), dialect
+        )
+    assert REFUSED[asked].format(windows.ENGINES[dialect].name) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT u FROM t WHERE cg(rel, pos) > 1", "cg() where rows are not grouped"),
+        ("SELECT lower(u) AS v, cg(rel, pos) FROM t GROUP BY v", "GROUP BY v, an alias,"),
+        ("SELECT u, cg(rel, pos) FROM t GROUP BY ROLLUP (u)", "Rollup has no translation"),
+        ("SELECT u, cg(rel, pos) FROM t GROUP BY GROUPING SETS ((u))", "GroupingSets has no"),
+        ("SELECT u, cg(rel, pos) FROM t GROUP BY 3", "GROUP BY 3: there is no such column"),
+        ("SELECT u, cg(rel, pos) FROM t GROUP BY u ORDER BY ALL", "ORDER BY ALL"),
+        ("SELECT u, cg(rel, pos) FROM t GROUP BY u QUALIFY u > 1", "QUALIFY beside a metric"),
+        ("SELECT cg(rel, pos) FROM t GROUP BY sum(u)", "an aggregate or a window within GROUP BY"),
+        ("SELECT cg(rel, pos) FROM t GROUP BY 'x'", "GROUP BY a constant"),
+        ("SELECT cg(rel, pos) FROM t GROUP BY lower(u)", "lower(), which there leaves"),
+        ("SELECT cg(rel, pos) FROM t WHERE u LIKE 'a%'", "LIKE, which there is blind to case,"),
+        ("SELECT cg(CAST(rel AS DOUBLE), pos) FROM t", "a cast, which there takes any text"),
+    ],
+)
+def test_refused_as_a_query(query, message):
+    with pytest.raises(rankql.RankqlError) as error:
+        windows.translated(query, "sqlite")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ndcg(rel, pos, 0)",
+        "ndcg(rel, pos, k := 2.5)",
+        "ap(rel, pos, denominator := 'r')",
+        "precision_at(rel, pos, 3, denominator := 'R')",
+        "ndcg(rel, pos, base := 1)",
+        "ndcg(rel, pos, ideal := 'x')",
+        "ndcg(rel, pos, negative := 'x')",
+        "ndcg(rel, pos, discounts := [1, -1])",
+        "hit_at(rel, pos, threshold := 'nan'::DOUBLE)",
+        "err(rel, pos)",
+        "err(rel, pos, max_rel := 0)",
+        "err(rel, pos, max_rel := 3, p := 0)",
+        "rbp(rel, pos)",
+        "rbp(rel, pos, p := 1)",
+        "rbp_residual(rel, pos, p := NULL)",
+        "micro_precision_at(rel, pos, 3)",
+    ],
+)
+def test_options(duck, call):
+    """A wrong option is refused before any text is made, as DuckDB refuses it."""
+    with pytest.raises(duckdb.Error) as theirs:
+        duck.execute(f"SELECT {call} FROM (VALUES (1.0, 1)) AS t (rel, pos)")
+    with pytest.raises(rankql.RankqlError) as ours:
+        windows.translated(f"SELECT u, {call} FROM t GROUP BY u", "postgres")
+    assert str(ours.value) == str(theirs.value).removeprefix("Invalid Input Error: ")
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("call", "rel", "pos", "message"),
+    [
+        ("ndcg(rel, pos)", INFINITE, 1, "rel must be a finite number, not "),
+        ("ndcg(rel, pos)", NAN, 1, "rel must be a finite number, not "),
+        ("recall_at(rel, pos, 3)", 1.0, 0, "pos must be a whole number from 1, not 0"),
+        ("ap(rel, pos / 2)", 1.0, 1, "pos must be a whole number from 1, not 0.5"),
+        ("err(rel, pos, max_rel := 3)", 4.0, 1, "rel must not exceed max_rel: 4"),
+        ("rbp(rel, pos, p := 0.5, max_rel := 3)", 4.0, 1, "rel must not exceed max_rel: 4"),
+        ("mae(1, rel)", INFINITE, 1, "score must be a finite number, not "),
+        (
+            "dcg(rel, pos, discounts := [1, 2])",
+            1.0,
+            3,
+            "discounts has 2 entries, but position 3 is counted: give more, or a lower k",
+        ),
+        (
+            "micro_precision_at(rel, pos, 1, query := 7 * pos)",
+            1.0,
+            1,
+            "query must tell one ranking from the next: more items stand",
+        ),
+    ],
+)
+def test_bad_rows(engine, call, rel, pos, message):
+    """They are an error of the engine, with our message in it; other rows go through."""
+    table = pa.table({"rel": [1.0, rel], "pos": [1, pos]})
+    engine.load("bad", table.cast(pa.schema([("rel", pa.float64()), ("pos", pa.int64())])))
+    query = windows.translated(f"SELECT {call} AS v FROM bad", engine.name)
+    if engine.name == "sqlite" and rel != rel:  # it has no NaN: that is NULL
+        assert engine.ask(query) == [(1.0,)]
+        return
+    with pytest.raises(Exception, match=r"must|entries") as error:
+        engine.ask(query)
+    assert message in str(error.value)
+
+
+def test_text_for_a_number(engine):
+    """DuckDB refuses it; elsewhere text that is a number is one, and SQLite must be told."""
+    for rel in ("3", "x"):
+        engine.load("texts", pa.table({"rel": [rel], "pos": [1]}))
+        query = windows.translated("SELECT cg(rel, pos) FROM texts", engine.name)
+        if rel == "3" and engine.name != "sqlite":
+            assert engine.ask(query) == [(3.0,)]
+            continue
+        with pytest.raises(Exception, match="not text" if engine.name == "sqlite" else "x"):
+            engine.ask(query)
+
+
+def test_names(engine, duck):
+    """Words that are reserved, names that are quoted, and case."""
+    query = (
+        'SELECT "Order", User, ndcg("select", Pos, 3) AS "Group", sum("a ""b""") AS Total'
+        ' FROM "My Table" GROUP BY "Order", User ORDER BY "Order", user'
+    )
+    table = pa.table(
+        {"Order": [1, 1, 2], "user": ["x", "x", "y"], "select": [1.0, 3, 0], "pos": [1, 2, 1],
+         'a "b"': [1, 2, 3]}
+    )  # fmt: skip
+    engine.load("My Table", table)
+    rows = engine.ask(windows.translated(query, engine.name))
+    assert [(row[0], row[1], int(row[3])) for row in rows] == [(1, "x", 3), (2, "y", 3)]
+    assert rows[1][2] is None
+
+
+def test_unknown_dialect():
+    with pytest.raises(rankql.RankqlError, match="'postgre'; did you mean postgres"):
+        windows.translated("SELECT 1", "postgre")
+
+
+SNAPSHOT = (
+    "SELECT user, ndcg(exp2_gain(rel), pos, 10), ap(rel, pos) AS ap, bpref(rel, pos) AS bpref,"
+    " err(rel, pos, 10, max_rel := 4, p := 0.9) AS err, rbp(rel, pos, p := 0.8) AS rbp,"
+    " r_precision(rel, pos) AS rp, ndcg(rel, pos, 2, discounts := [0.8, 1]) AS boosted,"
+    " hit_at(rel, pos, 5) AS hit, micro_precision_at(rel, pos, 5, query := day) AS micro,"
+    " count(*) AS n"
+    " FROM shown WHERE day >= 3 GROUP BY user ORDER BY ap DESC"
+)
+
+
+@pytest.mark.parametrize("dialect", PRINTED)
+def test_printed(dialect):
+    """What is only printed is as it was looked at, can be read back, and says it is not run."""
+    text = windows.translated(SNAPSHOT, dialect)
+    assert text.startswith("-- not executed: ")
+    for tree in sqlglot.parse(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE):
+        again = tree.sql(dialect=dialect, identify=True, pretty=True, comments=False)
+        assert sqlglot.parse_one(again, dialect=dialect) == sqlglot.parse_one(
+            tree.sql(dialect=dialect, comments=False), dialect=dialect
+        )
+    assert not any(left in text.lower() for left in ("filter", "qualify", "lambda", "list_", ":="))
+    path = HERE / "snapshots" / f"{dialect}.sql"
+    if os.environ.get("RANKQL_SNAPSHOTS") == "write":
+        path.write_text(text + "\n", "utf-8")
+    assert path.read_text("utf-8") == text + "\n"
+
+
+def test_every_engine_is_a_dialect_of_the_command():
+    from rankql import dialects
+
+    assert {*dialects._QUERIES} == {"clickhouse", "spark", *windows.ENGINES} - {"duckdb"}
