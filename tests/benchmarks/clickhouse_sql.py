@@ -1,6 +1,6 @@
 """ClickHouse: the metrics, as functions and in a query, against a sum.
 
-    python tests/benchmarks/engines.py [--rows 5000000] [--groups 50000]
+    python tests/benchmarks/clickhouse_sql.py [--rows 5000000] [--groups 50000]
 
 Everything is in units of `sum(rel) GROUP BY user` of the same run, of a table in memory.
 """
