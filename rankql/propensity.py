@@ -8,14 +8,15 @@ that higher positions are clicked for being there, whatever is seen.
 A propensity that comes out above 1 is left as it is: weight clicks by the lesser of it and 1. One
 that cannot be told is NULL, and `note` says why; `component` is the lowest position with which a
 position is connected, step by step, by what the method compares. Intervals are those of logarithms,
-by the sandwich of scores summed by query, whose clicks need not be independent, for many queries. A
-row without a position was not shown and is left out.
+by the sandwich of scores summed by query, whose clicks need not be independent; they are too short
+where they rest on few queries, which `note` says of fewer than 30. A row without a position was not
+shown and does not count; its click may be NULL, but its query and item may not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,9 +26,8 @@ from rankql.arguments import Column, check, check_pos, column, number, option, z
 from rankql.debias import check_clicks
 from rankql.forms import Frame, need_columns
 
+Vector: TypeAlias = list[float]
 Matrix: TypeAlias = list[list[float]]
-# What is known at a place: the likelihood, its slope, its curvature.
-Seen: TypeAlias = tuple[float, list[float], Matrix]
 Method: TypeAlias = "Callable[[pl.DataFrame], _Told]"
 
 
@@ -91,15 +91,19 @@ def click_model(
     slice: Column | None = None,
     confidence: float = 0.95,
     tolerance: float = 1e-9,
-    max_iterations: int = 100,
+    max_iterations: int = 10000,
 ) -> Frame:
     """The position-based click model: the propensities under which the clicks are most likely.
 
-    Where the EM of Wang et al. 2018 ends, with a chance of at most 1 for a look and for a click on
-    what is looked at. EM takes thousands of steps where clicks are rare; here it is Newton's method
-    on the likelihood, attractions at their best, which `converged` when no propensity moves by more
-    than `tolerance` of itself. With few impressions of each query and item the estimate is biased
-    towards equal propensities, as each has an attraction of its own to fit; harvesting is not.
+    By the EM of Wang et al. 2018: a look has a chance of at most 1, and so has a click on what is
+    looked at, each query and item having that which is best. EM creeps where clicks are rare, so
+    that after two steps a third goes as far as these foretell, unless the clicks are less likely
+    there (SQUAREM, Varadhan and Roland 2008). `iterations` counts all; `converged` says that what
+    is foretold to be left moves no propensity by more than `tolerance` of itself.
+
+    With few impressions of each query and item it is biased towards equal propensities, as each has
+    an attraction of its own to fit, of at most 1; harvesting is not: use that. Where such a limit
+    just begins to bind, as in logs of a few rows, EM creeps most: 5 digits are right, not 9.
 
     >>> shown = [(1, 1, 6, 10), (1, 2, 3, 10), (2, 1, 4, 10), (2, 2, 2, 10)]
     >>> rows = [(q, "a", pos, int(j < c)) for q, pos, c, n in shown for j in range(n)]
@@ -121,8 +125,9 @@ class _Told(NamedTuple):
 
     component: dict[int, int]
     x: dict[int, float]
-    error: dict[int, float | None]
-    bound: Collection[int] = ()
+    error: dict[int, float]
+    queries: dict[int, int]
+    held: Collection[int] = ()
     turns: int = 0
     done: bool = True
 
@@ -180,12 +185,11 @@ _SCHEMA = {
 def _cells(log: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
     """The impressions and clicks of each item of each query by position."""
     check_pos(log["k"], names["k"])
-    shown = log.filter(pl.col("k").is_not_null())
     for name in ("q", "i"):
-        check(shown[name].null_count() == 0, f"{names.get(name)} must not be NULL")
+        check(log[name].null_count() == 0, f"{names.get(name)} must not be NULL")
+    clicked = check_clicks(log["c"], names["c"])
+    shown = log.with_columns(c=clicked, k=pl.col("k").cast(pl.Int64)).drop_nulls("k")
     check(shown["c"].null_count() == 0, f"{names['c']} must be 0 or 1, not NULL")
-    clicked = check_clicks(shown["c"], names["c"])
-    shown = shown.with_columns(c=clicked, k=pl.col("k").cast(pl.Int64))
     n, c = pl.len().cast(pl.Float64), pl.col("c").sum()
     cells = shown.group_by("s", "q", "i", "k").agg(n=n, c=c)
     check(
@@ -196,11 +200,13 @@ def _cells(log: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
 
 
 def _slices(cells: pl.DataFrame, names: dict[str, str]) -> Iterator[tuple[Any, pl.DataFrame]]:
-    for (s,), part in cells.sort("s", nulls_last=True).group_by("s", maintain_order=True):
+    text = cells["s"].dtype in (pl.Enum, pl.Categorical)  # ordered as text, as in SQL
+    order = pl.col("s").cast(pl.String) if text else pl.col("s")
+    for (s,), part in cells.sort(order, nulls_last=True).group_by("s", maintain_order=True):
         where = f"; there are none where {names['s']} is {_word(s)}" if "s" in names else ""
         message = "the log must have rows at position 1, to which propensities are relative"
         check((part["k"] == 1).any(), message + where)
-        yield s, part.drop("s")
+        yield s, part.drop("s").sort("q", "i", "k")
 
 
 def _word(value: object) -> str:
@@ -215,19 +221,22 @@ def _rows(cells: pl.DataFrame, method: Method, errors: float) -> Iterator[dict[s
     totals = _totals(cells)
     told = method(cells)
     for k, (n, c) in totals.items():
-        x, error = told.x.get(k), told.error.get(k)
-        reach = None if x is None or error is None else errors * error
+        x, reach = told.x.get(k), errors * told.error.get(k, math.inf)
+        lo, value, hi = (None, None, None) if x is None else (x - reach, x, x + reach)
+        if not told.done or reach + abs(x or 0) > 700:  # beyond all numbers
+            lo = hi = None
+        lo, value, hi = (0, 0, 0) if k == 1 else (lo, value, hi)
         yield {
             "pos": k,
-            "propensity": _power(k, x),
-            "lo": _power(k, None if x is None or reach is None else x - reach),
-            "hi": _power(k, None if x is None or reach is None else x + reach),
+            "propensity": None if value is None else math.exp(value),
+            "lo": None if lo is None else math.exp(lo),
+            "hi": None if hi is None else math.exp(hi),
             "impressions": int(n),
             "clicks": int(c),
             "component": told.component[k],
             "iterations": told.turns,
             "converged": told.done,
-            "note": _note(k, c, totals[1][1], reach, told),
+            "note": _note(k, c, totals[1][1], lo, told),
         }
 
 
@@ -237,15 +246,8 @@ def _totals(cells: pl.DataFrame) -> dict[int, tuple[float, float]]:
     return {k: (n, c) for k, n, c in sums.rows()}
 
 
-def _power(k: int, x: float | None) -> float | None:
-    """Position 1 is what the others are relative to. A bound beyond all numbers is none."""
-    if k == 1:
-        return 1.0
-    return None if x is None or abs(x) >= 700 else math.exp(x)
-
-
-def _note(k: int, c: float, first: float, reach: float | None, told: _Told) -> str | None:
-    """Why a position has no propensity, or no interval."""
+def _note(k: int, c: float, first: float, lo: float | None, told: _Told) -> str | None:
+    """Why a position has no propensity, or no interval, or one to beware of."""
     if k == 1:
         return None
     if c == 0:
@@ -255,35 +257,41 @@ def _note(k: int, c: float, first: float, reach: float | None, told: _Told) -> s
     if told.component[k] > 1:
         return "not connected with position 1"
     if k not in told.x:
-        return "no clicks that compare it with position 1"
+        return "too few clicks compare it with position 1"
     if not told.done:
-        return "not converged; raise max_iterations"
-    if k in told.bound:
-        return "no interval: as high as an attraction of 1 lets it be"
-    return "no interval: it rests on one query" if reach is None else None
+        return "not converged: raise max_iterations or use harvested_propensity"
+    if k in told.held and 1 in told.held and abs(told.x[k]) < 1e-6:
+        return "no interval: it is 1, the most that the model allows"
+    queries = min(told.queries.get(k, 0), told.queries.get(1, 0))
+    if queries < 2:
+        return "no interval: it rests on one query"
+    if lo is None:
+        return "no interval: too few clicks"
+    return "the interval rests on fewer than 30 queries" if queries < 30 else None
 
 
 def _randomised(cells: pl.DataFrame) -> _Told:
     totals = _totals(cells)
     (n1, c1), component = totals[1], dict.fromkeys(totals, 1)
     x = {k: math.log(c / n * n1 / c1) for k, (n, c) in totals.items() if c > 0 and c1 > 0}
-    queries = cells["q"].n_unique()
-    if c1 == 0 or queries < 2:
-        return _Told(component, x, {})
     # How far each query moves the logarithm of the rate of each position, and of the first.
     n, c = (pl.col(name).sum().over("k") for name in ("n", "c"))
     moves = cells.select("q", "k", move=(pl.col("c") - pl.col("n") * c / n) / c)
     first = moves.filter(pl.col("k") == 1).select("q", first="move")
     paired = moves.join(first, on="q", how="left").with_columns(pl.col("first").fill_null(0))
-    squares = paired.group_by("k").agg(
-        own=pl.col("move").pow(2).sum(), shared=(pl.col("move") * pl.col("first")).sum()
+    found = paired.group_by("k").agg(
+        own=pl.col("move").pow(2).sum(),
+        shared=(pl.col("move") * pl.col("first")).sum(),
+        queries=pl.len(),
     )
-    own = {k: (own, shared) for k, own, shared in squares.rows()}
-    scale = queries / (queries - 1)
-    error: dict[int, float | None] = {
-        k: math.sqrt(max(0, own[k][0] + own[1][0] - 2 * own[k][1]) * scale) for k in x
+    spread = {k: (own, shared, shown) for k, own, shared, shown in found.rows()}
+    queries = cells["q"].n_unique()
+    error = {
+        k: math.sqrt(max(0, own + spread[1][0] - 2 * shared) * queries / (queries - 1))
+        for k, (own, shared, shown) in spread.items()
+        if k in x and min(shown, spread[1][2]) > 1
     }
-    return _Told(component, x, error)
+    return _Told(component, x, error, {k: shown for k, (_, _, shown) in spread.items()})
 
 
 def _harvested(cells: pl.DataFrame, pairs: str) -> _Told:
@@ -298,96 +306,140 @@ def _harvested(cells: pl.DataFrame, pairs: str) -> _Told:
         .group_by("q", "k", "l")
         .agg(x=(pl.col("c") * m / (n + m)).sum(), y=(pl.col("d") * n / (n + m)).sum())
     )
-    sums = games.group_by("k", "l").agg(pl.col("x", "y").sum()).rows()
+    sums = games.group_by("k", "l").agg(pl.col("x", "y").sum()).sort("k", "l").rows()
     totals = _totals(cells)
     edges = [(a, b, x > 0) for a, b, x, _ in sums] + [(b, a, y > 0) for a, b, _, y in sums]
     component, told = _connected(totals, edges)
     at = {k: i for i, k in enumerate(told)}
     known = [(at[a], at[b], x, y) for a, b, x, y in sums if a in at and b in at and x + y > 0]
 
-    def look(x: Sequence[float]) -> Seen:
-        f, slope, matrix = 0.0, [0.0] * len(x), [[0.0] * len(x) for _ in x]
-        for i, j, wins, losses in known:
-            p, off = 1 / (1 + math.exp(x[j] - x[i])), 1 / (1 + math.exp(x[i] - x[j]))
-            u, w = wins * off - losses * p, (wins + losses) * p * off
-            f += wins * math.log(p) + losses * math.log(off)
-            slope[i], slope[j] = slope[i] + u, slope[j] - u
-            matrix[i][i], matrix[j][j] = matrix[i][i] + w, matrix[j][j] + w
-            matrix[i][j], matrix[j][i] = matrix[i][j] - w, matrix[j][i] - w
-        return f, slope, matrix
-
-    guess = [_rate(*totals[k]) for k in told]
-    x, held, matrix, turns, done = _climb(look, guess, 1e-9, 1000, bounded=False)
+    # Newton's method. No two positions part by more than a factor of e in a step: the likelihood is
+    # concave and curves at most e times as much there, so that each step raises it.
+    x = [math.log(c / n) if c > 0 else 0.0 for n, c in (totals[k] for k in told)]
+    turns, done = 0, False
+    while not done and turns < 1000:
+        slope, matrix = _games(known, x)
+        step = [a for (a,) in _solved(matrix, [[a] for a in slope], {0})]
+        pace = 1 / max(1, max(step) - min(step))
+        x, turns = [a + pace * b for a, b in zip(x, step, strict=True)], turns + 1
+        done = max(map(abs, step)) < 1e-9
+    _, matrix = _games(known, x)
     games = games.filter(one.is_in(told) & two.is_in(told) & (pl.col("x") + pl.col("y") > 0))
     apart = _mapped(two, told, x) - _mapped(one, told, x)
     u = pl.col("x") / (1 + (-apart).exp()) - pl.col("y") / (1 + apart.exp())
     sides = games.with_columns(u=u)
     slopes = pl.concat([sides.select("q", "k", "u"), sides.select("q", k="l", u=-pl.col("u"))])
-    return _told(component, told, x, held, matrix, slopes, turns, done)
+    return _told(component, told, x, {0}, matrix, slopes, turns, done)
+
+
+def _games(known: list[tuple[int, int, float, float]], x: Vector) -> tuple[Vector, Matrix]:
+    """The slope and the curvature of the likelihood of Bradley and Terry."""
+    slope, matrix = [0.0] * len(x), [[0.0] * len(x) for _ in x]
+    for i, j, wins, losses in known:
+        p, off = 1 / (1 + math.exp(x[j] - x[i])), 1 / (1 + math.exp(x[i] - x[j]))
+        u, w = wins * off - losses * p, (wins + losses) * p * off
+        slope[i], slope[j] = slope[i] + u, slope[j] - u
+        matrix[i][i], matrix[j][j] = matrix[i][i] + w, matrix[j][j] + w
+        matrix[i][j], matrix[j][i] = matrix[i][j] - w, matrix[j][i] - w
+    return slope, matrix
 
 
 def _modelled(cells: pl.DataFrame, tolerance: float, most: int) -> _Told:
     totals = _totals(cells)
-    unit = ["q", "i"]
-    cells = cells.with_columns(clicks=pl.col("c").sum().over(unit))
-    met = cells.join(cells.select(*unit, l="k"), on=unit).filter(pl.col("k") != pl.col("l"))
-    edges = met.group_by("k", "l").agg((pl.col("clicks") > 0).any()).rows()
-    component, told = _connected(totals, edges)
-    # No comparison without clicks, no position alone (unless it was always clicked, which an
-    # attraction of at most 1 has to explain).
-    cells = cells.filter(pl.col("k").is_in(told)).with_columns(
-        clicks=pl.col("c").sum().over(unit), size=pl.len().over(unit)
+    # What was never clicked has the attraction 0 and tells nothing, nor does a position without a
+    # click, whose propensity is 0.
+    clicked = pl.col("c").sum().over("q", "i") > 0
+    cells = cells.filter(clicked)
+    met = cells.join(cells.select("q", "i", l="k"), on=["q", "i"]).select("k", "l").unique()
+    component, told = _connected(totals, [(a, b, True) for a, b in met.rows() if a != b])
+    ranks = pl.col("k").replace_strict(told, range(len(told)), default=None, return_dtype=pl.Int64)
+    cells = cells.with_columns(j=ranks).drop_nulls("j").filter(clicked)
+    cells = cells.with_columns(
+        unit=pl.struct("q", "i").rle_id(), size=pl.len().over("q", "i"), m=pl.col("n") - pl.col("c")
     )
-    always = pl.col("n") == pl.col("c")
-    cells = cells.filter((pl.col("clicks") > 0) & ((pl.col("size") > 1) | always))
-    cells = cells.with_columns(unit=pl.struct(unit).rank("dense"), m=pl.col("n") - pl.col("c"))
+    if cells.is_empty():
+        return _Told(component, {}, {}, {})
 
-    def at(x: Sequence[float]) -> pl.DataFrame:
-        """The slope and curvature of each cell, and whether its attraction moves along."""
-        r = _attraction(cells.with_columns(p=_mapped(pl.col("k"), told, x).exp()))
-        p, m, c = pl.col("p"), pl.col("m"), pl.col("c")
-        off = pl.when(m > 0).then(1 - p).otherwise(1)
-        seen = r.with_columns(p=p * pl.col("r")).with_columns(
-            f=pl.when(c > 0).then(c * p.log()).otherwise(0) + m * off.log(),
-            u=c - m * p / off,
-            w=m * p / (off * off),
+    def step(x: Vector) -> tuple[float, Vector]:
+        """A step of EM from the logarithms x, and the likelihood at x."""
+        p, c, m, n = (pl.col(name) for name in ("p", "c", "m", "n"))
+        r = pl.col("r")
+        unseen = pl.when(m > 0).then(m * p * (1 - r) / (1 - p * r)).otherwise(0)
+        f = pl.when(c > 0).then(c * (p * r).log()).otherwise(0)
+        f += pl.when(m > 0).then(m * (-p * r).log1p()).otherwise(0)
+        sums = (
+            _attracted(cells, x)
+            .group_by("j")
+            .agg(f=f.sum(), p=((c + unseen).sum() / n.sum()).log())
         )
-        whole = pl.col("w").sum().over("unit")
-        return seen.with_columns(
-            share=pl.when((pl.col("r") < 1) & (whole > 0)).then(pl.col("w") / whole).otherwise(0)
+        return float(sums["f"].sum()), sums.sort("j")["p"].to_list()
+
+    trail, before, turns, done = [[math.log(0.5)] * len(told)], -math.inf, 0, False
+    while not done and turns < most:
+        (f, image), turns = step(trail[-1]), turns + 1
+        if len(trail) == 1:
+            trail = [*trail, image]
+        elif len(trail) == 2:
+            trail = [*trail, image, _leap(trail[0], trail[1], image)]
+            done = max(abs(a - b) for a, b in zip(trail[0], trail[3], strict=True)) < tolerance
+        else:
+            trail = [image if f >= before else trail[2]]
+        before = f
+    x = trail[:3][-1]
+    x = [a - max(x) for a in x]
+
+    # The slope and the curvature. An attraction moves along where its limit of 1 does not bind it:
+    # where its clicks are as many as expected. Of an item at one position nothing then remains.
+    u, w, r, p, m = (pl.col(name) for name in ("u", "w", "r", "p", "m"))
+    bound = u.sum().over("unit") > _BINDING * pl.col("clicks")
+    seen = (
+        _attracted(cells, x)
+        .with_columns(p=p * r)
+        .with_columns(
+            u=pl.col("c") - pl.when(m > 0).then(m * p / (1 - p)).otherwise(0),
+            w=pl.when(m > 0).then(m * p / (1 - p).pow(2)).otherwise(0),
         )
-
-    def look(x: Sequence[float]) -> Seen:
-        seen = at(x)
-        slope, matrix = [0.0] * len(x), [[0.0] * len(x) for _ in x]
-        own = pl.col("w").sum() + 1e-9 * pl.col("c").sum()  # regular where all are clicked
-        for k, u, w in seen.group_by("k").agg(u=pl.col("u").sum(), w=own).rows():
-            slope[told.index(k)], matrix[told.index(k)][told.index(k)] = u, w
-        met = seen.join(seen.select("unit", l="k", v="w"), on="unit").group_by("k", "l")
-        for a, b, h in met.agg((pl.col("share") * pl.col("v")).sum()).rows():
-            matrix[told.index(a)][told.index(b)] -= h
-        return float(seen["f"].sum()), slope, matrix
-
-    guess = [_rate(*totals[k]) for k in told]
-    x, held, matrix, turns, done = _climb(look, guess, tolerance, most, bounded=True)
-    slopes = at(x).select("q", "k", "u")
-    return _told(component, told, x, held, matrix, slopes, turns, done)
+        .filter(bound | (pl.col("size") > 1))
+        .with_columns(share=pl.when(~bound & (w > 0)).then(w / w.sum().over("unit")).otherwise(0))
+    )
+    slope, matrix = [0.0] * len(x), [[0.0] * len(x) for _ in x]
+    for j, by, on in seen.group_by("j").agg(u.sum(), w.sum()).rows():
+        slope[j], matrix[j][j] = by, on
+    pairs = seen.join(seen.select("unit", l="j", v="w"), on="unit").group_by("j", "l")
+    for i, j, h in pairs.agg((pl.col("share") * pl.col("v")).sum()).rows():
+        matrix[i][j] -= h
+    held = {i for i, k in enumerate(told) if abs(slope[i]) > _BINDING * totals[k][1]} or {0}
+    return _told(component, told, x, held, matrix, seen.select("q", "k", "u"), turns, done)
 
 
-def _attraction(cells: pl.DataFrame) -> pl.DataFrame:
-    """With r, the attraction, at most 1, that makes the clicks of each unit most likely.
+# A limit binds where the clicks that it keeps from being expected are this share of all.
+_BINDING = 1e-6
 
-    The odds o at the best position p with unclicked impressions solve: clicks = sum of m share o /
-    (1 + (1 - share) o), share being p over the best, which rises ever less: steps from below stay
-    below.
+
+def _leap(x0: Vector, x1: Vector, x2: Vector) -> Vector:
+    """Where two steps foretell that EM ends; at most half of the way to a propensity of 1."""
+    first = [b - a for a, b in zip(x0, x1, strict=True)]
+    turn = [c - b - d for b, c, d in zip(x1, x2, first, strict=True)]
+    far = math.hypot(*turn)
+    pace = max(1.0, math.hypot(*first) / far) if far > 0 else 1.0
+    ends = [a + 2 * pace * d + pace * pace * v for a, d, v in zip(x0, first, turn, strict=True)]
+    return [min(a, b / 2) for a, b in zip(ends, x2, strict=True)]
+
+
+def _attracted(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
+    """With p, the propensity, and r, the attraction, at most 1, that makes the clicks most likely.
+
+    The odds o of a click at the best position with unclicked impressions solve: clicks = sum of
+    m share o / (1 + (1 - share) o), share being p over the best; this rises ever less, so that
+    Newton's steps from below stay below.
     """
-    some, m, o = pl.col("m") > 0, pl.col("m"), pl.col("o")
-    best = pl.when(some).then(pl.col("p")).max().over("unit")
-    cells = cells.with_columns(best=best).with_columns(share=pl.col("p") / pl.col("best"))
-    share = pl.col("share")
-    start = pl.col("clicks") / (m * share).sum().over("unit")
-    cells = cells.with_columns(o=start)
-    for _ in range(12):
+    m, o, share = pl.col("m"), pl.col("o"), pl.col("share")
+    cells = cells.with_columns(
+        p=pl.Series(x).exp().gather(cells["j"]), clicks=pl.col("c").sum().over("unit")
+    ).with_columns(best=pl.when(m > 0).then(pl.col("p")).max().over("unit"))
+    cells = cells.with_columns(share=pl.col("p") / pl.col("best"))
+    cells = cells.with_columns(o=pl.col("clicks") / (m * share).sum().over("unit"))
+    for _ in range(8):
         down = 1 + (1 - share) * o
         beyond = pl.col("clicks") - (m * share * o / down).sum().over("unit")
         cells = cells.with_columns(o=o + beyond / (m * share / (down * down)).sum().over("unit"))
@@ -395,12 +447,8 @@ def _attraction(cells: pl.DataFrame) -> pl.DataFrame:
     return cells.with_columns(r=pl.when(pl.col("best").is_null()).then(1.0).otherwise(r))
 
 
-def _mapped(k: pl.Expr, told: list[int], x: Sequence[float]) -> pl.Expr:
-    return k.replace_strict(told, list(x), return_dtype=pl.Float64)
-
-
-def _rate(n: float, c: float) -> float:
-    return math.log(c / n) if c > 0 else 0.0
+def _mapped(k: pl.Expr, told: list[int], x: Vector) -> pl.Expr:
+    return k.replace_strict(told, x, return_dtype=pl.Float64)
 
 
 def _connected(
@@ -435,61 +483,20 @@ def _reached(start: int, edges: dict[int, set[int]]) -> set[int]:
     return seen
 
 
-def _climb(
-    look: Callable[[Sequence[float]], Seen],
-    guess: list[float],
-    tolerance: float,
-    most: int,
-    bounded: bool,
-) -> tuple[list[float], list[bool], Matrix, int, bool]:
-    """Newton's method, each step halved until the likelihood rises.
+def _solved(matrix: Matrix, right: Matrix, held: Collection[int]) -> Matrix:
+    """Linear equations, by Gauss and Jordan, in what is not held, which comes out as 0.
 
-    What comes back is the place, which positions stay where they are, the curvature, the number of
-    turns, and whether it converged.
+    The matrices are positive definite, without pivots; where they are not, all is NaN.
     """
-    top = max(guess)
-    x, tried, best = guess, [a - top for a in guess], -math.inf
-    step, pace, held, matrix = [0.0] * len(x), 1.0, [True] * len(x), [[0.0] * len(x) for _ in x]
-    for turn in range(1, most + 1):
-        f, slope, curved = look(tried)
-        better = not f < best - 1e-12 * abs(best)
-        if better:
-            x, best = tried, f
-            held = _held(x, slope) if bounded else [i == 0 for i in range(len(x))]
-            matrix = _held_matrix(curved, held)
-            right = [[0.0 if h else u] for u, h in zip(slope, held, strict=True)]
-            step = [a for (a,) in _solved(matrix, right)]
-            # No two positions part by more than a factor of e.
-            pace = 1 / max(1, max(*step, 0) - min(*step, 0))
-        else:
-            pace /= 2
-        tried = [a + pace * b for a, b in zip(x, step, strict=True)]
-        if bounded:
-            tried = [min(0.0, a) for a in tried]
-            tried = [a - max(tried) for a in tried]
-        if better and max(map(abs, step)) < tolerance:
-            return tried, held, matrix, turn, True
-    return x, held, matrix, most, False
-
-
-def _held(x: Sequence[float], slope: Sequence[float]) -> list[bool]:
-    """Of propensities of at most 1, those at 1 that would rise; the first at 1 where none would."""
-    held = [a == 0 and u >= 0 for a, u in zip(x, slope, strict=True)]
-    return held if any(held) else [i == x.index(0) for i in range(len(x))]
-
-
-def _held_matrix(matrix: Matrix, held: Sequence[bool]) -> Matrix:
-    return [
-        [float(i == j) if held[i] or held[j] else a for j, a in enumerate(line)]
-        for i, line in enumerate(matrix)
+    size = range(len(matrix))
+    lines = [
+        [float(i == j) if i in held or j in held else matrix[i][j] for j in size]
+        + [0.0 if i in held else a for a in right[i]]
+        for i in size
     ]
-
-
-def _solved(matrix: Matrix, right: Matrix) -> Matrix:
-    """Linear equations, by Gauss and Jordan; the matrices are positive definite, without pivots."""
-    lines = [line + more for line, more in zip(matrix, right, strict=True)]
-    for i in range(len(lines)):
-        top = lines[i] = [a / lines[i][i] for a in lines[i]]
+    for i in size:
+        sound = lines[i][i] > 1e-12 * (1 if i in held else matrix[i][i])
+        top = lines[i] = [a / lines[i][i] if sound else math.nan for a in lines[i]]
         for j, line in enumerate(lines):
             if j != i and line[i] != 0:
                 lines[j] = [a - line[i] * b for a, b in zip(line, top, strict=True)]
@@ -499,28 +506,28 @@ def _solved(matrix: Matrix, right: Matrix) -> Matrix:
 def _told(
     component: dict[int, int],
     told: list[int],
-    x: list[float],
-    held: list[bool],
+    x: Vector,
+    held: Collection[int],
     matrix: Matrix,
     slopes: pl.DataFrame,
     turns: int,
     done: bool,
 ) -> _Told:
     """The logarithms relative to position 1, with standard errors: slopes vary by query."""
-    inverse = _solved(matrix, [[float(i == j) for j in range(len(x))] for i in range(len(x))])
+    inverse = _solved(matrix, [[float(i == j) for j in range(len(x))] for i in range(len(x))], held)
     slopes = slopes.group_by("q", "k").agg(pl.col("u").sum())
     met = slopes.join(slopes.select("q", l="k", v="u"), on="q").group_by("k", "l")
-    meat = met.agg(m=(pl.col("u") * pl.col("v")).sum(), n=pl.len()).rows()
-    queries = slopes["q"].n_unique()
-    at = {k: i for i, k in enumerate(told)}
+    meat = met.agg(m=(pl.col("u") * pl.col("v")).sum(), n=pl.len()).sort("k", "l").rows()
     number_of = {a: n for a, b, _, n in meat if a == b}
-    bound = {k for k in told if k > 1 and held[at[k]] and held[0]}
-    error: dict[int, float | None] = {}
+    queries = slopes["q"].n_unique()
+    values: dict[int, float] = {}
+    error: dict[int, float] = {}
+    at = {k: i for i, k in enumerate(told)}
     for k, j in at.items():
-        if k in bound or number_of.get(k, 0) < 2:
-            continue
         to = [a - b for a, b in zip(inverse[j], inverse[0], strict=True)]
-        free = [0.0 if h else a for a, h in zip(to, held, strict=True)]
-        variance = math.fsum(m * free[at[a]] * free[at[b]] for a, b, m, _ in meat)
-        error[k] = math.sqrt(max(0, variance) * queries / (queries - 1))
-    return _Told(component, {k: x[i] - x[0] for k, i in at.items()}, error, bound, turns, done)
+        variance = math.fsum(m * to[at[a]] * to[at[b]] for a, b, m, _ in meat)
+        if not done or not math.isnan(sum(to)):
+            values[k] = x[j] - x[0]
+            if min(number_of.get(k, 0), number_of.get(1, 0)) > 1 and not {0, j} <= {*held}:
+                error[k] = math.sqrt(max(0, variance) * queries / (queries - 1))
+    return _Told(component, values, error, number_of, {told[i] for i in held}, turns, done)

@@ -27,6 +27,7 @@ METHODS = [
 ]
 NAMES = ["randomised_propensity", "harvested_propensity", "click_model"]
 SCHEMA = {"query": pl.Int64, "item": pl.String, "pos": pl.Int64, "click": pl.Int64}
+FEW = "the interval rests on fewer than 30 queries"
 POLARS_ADDS = "\n\nThis error occurred in the following expression"
 
 
@@ -59,11 +60,14 @@ def estimates(name, log, **options):
 
 
 def assert_same(sql, other):
+    """But for rounding, of which an interval without width is the root; iterations may differ."""
     assert sql.schema == other.schema
-    for name in sql.columns:
+    for name in set(sql.columns) - {"iterations"}:
         for x, y in zip(sql[name], other[name], strict=True):
             alike = engines.same(x, y) if isinstance(x, float) else x == y
-            close = alike or (x is not None and y is not None and abs(x - y) < 1e-9 * (1 + abs(y)))
+            near = 1e-7 if name in ("lo", "hi") else 1e-9
+            both = x is not None and y is not None
+            close = alike or (both and abs(x - y) < near * (1 + abs(y)))
             assert close, f"{name}: {x} and {y} of\n{sql}\n{other}"
 
 
@@ -97,8 +101,9 @@ def test_logs_without_noise(name, options, theta):
     """What comes out is what went in, relative to position 1, above 1 too."""
     found = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
     for k, t in enumerate(theta, start=1):
-        assert found[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=1e-12)
-        assert found[k]["note"] is None
+        near = 1e-8 if name == "click_model" else 1e-12
+        assert found[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=near)
+        assert found[k]["note"] == (FEW if k > 1 else None)
         assert found[k]["component"] == 1
     first = found[1]
     assert (first["propensity"], first["lo"], first["hi"]) == (1.0, 1.0, 1.0)
@@ -125,7 +130,8 @@ def test_items_at_other_positions_each():
     for name, options in METHODS[1:]:
         if options.get("pairs") != "first":
             found = estimates(name, log, **options)
-            assert found[3]["propensity"] == pytest.approx(0.25, rel=1e-12), name
+            near = 1e-8 if name == "click_model" else 1e-12
+            assert found[3]["propensity"] == pytest.approx(0.25, rel=near), name
 
 
 # by hand and by others
@@ -196,32 +202,122 @@ def test_all_pairs_as_a_logistic_regression():
         assert found[k]["lo"] == pytest.approx(math.exp(x[k] - z * error), rel=1e-8)
 
 
-def em(log, steps, theta=None):
-    """The steps of Wang et al. 2018, both chances from those before."""
+def em(log, steps, start=0.5):
+    """The steps of Wang et al. 2018, both chances from those before; and the likelihood."""
     cells = log.group_by("query", "item", "pos").agg(n=pl.len(), c=pl.col("click").sum())
     units = {u: j for j, u in enumerate(sorted(set(cells.select("query", "item").rows())))}
-    last = cells["pos"].max()
-    n, c = np.zeros((2, len(units), last))
+    n, c = np.zeros((2, len(units), cells["pos"].max()))
     for q, i, k, shown, clicks in cells.rows():
         n[units[q, i], k - 1], c[units[q, i], k - 1] = shown, clicks
-    theta = np.full(last, 0.5) if theta is None else theta
-    r = np.full((len(units), 1), 0.5)
+    theta, r = np.full(n.shape[1], start), np.full((len(units), 1), 0.5)
     for _ in range(steps):
         miss = np.where(n > c, n - c, 0) / np.maximum(1 - theta * r, 1e-300)
         theta, r = (
-            (c + miss * theta * (1 - r)).sum(0) / n.sum(0),
+            (c + miss * theta * (1 - r)).sum(0) / np.maximum(n.sum(0), 1),
             ((c + miss * r * (1 - theta)).sum(1) / n.sum(1))[:, None],
         )
-    return theta / theta[0]
+    return theta / theta[0], likelihood(n, c, theta * r), (n, c)
+
+
+def likelihood(n, c, p):
+    some = np.where(c > 0, c * np.log(np.maximum(p, 1e-300)), 0)
+    return (some + np.where(n > c, (n - c) * np.log1p(-np.minimum(p, 1 - 1e-16)), 0)).sum()
+
+
+def highest(n, c, theta):
+    """The likelihood at theta, attractions by bisection."""
+    theta = theta / theta.max()
+    low, high = np.zeros((len(n), 1)), np.ones((len(n), 1))
+    for _ in range(100):
+        r = (low + high) / 2
+        miss = np.where(n > c, n - c, 0) * theta / np.maximum(1 - theta * r, 1e-300)
+        rises = c.sum(1, keepdims=True) / np.maximum(r, 1e-300) > miss.sum(1, keepdims=True)
+        low, high = np.where(rises, r, low), np.where(rises, high, r)
+    return likelihood(n, c, theta * (low + high) / 2)
 
 
 def test_click_model_is_where_em_ends():
     log = log_of(HAND)
     found = estimates("click_model", log)
     values = [found[k]["propensity"] for k in (1, 2, 3)]
-    assert values == pytest.approx(em(log, 20000), rel=1e-7)
-    assert found[1]["iterations"] < 10
-    assert values != pytest.approx(em(log, 10), rel=1e-2)  # ten steps are far off
+    assert values == pytest.approx(em(log, 20000)[0], rel=1e-7)
+    assert found[1]["converged"]
+    assert found[1]["iterations"] < 200
+    assert values != pytest.approx(em(log, 10)[0], rel=1e-2)  # ten steps are far off
+
+
+@pytest.mark.parametrize(
+    ("clicks", "expected"), [(0, 0.2), (20, 0.2), (50, 0.4368051263), (99, 0.9860541596), (100, 1)]
+)
+def test_an_item_shown_at_one_position_binds_it(clicks, expected):
+    """Its attraction is at most 1, so that its position is looked at as often as it is clicked."""
+    log = log_of([(1, "a", 1, 100, 50), (1, "a", 2, 100, 10), (2, "b", 2, 100, clicks)])
+    found = estimates("click_model", log)[2]
+    edge = clicks == 20  # where binding begins: EM creeps, still 5e-4 off after 20,000 steps
+    assert found["propensity"] == pytest.approx(expected, rel=1e-5 if edge else 1e-9)
+    assert found["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-3 if edge else 1e-6)
+    if clicks == 100:
+        assert found["note"] == "no interval: it is 1, the most that the model allows"
+        assert found["lo"] is found["hi"] is None
+
+
+def test_tiny_logs_that_ran_off():
+    log = log_of([(1, "a", 1, 1, 1), (1, "a", 2, 1, 0), (2, "b", 2, 2, 1)])
+    found = estimates("click_model", log)[2]
+    assert found["propensity"] == pytest.approx(1 / 3, rel=1e-9)
+    rows = [(0, 1, 2, 0), (0, 2, 3, 1), (0, 3, 1, 1), (0, 2, 3, 0), (1, 0, 2, 1),
+            (0, 3, 1, 1), (1, 2, 1, 0), (1, 0, 1, 0), (0, 3, 1, 0), (0, 0, 1, 0)]  # fmt: skip
+    log = pl.DataFrame(rows, ["query", "item", "pos", "click"], orient="row")
+    found = estimates("click_model", log)
+    assert found[2]["propensity"] == pytest.approx(2, rel=1e-9)
+    assert found[3]["note"] == "not connected with position 1"
+
+
+def small_log(rng):
+    """Dense or sparse, with items shown once and items always clicked."""
+    shown, last = int(rng.choice([1, 2, 4, 20])), int(rng.integers(2, 6))
+    q = np.repeat(np.arange(int(rng.integers(3, 60))), shown)
+    k = rng.integers(0, last, len(q))
+    r = rng.uniform(0, 1, len(q)) ** rng.choice([0.2, 1, 3])
+    click = (rng.random(len(q)) < r[q] / (1 + k)).astype(int)
+    log = pl.DataFrame({"query": q, "item": 0 * q, "pos": k + 1, "click": click})
+    return pl.concat([log, pl.DataFrame([(0, 0, 1, 0)], log.schema, orient="row")])
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_click_model_is_where_em_ends_on_any_log(seed):
+    """Where the likelihood is flat, EM ends where it began to look; that is no propensity."""
+    log = small_log(np.random.default_rng(seed))
+    found = estimates("click_model", log)
+    theta, best, (n, c) = em(log, 20000)
+    values = theta.copy()
+    for k, row in found.items():
+        assert row["converged"]
+        if row["propensity"] is not None:
+            assert row["propensity"] == pytest.approx(theta[k - 1], rel=1e-6)
+            values[k - 1] = row["propensity"]
+    assert highest(n, c, values) >= best - 1e-9 * abs(best)
+
+
+def test_a_flat_likelihood_tells_no_propensity():
+    """Where EM ends depends on where it began."""
+    cells = [(1, "a", 1, 1, 1), (1, "a", 2, 1, 1), (1, "a", 3, 1, 0), (2, "b", 3, 2, 1),
+             (3, "c", 2, 4, 1), (4, "d", 1, 9, 1)]  # fmt: skip
+    log = next(
+        log
+        for log in [log_of(cells), *(small_log(np.random.default_rng(j)) for j in range(1000))]
+        if "too few clicks compare it with position 1" in log.pipe(rankql.click_model)["note"]
+    )
+    found = estimates("click_model", log)
+    ends = [em(log, 20000, start) for start in (0.1, 0.5, 0.9)]
+    for k, row in found.items():
+        values = [theta[k - 1] for theta, _, _ in ends]
+        if row["note"] == "too few clicks compare it with position 1":
+            assert row["propensity"] is None
+            assert max(values) > 1.01 * min(values)
+        elif row["propensity"] is not None:
+            assert max(values) == pytest.approx(min(values), rel=1e-6)
+    assert max(f for _, f, _ in ends) == pytest.approx(min(f for _, f, _ in ends), rel=1e-9)
 
 
 def test_click_model_where_attraction_is_at_most_one():
@@ -229,18 +325,17 @@ def test_click_model_where_attraction_is_at_most_one():
     cells = [(1, "a", 1, 20, 20), (1, "a", 2, 20, 11), (2, "a", 1, 9, 4), (2, "a", 2, 30, 8)]
     log = log_of(cells)
     found = estimates("click_model", log)
-    assert found[2]["propensity"] == pytest.approx(em(log, 20000)[1], rel=1e-6)
+    assert found[2]["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-6)
 
 
-def test_an_item_shown_once_tells_nothing_of_positions():
-    """All propensities are then as high as can be, which EM says as well."""
+def test_an_item_shown_once_connects_nothing():
     cells = [(q, "a", 1 + q % 2, 1, int(q % 3 == 0)) for q in range(60)]
     found = estimates("click_model", log_of(cells))
     assert found[2]["note"] == "not connected with position 1"
     cells += [(q, "b", k, 1, 1) for q in range(2) for k in (1, 2)]
     found = estimates("click_model", log_of(cells))
-    assert (found[2]["propensity"], found[2]["lo"]) == (1.0, None)
-    assert found[2]["note"] == "no interval: as high as an attraction of 1 lets it be"
+    assert (found[2]["propensity"], found[2]["lo"]) == (pytest.approx(1, rel=1e-8), None)
+    assert found[2]["note"] == "no interval: it is 1, the most that the model allows"
 
 
 # what cannot be told
@@ -257,7 +352,7 @@ def test_positions_that_cannot_be_told():
         assert found[2]["propensity"] == pytest.approx(0.4), name
         notes = {k: row["note"] for k, row in found.items()}
         parted = "not connected with position 1"
-        assert notes == {1: None, 2: None, 3: "no click", 4: parted, 6: parted, 7: parted}
+        assert notes == {1: None, 2: FEW, 3: "no click", 4: parted, 6: parted, 7: parted}
         lowest = {"all": {6: 4}, "adjacent": {6: 6}, "first": {6: 6}}[options.get("pairs", "all")]
         lowest = {1: 1, 2: 1, 3: 1, 4: 4, 6: 4, 7: 7} | lowest
         if options.get("pairs") == "adjacent":
@@ -275,7 +370,7 @@ def test_clicks_that_do_not_compare():
     cells = [(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 5), (2, 0))]
     cells += [(3, "b", 2, 10, 5)]
     found = estimates("harvested_propensity", log_of(cells))
-    assert found[2]["note"] == "no clicks that compare it with position 1"
+    assert found[2]["note"] == "too few clicks compare it with position 1"
     assert found[2]["propensity"] is None
     none = log_of([(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 0), (2, 4))])
     for name in NAMES:
@@ -295,8 +390,9 @@ def test_one_query_has_no_interval():
 def test_not_converged():
     found = estimates("click_model", log_of(HAND), max_iterations=1)
     assert not found[1]["converged"]
-    assert found[2]["note"] == "not converged; raise max_iterations"
+    assert found[2]["note"] == "not converged: raise max_iterations or use harvested_propensity"
     assert found[2]["propensity"] > 0
+    assert found[2]["lo"] is found[2]["hi"] is None
 
 
 def test_of_clicks_alone():
@@ -370,9 +466,49 @@ def test_refused(name, bad, options, pattern):
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_that_were_not_shown_are_left_out(name):
     log = log_of(HAND)
-    more = pl.DataFrame([(None, "z", None, None)], SCHEMA, orient="row")
+    more = pl.DataFrame([(9, "z", None, None), (9, "z", None, 1)], SCHEMA, orient="row")
     for _, run in ways(name, pl.concat([log, more]), {}):
         assert_same(run(), getattr(rankql, name)(log))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((None, "z", None, 1), "query must not be NULL"),
+        ((9, None, None, 1), "item must not be NULL"),
+        ((9, "z", None, 7), "click must be 0 or 1, not 7"),
+    ],
+)
+def test_rows_that_were_not_shown_are_checked(name, row, message):
+    log = pl.concat([log_of(HAND), pl.DataFrame([row], SCHEMA, orient="row")])
+    for way, run in ways(name, log, {}):
+        if (name, row[1]) != ("randomised_propensity", None):
+            assert complaint(run) == message, way
+
+
+LOGS = {
+    "empty": pl.DataFrame(schema=SCHEMA),
+    "one query": log_of([(1, "a", 1, 10, 5), (1, "a", 2, 10, 2)]),
+    "no pairs": log_of([(1, "a", 1, 10, 5), (2, "a", 2, 10, 2)]),
+}
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *[(name, {"confidence": 2}) for name in NAMES],
+        ("harvested_propensity", {"pairs": "some"}),
+        ("click_model", {"tolerance": 1}),
+        ("click_model", {"max_iterations": 0}),
+    ],
+)
+def test_options_are_checked_whatever_the_log(log, name, options):
+    ((option, value),) = options.items()
+    for way, run in ways(name, LOGS[log], options):
+        said = complaint(run)
+        assert re.fullmatch(f"{option} must .*, not {value}", said), f"{way}: {said}"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -404,6 +540,24 @@ def test_other_names_types_and_slices(name, options):
                     same = engines.same(row[column], value) if isinstance(value, float) else (
                         row[column] == value)  # fmt: skip
                     assert same or math.isclose(row[column], value, rel_tol=1e-9), way
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slices_of_an_enum_are_ordered_as_text(name):
+    log = log_of(HAND)
+    kind = pl.Enum(["z", "b", "a"])
+    log = pl.concat([log.with_columns(seg=pl.lit(s, kind)) for s in ("a", "z", "b")])
+    for way, run in ways(name, log, {"slice": "seg"}):
+        found = run()["slice"].cast(pl.String).unique(maintain_order=True).to_list()
+        assert found == ["a", "b", "z"], way
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize(("queries", "note"), [(29, FEW), (30, None)])
+def test_few_queries_are_said_to_be_few(name, options, queries, note):
+    cells = [(q, "a", k, 10, 8 // k) for q in range(queries) for k in (1, 2)]
+    found = estimates(name, log_of(cells), **options)[2]
+    assert (found["note"], found["lo"] is None) == (note, False)
 
 
 def test_collation_does_not_merge_queries():
@@ -484,6 +638,38 @@ def test_sql_and_polars_agree(log):
                 assert value is None or 0 < value < math.inf
 
 
+def tiny_logs(seed, count):
+    """Of up to nine cells each, as slices of one."""
+    rng = random.Random(seed)
+    for s in range(count):
+        for _ in range(rng.randint(1, 9)):
+            n = rng.choice([1, 1, 2, 5])
+            cell = (rng.randint(0, 2), str(rng.randint(0, 3)), rng.randint(1, 4))
+            for _ in range(n):
+                yield (s, *cell, int(rng.random() < rng.choice([0.2, 0.5, 1])))
+        yield (s, 0, "0", 1, 0)
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+def test_tiny_logs(name, options):
+    """Numbers or NULL, and a note wherever there is none; SQL and polars alike."""
+    schema = {"s": pl.Int64, **SCHEMA}
+    log = pl.DataFrame([*tiny_logs(1, 120)], schema, orient="row")
+    found = [run() for _, run in ways(name, log, {**options, "slice": "s"})]
+    for other in found[1:]:
+        if name == "click_model":  # in some a limit just begins to bind, where EM creeps
+            for x, y in zip(found[0]["propensity"], other["propensity"], strict=True):
+                assert x == y or x == pytest.approx(y, rel=1e-5)
+        else:
+            assert_same(found[0], other)
+    for row in found[1].rows(named=True):
+        for value in (row["propensity"], row["lo"], row["hi"]):
+            assert value is None or 0 < value < math.inf
+        assert row["note"] is not None or row["lo"] is not None
+        assert row["lo"] is None or row["lo"] <= row["propensity"] <= row["hi"]
+        assert row.get("converged", True)
+
+
 # simulated
 
 
@@ -518,8 +704,8 @@ def test_intervals_hold(name):
 
 def test_intervals_of_the_click_model_hold():
     """With twenty impressions of each query and item."""
-    held, mean = coverage("click_model", 200)
-    assert 0.91 <= held <= 0.99
+    held, mean = coverage("click_model", 60)
+    assert held >= 0.88
     assert mean == pytest.approx(1 / 3, rel=0.02)
 
 
