@@ -14,6 +14,9 @@ from engines import same
 import rankql
 from rankql import clickhouse, macros
 
+# A minute in all; what is translated does not depend on the version of DuckDB.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def house():

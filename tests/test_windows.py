@@ -20,6 +20,9 @@ import rankql
 from rankql import macros, windows
 from rankql.demo import shop
 
+# A minute in all; what is translated does not depend on the version of DuckDB.
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 EXECUTED = ["duckdb", "sqlite", "datafusion", "postgres"]
 PRINTED = ["snowflake", "bigquery", "databricks", "trino", "redshift"]
