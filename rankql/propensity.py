@@ -417,13 +417,16 @@ _BINDING = 1e-6
 
 
 def _leap(x0: Vector, x1: Vector, x2: Vector) -> Vector:
-    """Where two steps foretell that EM ends; at most half of the way to a propensity of 1."""
+    """Where two steps foretell that EM ends; at most half of the way to a propensity of 1.
+
+    And at most a factor of exp(10) down: far beyond, chances would be 0, which have no logarithm.
+    """
     first = [b - a for a, b in zip(x0, x1, strict=True)]
     turn = [c - b - d for b, c, d in zip(x1, x2, first, strict=True)]
     far = math.hypot(*turn)
     pace = max(1.0, math.hypot(*first) / far) if far > 0 else 1.0
     ends = [a + 2 * pace * d + pace * pace * v for a, d, v in zip(x0, first, turn, strict=True)]
-    return [min(a, b / 2) for a, b in zip(ends, x2, strict=True)]
+    return [max(b - 10, min(a, b / 2)) for a, b in zip(ends, x2, strict=True)]
 
 
 def _attracted(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:

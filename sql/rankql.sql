@@ -2196,7 +2196,8 @@ CREATE OR REPLACE MACRO rankql_looks(unit, p) AS
         'f': CASE WHEN a.y > 0 THEN a.y * ln(p[a.k] * r) ELSE 0 END
              + CASE WHEN a.x > a.y THEN (a.x - a.y) * ln(1 - p[a.k] * r) ELSE 0 END}))[1];
 
--- Where two steps of EM foretell that it ends (SQUAREM); at most half of the way to a propensity of 1.
+-- Where two steps of EM foretell that it ends (SQUAREM); at most half of the way to a propensity of 1, and at most a
+-- factor of exp(10) down: far beyond, chances would be 0, which have no logarithm.
 CREATE OR REPLACE MACRO rankql_length(x) AS sqrt(list_sum(list_transform(x, lambda a: a * a)));
 
 CREATE OR REPLACE MACRO rankql_leap(a, b, c) AS
@@ -2204,7 +2205,7 @@ CREATE OR REPLACE MACRO rankql_leap(a, b, c) AS
                      'turn': list_transform(a, lambda x, i: c[i] - b[i] - (b[i] - x))}], lambda v:
         list_transform([greatest(1, coalesce(rankql_length(v.first) / nullif(rankql_length(v.turn), 0), 1))],
             lambda pace: list_transform(a, lambda x, i:
-                least(x + 2 * pace * v.first[i] + pace * pace * v.turn[i], c[i] / 2)))[1])[1];
+                greatest(c[i] - 10, least(x + 2 * pace * v.first[i] + pace * pace * v.turn[i], c[i] / 2))))[1])[1];
 
 -- The slope and the curvature of the likelihood of a unit at x, the logarithms of the propensities, as terms of a vector
 -- and of a matrix. In the model the attraction moves along where its limit of 1 does not bind it: where its clicks are
