@@ -84,7 +84,7 @@ _COMMON: tuple[type[exp.Expr], ...] = (
 )
 
 # Functions that mean the same everywhere, NULL and empty groups included.
-_FUNCTIONS = {
+FUNCTIONS = {
     *("abs", "avg", "coalesce", "count", "dense_rank", "exp", "floor", "ln", "lower", "max", "min"),
     *("nullif", "rank", "round", "row_number", "sqrt", "sum", "trim", "upper"),
 }
@@ -129,25 +129,30 @@ class Macro:
 
 
 @cache
-def _macros(dialect: str) -> dict[str, Macro]:
-    """The macros of sql/, or those of an engine."""
+def trees(dialect: str) -> dict[str, Macro]:
+    """The macros of sql/ as trees, or those that are written in the SQL of an engine."""
     native = dialect != "duckdb"
-    texts = macros.statements(dialect) if native else macros.statements()
+    return read(macros.statements(dialect) if native else macros.statements(), dialect, native)
+
+
+def read(
+    statements: Mapping[str, str], dialect: str = "duckdb", native: bool = False
+) -> dict[str, Macro]:
+    """Statements that make macros, as trees; those that make tables are left out."""
     return {
-        name: Macro(name, _defaults(found["parameters"]), _parsed(found["body"], dialect), native)
-        for name, text in texts.items()
+        name: Macro(name, _defaults(found["parameters"]), parsed(found["body"], dialect), native)
+        for name, text in statements.items()
         if (found := _SCALAR.match(text))
     }
 
 
 def _defaults(listed: str) -> dict[str, exp.Expr | None]:
     parts = (part.partition(":=") for part in re.findall(r"(?:'[^']*'|[^,'])+", listed))
-    return {
-        name.strip(): _parsed(default, "duckdb") if default else None for name, _, default in parts
-    }
+    return {name.strip(): parsed(default) if default else None for name, _, default in parts}
 
 
-def _parsed(text: str, dialect: str) -> exp.Expr:
+def parsed(text: str, dialect: str = "duckdb") -> exp.Expr:
+    """The tree of a text, with all functions as they are written; a RankqlError if it has none."""
     try:
         return sqlglot.parse_one(_OPEN_SLICE.sub("[1:", text), dialect=_DIALECTS[dialect])
     except sqlglot.errors.SqlglotError as error:
@@ -157,10 +162,10 @@ def _parsed(text: str, dialect: str) -> exp.Expr:
 
 def query(text: str, target: Target) -> str:
     """A query that may call our macros, in the SQL of the target."""
-    tree = _parsed(text, "duckdb")
+    tree = parsed(text)
     for select in tree.find_all(exp.Select):
         # What DuckDB would call it.
-        select.set("expressions", [_named(part) for part in select.expressions])
+        select.set("expressions", [named(part) for part in select.expressions])
     return _text(Translation(target).made(tree), target)
 
 
@@ -178,13 +183,13 @@ def call(
 
 def expression(text: str, target: Target) -> str:
     """An expression that may call our macros, in the SQL of the target."""
-    return _text(Translation(target).made(_parsed(text, "duckdb")), target)
+    return _text(Translation(target).made(parsed(text)), target)
 
 
 def parameters(name: str, target: Target) -> list[str]:
     """The parameters of a macro, of ours or of those that are written for the target."""
-    known = _macros(target.dialect).get(name) or _macros("duckdb")[name]
-    return [*known.parameters]
+    macro = trees(target.dialect).get(name) or trees("duckdb")[name]
+    return [*macro.parameters]
 
 
 def _text(tree: exp.Expr, target: Target) -> str:
@@ -211,8 +216,9 @@ def _value(name: str, value: Any) -> exp.Expr:
     )
 
 
-def _named(projection: exp.Expr) -> exp.Expr:
-    ours = _macros("duckdb")
+def named(projection: exp.Expr) -> exp.Expr:
+    """A column of a SELECT that calls a macro, by the name that DuckDB gives it."""
+    ours = trees("duckdb")
     calls = (found.name.lower() for found in projection.find_all(exp.Anonymous))
     if isinstance(projection, exp.Alias) or not any(name in ours for name in calls):
         return projection
@@ -244,7 +250,7 @@ class Translation:
             return self._call(node, scope)
         if isinstance(node, exp.Filter):
             return self._filter(node, scope)
-        if isinstance(node, exp.Window) and node.this.name.lower() in _macros("duckdb"):
+        if isinstance(node, exp.Window) and node.this.name.lower() in trees("duckdb"):
             self.refuse(f"{node.this.name}(...) OVER", "group by the ranking and join it back")
         kind = type(node)
         rule = None if self.native else self.target.rules.get(kind)
@@ -296,21 +302,21 @@ class Translation:
         offered = target.metrics is None or name in target.metrics
         if not self._within and name in macros.comments() and not offered:
             self.refuse(f"{name}()")
-        known = _macros(target.dialect).get(name)
-        if known is None or len(known.parameters) != len(node.expressions):
-            known = _macros("duckdb").get(name)
-        if known and name in target.kept:
-            given = [*self._given(known, node.expressions, scope).values()]
+        macro = trees(target.dialect).get(name)
+        if macro is None or len(macro.parameters) != len(node.expressions):
+            macro = trees("duckdb").get(name)
+        if macro and name in target.kept:
+            given = [*self._given(macro, node.expressions, scope).values()]
             if any(constant(argument) is UNKNOWN for argument in given):
                 return exp.Anonymous(this=name, expressions=given)
-        if known and name not in _CALLS:
-            return self._expanded(known, node.expressions, scope)
+        if macro and name not in _CALLS:
+            return self._expanded(macro, node.expressions, scope)
         made = exp.Anonymous(this=name, expressions=self.made(node.expressions, scope))
-        if known and _worked_out(made) is UNKNOWN:
-            return self._expanded(known, node.expressions, scope)
+        if macro and _worked_out(made) is UNKNOWN:
+            return self._expanded(macro, node.expressions, scope)
         if rule := target.rules.get(name):
             return rule(self, made)
-        if not known and name not in _FUNCTIONS and name not in target.functions:
+        if not macro and name not in FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
         return folded(made)
 
@@ -330,24 +336,24 @@ class Translation:
         self._within.append(macro)
         made = self.made(macro.body, bound)
         self._within.pop()
-        return _wrapped(made)
+        return wrapped(made)
 
     def _given(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> dict[str, exp.Expr]:
         """What each parameter of a macro stands for in a call."""
-        given = _bound(macro, arguments)
+        given = bindings(macro, arguments)
         bound = {}
         for parameter, default in macro.parameters.items():
             argument = self.made(given[parameter], scope) if parameter in given else default
             if argument is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
-            bound[parameter] = _wrapped(argument)
+            bound[parameter] = wrapped(argument)
         return bound
 
     def _filter(self, node: exp.Filter, scope: Mapping[str, exp.Expr]) -> exp.Expr:
         name = node.this.name.lower()
-        if name in _macros("duckdb"):
+        if name in trees("duckdb"):
             self.refuse(f"FILTER on {name}", "filter the rows")
         condition = self.made(node.expression, scope)
         made = self.made(node.this, scope)
@@ -361,7 +367,7 @@ class Translation:
         return _replaced(made, filtered)
 
 
-def _bound(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+def bindings(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
     """The arguments of a call by the names of the parameters."""
     given: dict[str, exp.Expr] = {}
     free = iter(macro.parameters)
@@ -416,8 +422,8 @@ _ATOMS = (
 )
 
 
-def _wrapped(node: exp.Expr) -> exp.Expr:
-    """In parentheses, where it may become part of another expression."""
+def wrapped(node: exp.Expr) -> exp.Expr:
+    """The expression in parentheses, where it may become part of another expression."""
     return node if isinstance(node, _ATOMS) else exp.Paren(this=node)
 
 
@@ -520,7 +526,7 @@ def _folded_case(node: exp.Case) -> exp.Expr:
     for branch in node.args["ifs"]:
         condition = branch.this
         if node.this is not None:
-            condition = folded(exp.EQ(this=_wrapped(node.this.copy()), expression=condition.copy()))
+            condition = folded(exp.EQ(this=wrapped(node.this.copy()), expression=condition.copy()))
         value = constant(condition)
         if value is False or value is None:
             continue
@@ -584,7 +590,7 @@ def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
         "get",
         node.this,
         exp.cast(
-            exp.Paren(this=exp.Sub(this=_wrapped(index), expression=exp.Literal.number(1))), "INT"
+            exp.Paren(this=exp.Sub(this=wrapped(index), expression=exp.Literal.number(1))), "INT"
         ),
     )
 

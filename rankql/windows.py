@@ -92,7 +92,7 @@ _COLUMNS = {
 # Functions of the macros that are let through to the engine, which every engine here has.
 _FUNCTIONS = {"any_value", "error", "greatest", "least", "pow"}
 # And of the queries around them; round() is not the same for halves.
-_ASKED = translation._FUNCTIONS - {"round"}
+_ASKED = translation.FUNCTIONS - {"round"}
 _AGGREGATES = {"any_value", "avg", "count", "list", "max", "min", "sum"}
 
 # What is worked out by DuckDB where no row decides it.
@@ -130,7 +130,7 @@ def translated(query: str, dialect: str) -> str:
         hint = did_you_mean(dialect, list(ENGINES))
         raise RankqlError(f"there is no window form for the dialect {dialect!r}{hint}")
     engine = ENGINES[dialect]
-    tree = translation._parsed(query, "duckdb")
+    tree = translation.parsed(query)
     for name in tree.find_all(exp.Identifier):
         if name.name.lower().startswith("rankql_"):
             raise RankqlError(f"{name.name}: names that begin with rankql_ are ours; rename it")
@@ -165,13 +165,7 @@ def _text(tree: exp.Expr, engine: Engine) -> str:
 @cache
 def _macros() -> dict[str, Macro]:
     """The macros of sql/, those of sql/windows.sql before them."""
-    ours = dict(translation._macros("duckdb"))
-    for name, text in macros.statements("windows").items():
-        found = translation._SCALAR.match(text)
-        assert found, f"{name} is no expression"
-        parameters = translation._defaults(found["parameters"])
-        ours[name] = Macro(name, parameters, translation._parsed(found["body"], "duckdb"))
-    return ours
+    return {**translation.trees("duckdb"), **translation.read(macros.statements("windows"))}
 
 
 @cache
@@ -232,7 +226,7 @@ def _spelled(node: exp.Expr) -> str:
 
 def _filled(template: str, value: exp.Expr) -> exp.Expr:
     """The template with the value in its place."""
-    made = translation._parsed(template.format("value"), "duckdb")
+    made = translation.parsed(template.format("value"))
     return made.transform(lambda part: value.copy() if isinstance(part, exp.Column) else part)
 
 
@@ -494,7 +488,7 @@ class _Windows(translation.Translation):
             case "coalesce":  # of what is a DOUBLE
                 floats = (_float(part) for part in made.expressions)
                 return translation.folded(function(name, *floats))
-        if name not in _FUNCTIONS | translation._FUNCTIONS:
+        if name not in _FUNCTIONS | translation.FUNCTIONS:
             self.refuse(f"{name}()")
         return function(self.engine.names.get(name, name), *made.expressions)
 
@@ -504,7 +498,7 @@ class _Windows(translation.Translation):
         outermost = not self._within
         if outermost and macro.name not in offered():
             self.refuse(f"{macro.name}()", _other_form(macro.name) or "DuckDB and Spark have it")
-        given, bound = translation._bound(macro, arguments), {}
+        given, bound = translation.bindings(macro, arguments), {}
         for parameter, default in macro.parameters.items():
             argument = given.get(parameter, default)
             if argument is None:
@@ -514,7 +508,7 @@ class _Windows(translation.Translation):
                 argument = self._argument(macro.name, parameter, argument, option)
             elif parameter in given:
                 argument = cast(exp.Expr, self.made(argument, scope))
-            bound[parameter] = translation._wrapped(argument)
+            bound[parameter] = translation.wrapped(argument)
         values = [*bound.values()]
         if macro.name == "rankql_is_text" and not _is_constant(values[0]):
             how = self.engine.is_text
@@ -526,7 +520,7 @@ class _Windows(translation.Translation):
         if same and _scalar(macro.name) and all(map(_is_constant, values)):
             return _worked_out(function(macro.name, *values))
         self._within.append(macro)
-        made = translation._wrapped(self.made(macro.body, bound))
+        made = translation.wrapped(self.made(macro.body, bound))
         self._within.pop()
         if macro.name in _COLUMNS and self._steps and not _is_constant(made):
             return self._steps.column(_COLUMNS[macro.name], made.unnest())
@@ -575,7 +569,7 @@ class _Windows(translation.Translation):
             if value and part not in _PARTS:
                 self.refuse(f"{part.upper()} beside a metric", "put it around the query")
         outer, self._steps = self._steps, (steps := _Steps())
-        projections = [translation._named(part) for part in node.expressions]
+        projections = [translation.named(part) for part in node.expressions]
         keys = self._keys(node.args.get("group"), projections)
         steps.partition = [self._key(key) for key in keys]
         of = dict(zip(map(_spelled, keys), steps.partition, strict=True))
