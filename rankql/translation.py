@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NoReturn, cast
@@ -23,9 +23,8 @@ from rankql.errors import RankqlError, needs
 needs("sqlglot", "dialects", "translation")
 
 import sqlglot  # noqa: E402
-from sqlglot import exp  # noqa: E402
-from sqlglot.dialects import ClickHouse, DuckDB, Postgres, Spark, SQLite  # noqa: E402
-from sqlglot.dialects.dialect import Dialect  # noqa: E402
+from sqlglot import Token, TokenType, exp  # noqa: E402
+from sqlglot.dialects import ClickHouse, DuckDB, Spark  # noqa: E402
 
 # A macro that is an expression; those that are tables are no part of one.
 _SCALAR = re.compile(
@@ -36,40 +35,57 @@ _SCALAR = re.compile(
 _OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
 
 
-def _plain(dialect: Any) -> type[Dialect]:
-    """The dialect without knowledge of its functions: each is kept as it is written."""
-
-    class Plain(dialect):  # type: ignore[misc]
-        INDEX_OFFSET = 0
-
-        class Parser(dialect.Parser):  # type: ignore[misc]
-            FUNCTIONS: Mapping[str, Any] = {}
-            FUNCTION_PARSERS: Mapping[str, Any] = {
-                name: parse
-                for name, parse in dialect.Parser.FUNCTION_PARSERS.items()
-                if name in ("CAST", "TRY_CAST")
-            }
-            NO_PAREN_FUNCTIONS: Mapping[Any, Any] = {}
-            NO_PAREN_FUNCTION_PARSERS: Mapping[str, Any] = {
-                "CASE": dialect.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
-            }
-
-            # Where `list` is a name, list[1] is an entry of it.
-            ARRAY_CONSTRUCTORS: Mapping[str, Any] = {"ARRAY": exp.Array}
-
-            def _replace_lambda(self, node: Any, expressions: Any) -> Any:
-                return node
-
-            @classmethod
-            def _resolve_clickhouse_agg(cls, name: str) -> None:
-                """An aggregate function is a function."""
-
-    return Plain
-
-
 _DIALECTS = {
-    kind.__name__.lower(): _plain(kind) for kind in (DuckDB, Spark, ClickHouse, Postgres, SQLite)
+    # Indices are kept as they are written.
+    kind.__name__.lower(): type("Plain", (kind,), {"INDEX_OFFSET": 0})
+    for kind in (DuckDB, Spark, ClickHouse)
 }
+# The end of a name that sqlglot does not know, so that functions and variables are kept as they are
+# written. A parser of our own would do, but there can be none where sqlglot is compiled.
+_UNKNOWN = "\x1a"
+
+
+def _tree(text: str, dialect: str) -> exp.Expr:
+    """The tree of a statement, or a SqlglotError."""
+    kind = _DIALECTS[dialect]()
+    tokens, parser = kind.tokenize(text), kind.parser()
+    names = {*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING}
+    functions = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
+    functions -= {"CASE", "CAST", "TRY_CAST"}
+    for token in [*_called(tokens, functions, dialect), *_variables(tokens)]:
+        if token.token_type in names and not token.text.endswith(_UNKNOWN):
+            token.text += _UNKNOWN
+    trees = parser.parse(tokens, text)
+    if len(trees) != 1 or trees[0] is None:
+        raise sqlglot.ParseError("it must be one statement")
+    for part in trees[0].find_all(exp.Identifier, exp.Anonymous):
+        if isinstance(part.this, str):
+            part.set("this", part.this.removesuffix(_UNKNOWN))
+    return cast(exp.Expr, trees[0])
+
+
+def _called(tokens: list[Token], functions: Collection[str], dialect: str) -> Iterator[Token]:
+    """The names of functions, and what sqlglot would take for one."""
+    for token, after in itertools.pairwise(tokens):
+        name, then = token.text.upper(), after.token_type
+        # ClickHouse puts names of functions together from parts.
+        ours = dialect == "clickhouse" and token.token_type == TokenType.VAR
+        called = then == TokenType.L_PAREN and (ours or name in functions)
+        # Where `list` is a name, list[1] is an entry of it.
+        if called or name == "ANY" or (name == "LIST" and then == TokenType.L_BRACKET):
+            yield token
+
+
+def _variables(tokens: list[Token]) -> Iterator[Token]:
+    """The variables of lambdas, `lambda x, i: ...`, `x -> ...` and `(x, i) -> ...`."""
+    for i, token in enumerate(tokens):
+        if token.text.lower() == "lambda":
+            yield from itertools.takewhile(lambda part: part.text != ":", tokens[i + 1 :])
+        elif token.token_type == TokenType.ARROW:
+            before = tokens[i - 1 :: -1]
+            listed = itertools.takewhile(lambda part: part.text != "(", before)
+            yield from listed if before[0].text == ")" else before[:1]
+
 
 # Syntax that means the same everywhere.
 _COMMON: tuple[type[exp.Expr], ...] = (
@@ -154,7 +170,7 @@ def _defaults(listed: str) -> dict[str, exp.Expr | None]:
 def parsed(text: str, dialect: str = "duckdb") -> exp.Expr:
     """The tree of a text, with all functions as they are written; a RankqlError if it has none."""
     try:
-        return sqlglot.parse_one(_OPEN_SLICE.sub("[1:", text), dialect=_DIALECTS[dialect])
+        return _tree(_OPEN_SLICE.sub("[1:", text), dialect)
     except sqlglot.errors.SqlglotError as error:
         line = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0]
         raise RankqlError(f"the query cannot be read as DuckDB's SQL: {line}") from error

@@ -256,7 +256,10 @@ def test_bad_input(spark, call, message):
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("SELECT graded(e, MAP {'buy': 3}) FROM t", "graded: "),
+        ("SELECT graded(e, MAP {'buy': 3}) FROM t", "ToMap has no translation"),
+        ("SELECT graded(e, g) FROM t", "graded: "),
+        ("SELECT current_date", "CurrentDate has no translation"),
+        ("SELECT 1; SELECT 2", "it must be one statement"),
         ("SELECT gini(item) FROM t", "gini: histogram() has no translation for Spark"),
         ("SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t", "strftime() has no translation"),
         ("SELECT list(x ORDER BY y) FROM t", "ORDER BY within list()"),
