@@ -15,7 +15,17 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from rankql import macros, translation
-from rankql.translation import UNKNOWN, Rule, Target, Translation, constant, folded, function
+from rankql.translation import (
+    UNKNOWN,
+    Rule,
+    Target,
+    Translation,
+    as_double,
+    constant,
+    folded,
+    function,
+    plain_condition,
+)
 
 # As they are when nobody changed them, but for the first two: NULL where a join finds nothing, and
 # names of columns before those of results.
@@ -284,6 +294,43 @@ def _cast(translation: Translation, node: exp.TryCast) -> exp.Expr:
     return function("accurateCastOrNull", node.this, kind)
 
 
+def _cast_or_fail(translation: Translation, node: exp.Cast) -> exp.Expr:
+    """Of a type that may be NULL, text that is no number would be NULL."""
+    known = constant(node.this) is not UNKNOWN
+    if known or not translation.asked or node.to.args.get("nested"):
+        return node
+    failed = exp.Is(this=node.copy(), expression=exp.Null())
+    given = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
+    said = exp.Literal.string(f"{node.this.sql()} holds what cannot be cast to {node.to.sql()}")
+    error = exp.cast(function("error", said), node.to)
+    return exp.Case(
+        ifs=[exp.If(this=exp.And(this=failed, expression=given), true=error)], default=node
+    )
+
+
+def _checked(translation: Translation, node: exp.Expr) -> None:
+    match node:
+        case exp.In() if any(isinstance(part, exp.Null) for part in node.expressions):
+            translation.refuse("NULL within IN, which is passed over there", "leave it out")
+        case exp.In() if node.args.get("query") and not plain_condition(node):
+            remedy = "join it; NULL is not what it is in DuckDB there"
+            translation.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
+        case exp.Column() if node.table and _from_outside(node):
+            remedy = "join it, or group it by that"
+            translation.refuse(f"{node.sql()} in a query within the one that has it", remedy)
+
+
+def _from_outside(column: exp.Column) -> bool:
+    """Does it belong to a query around its own?"""
+    select, names = column.find_ancestor(exp.Select), []
+    while select:
+        joins = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        names.append({part.this.alias_or_name.lower() for part in joins if part})
+        select = select.find_ancestor(exp.Select)
+    own, *others = names or [set()]
+    return column.table.lower() not in own and any(column.table.lower() in n for n in others)
+
+
 def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
     if not isinstance(node.expression, exp.Literal):
         translation.refuse("SIMILAR TO with a pattern that is no constant")
@@ -343,6 +390,8 @@ CLICKHOUSE = Target(
     "clickhouse",
     metrics=macros.metrics("gain", "precision", "cascade", "order", "rating"),
     functions=frozenset({"ceil", "error", "greatest", "least", "log2", "pow", "power"}),
+    helpers=frozenset({"typeof", "encode", "len"}),
+    check=_checked,
     aggregates=frozenset(
         {"any", "avgOrNull", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}
     ),
@@ -361,6 +410,8 @@ CLICKHOUSE = Target(
         **{name: _called(f"{name}UTF8") for name in ("lower", "upper")},
         exp.Bracket: _element,
         exp.Slice: lambda _, node: node,
+        exp.Cast: _cast_or_fail,
+        exp.Div: as_double,
         exp.TryCast: _cast,
         exp.SimilarTo: _matched,
         exp.BitwiseRightShift: _operator("bitShiftRight"),

@@ -129,6 +129,12 @@ class Target:
     metrics: frozenset[str] | None = None
     # Macros that are functions there: calls of them stay calls.
     kept: frozenset[str] = frozenset()
+    # What stands for functions in the macros, but not for all that a user may give them.
+    helpers: frozenset[str] = frozenset()
+    # Is what is divided by 0 NULL there, or may it be?
+    zero_is_null: bool = False
+    # Refuses what else the user wrote and means something else there.
+    check: Callable[[Translation, exp.Expr], None] = lambda translation, node: None
     # What is done to the whole, in the end.
     finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
 
@@ -259,6 +265,8 @@ class Translation:
         if not isinstance(node, exp.Expr):
             return node
         if isinstance(node, exp.Column):
+            if self.asked:
+                self.target.check(self, node)
             return self._column(node, scope)
         if isinstance(node, exp.Lambda):
             return self._lambda(node, scope)
@@ -272,11 +280,17 @@ class Translation:
         rule = None if self.native else self.target.rules.get(kind)
         if not self.native and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
-        if not self._within:
+        if self.asked:
             _same_for_all(self, node)
+            self.target.check(self, node)
         made = kind(**{name: self.made(part, scope) for name, part in node.args.items()})
         made = rule(self, made) if rule else made
         return folded(made)
+
+    @property
+    def asked(self) -> bool:
+        """Is this the text of the user, not of a macro?"""
+        return not self._within
 
     @property
     def native(self) -> bool:
@@ -316,7 +330,8 @@ class Translation:
         if self.native and not name.startswith("rankql_"):
             return self.function(node.name, *self.made(node.expressions, scope))
         offered = target.metrics is None or name in target.metrics
-        if not self._within and name in macros.comments() and not offered:
+        unknown = name in target.helpers or (name in macros.comments() and not offered)
+        if self.asked and unknown:
             self.refuse(f"{name}()")
         macro = trees(target.dialect).get(name)
         if macro is None or len(macro.parameters) != len(node.expressions):
@@ -409,6 +424,32 @@ def _same_for_all(translation: Translation, node: exp.Expr) -> None:
             translation.refuse("a cast of a number to a whole one", remedy)
         case exp.Like() if "\\" in node.expression.name:
             translation.refuse("LIKE with a backslash")
+        case exp.Join() if node.method not in ("", "NATURAL"):
+            translation.refuse(f"{node.method} JOIN")
+        case exp.SetOperation() if node.args.get("by_name"):
+            translation.refuse("BY NAME", "write the columns in one order")
+        case exp.Div() | exp.IntDiv() | exp.Mod() if translation.target.zero_is_null:
+            if _may_be_zero(node.expression):
+                divisor = node.expression.sql()
+                remedy = f"nullif({divisor}, 0) says that it is NULL"
+                translation.refuse(f"a division by {divisor}, which may be 0,", remedy)
+
+
+def _may_be_zero(node: exp.Expr) -> bool:
+    """Is it neither a constant nor NULL where it is 0?"""
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return not node.is_string and float(node.this) == 0
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    known = name == "nullif" or (name == "count" and node.find(exp.Star) is not None)
+    return not known and node.find(exp.Column, exp.Star) is not None
+
+
+def plain_condition(node: exp.Expr) -> bool:
+    """Is it part of a WHERE, HAVING or ON that NULL passes no more than false?"""
+    while isinstance(node.parent, exp.And | exp.Paren):
+        node = node.parent
+    return isinstance(node.parent, exp.Where | exp.Having)
 
 
 def _replaced(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -632,6 +673,35 @@ def _file(translation: Translation, node: exp.Table) -> exp.Expr:
     return node
 
 
+def as_double(translation: Translation, node: exp.Div) -> exp.Expr:
+    """A quotient: that of DECIMALs has few places elsewhere."""
+    if translation.asked:
+        node.set("this", exp.cast(node.this, "DOUBLE"))
+    return node
+
+
+def _mean(translation: Translation, node: exp.Anonymous) -> exp.Expr:
+    """A mean, which of DECIMALs has few places."""
+    return averaged(node) if translation.asked else node
+
+
+def averaged(node: exp.Anonymous) -> exp.Anonymous:
+    """avg() of values as DOUBLE."""
+    (value,) = node.expressions
+    if isinstance(value, exp.Distinct):
+        made = exp.Distinct(expressions=[exp.cast(part, "DOUBLE") for part in value.expressions])
+        return function("avg", made)
+    return function("avg", exp.cast(value, "DOUBLE"))
+
+
+def _checked(translation: Translation, node: exp.Expr) -> None:
+    if isinstance(node, exp.In) and node.args.get("query"):
+        negated = node.parent if isinstance(node.parent, exp.Not) else node
+        if not plain_condition(negated):
+            remedy = "join it; there it is false where it should be NULL"
+            translation.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
+
+
 SPARK = Target(
     "Spark",
     "spark",
@@ -641,6 +711,9 @@ SPARK = Target(
     aggregates=frozenset({"collect_list", "any_value"}),
     types={int: "int", str: "string", type(None): "void"},
     of_null=frozenset({"transform", "filter"}),
+    helpers=frozenset({"typeof", "encode"}),
+    zero_is_null=True,  # unless spark.sql.ansi.enabled
+    check=_checked,
     rules={
         "list_transform": _indexed,
         "list_filter": _indexed,
@@ -648,6 +721,8 @@ SPARK = Target(
         exp.Bracket: _element,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _matched,
+        exp.Div: as_double,
+        "avg": _mean,
         exp.BitwiseRightShift: _shift("shiftright"),
         exp.BitwiseLeftShift: _shift("shiftleft"),
         exp.IntDiv: lambda _, node: function("`div`", node.this, node.expression),

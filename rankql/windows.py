@@ -45,13 +45,22 @@ class Engine:
     # Where text is taken for a number without a word: how to tell it.
     is_text: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    # Is what is divided by 0 NULL there?
+    zero_is_null: bool = False
+    rules: Mapping[type[exp.Expr] | str, translation.Rule] = field(default_factory=dict)
+    # What a name is quoted with, where a text would be read in place of an unknown name.
+    quote: str = ""
     # What means something else than in DuckDB: what of it, and what will do.
     other: Mapping[type[exp.Expr] | str, tuple[str, str]] = field(default_factory=dict)
 
 
+_NO_TRY: Mapping[type[exp.Expr] | str, tuple[str, str]] = {
+    exp.TryCast: ("TRY_CAST", "cast in a view of it")
+}
+
 ENGINES = {
     "duckdb": Engine("DuckDB", "duckdb", executed=True, error="error({})"),
-    "postgres": Engine("Postgres", "postgres", executed=True),
+    "postgres": Engine("Postgres", "postgres", executed=True, other=_NO_TRY),
     "sqlite": Engine(
         "SQLite",
         "sqlite",
@@ -60,19 +69,33 @@ ENGINES = {
         error="json_extract('{{}}', {})",
         is_text="typeof({}) = 'text'",
         names={"greatest": "max", "least": "min"},
+        zero_is_null=True,
+        quote="`",
+        rules={exp.Mod: lambda _, node: _remainder(node)},
         other={
+            **_NO_TRY,
+            "date": ("a date, which is text there,", "compare with a text such as '2026-01-31'"),
             "lower": ("lower(), which there leaves É as it is,", "write it so in a view"),
             "upper": ("upper(), which there leaves é as it is,", "write it so in a view"),
             exp.Like: ("LIKE, which there is blind to case,", "compare with ="),
             exp.Cast: ("a cast, which there takes any text for a number,", "cast in a view of it"),
         },
     ),
-    "datafusion": Engine("DataFusion", "postgres", executed=True),
+    "datafusion": Engine(
+        "DataFusion",
+        "postgres",
+        executed=True,
+        other={
+            **_NO_TRY,
+            "except all": ("EXCEPT ALL, which there leaves out all that is equal,", ""),
+            "intersect all": ("INTERSECT ALL, which there keeps all that is equal,", ""),
+        },
+    ),
     "snowflake": Engine("Snowflake", "snowflake"),
     "bigquery": Engine("BigQuery", "bigquery", error="error({})"),
     "databricks": Engine("Databricks", "databricks", error="raise_error({})"),
     "trino": Engine("Trino", "trino", error="fail({})"),
-    "redshift": Engine("Redshift", "redshift"),
+    "redshift": Engine("Redshift", "redshift", other=_NO_TRY),
 }
 
 # Macros that are a column of the rows, by what it is called.
@@ -149,9 +172,11 @@ def _text(tree: exp.Expr, engine: Engine) -> str:
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:  # quoted it is what it would be unquoted, and no reserved word
             kind.normalize_identifier(name)
+    if engine.quote:
+        kind.IDENTIFIER_START = kind.IDENTIFIER_END = engine.quote
     try:
         return tree.sql(
-            dialect=engine.dialect,
+            dialect=kind,
             identify=True,
             normalize_functions=False,
             unsupported_level=sqlglot.ErrorLevel.RAISE,
@@ -369,7 +394,9 @@ class _Windows(translation.Translation):
     """A query, and within it each SELECT that calls a metric as one of steps."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(Target(engine.name, engine.dialect, rules=_IDENTITY))
+        zero = engine.zero_is_null
+        rules = {**_IDENTITY, **engine.rules}
+        super().__init__(Target(engine.name, engine.dialect, rules=rules, zero_is_null=zero))
         self.engine = engine
         # Of the SELECT that is being made; None where a value is to stand where it is.
         self._steps: _Steps | None = None
@@ -384,16 +411,24 @@ class _Windows(translation.Translation):
             return made
         if isinstance(node, exp.Case):
             return self._case(node, scope)
-        if type(node) in self.engine.other and not self._within and not _is_constant(node.this):
-            self.refuse(*self.engine.other[type(node)])
-        if type(node) in _IDENTITY and not self._within:
-            self.refuse(type(node).__name__)
+        if self.asked:
+            self._check(node)
         made = super().made(node, scope)
         if isinstance(made, exp.Window) and self._within and self._steps:
             made.set("partition_by", [key.copy() for key in self._steps.partition])
             for by in made.find_all(exp.Ordered):  # no NULL is among them
                 by.set("nulls_first", self._nulls_first(by))
         return self._settled(made) if self._within and isinstance(made, exp.Expr) else made
+
+    def _check(self, node: Any) -> None:
+        """Refuse what means something else there, or what the engine has no word for."""
+        kind = _kind(node)
+        if kind in self.engine.other and (isinstance(kind, str) or not _is_constant(node.this)):
+            self.refuse(*self.engine.other[kind])
+        if kind in _IDENTITY:
+            self.refuse(type(node).__name__)
+        if isinstance(node, exp.Join) and node.kind in ("SEMI", "ANTI"):
+            self.refuse(f"{node.kind} JOIN", "WHERE ... IN (SELECT ...) will do")
 
     def _nulls_first(self, by: exp.Ordered) -> bool:
         """Where the engine has NULL if nothing is said of it."""
@@ -467,7 +502,7 @@ class _Windows(translation.Translation):
                 self.refuse(f"{name}()")
             if name in self.engine.other:
                 self.refuse(*self.engine.other[name])
-            return made
+            return translation.averaged(made) if name == "avg" else made
         if name == "error":
             return made
         if _is_constant(made):
@@ -669,6 +704,23 @@ def _output(asked: exp.Expr, made: exp.Expr) -> exp.Expr:
         return made
     quoted = not isinstance(asked, exp.Column)
     return exp.alias_(made, exp.to_identifier(asked.name or asked.sql(), quoted=quoted))
+
+
+def _kind(node: Any) -> type[exp.Expr] | str:
+    """What it is, as an engine calls what is other there."""
+    if isinstance(node, exp.SetOperation) and not node.args.get("distinct"):
+        return f"{node.key} all"
+    if isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.TEMPORAL_TYPES):
+        return "date"
+    return type(node)
+
+
+def _remainder(node: exp.Mod) -> exp.Case:
+    """SQLite's % is of whole numbers alone, its mod() of what a DOUBLE holds."""
+    sides = (node.this, node.expression)
+    whole = [exp.EQ(this=function("typeof", s), expression=exp.convert("integer")) for s in sides]
+    case = exp.If(this=exp.And(this=whole[0], expression=whole[1]), true=node)
+    return exp.Case(ifs=[case.copy()], default=function("mod", *(s.copy() for s in sides)))
 
 
 def _within_aggregate(column: exp.Column) -> bool:

@@ -194,3 +194,40 @@ def test_dialects():
     with pytest.raises(rankql.RankqlError, match="'clickhose'; did you mean clickhouse"):
         rankql.translate("SELECT 1", "clickhose")
     assert api.RANKING and macros.metrics("rating") == {*api.RATING}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT a FROM t WHERE a NOT IN (1, NULL)", "NULL within IN"),
+        ("SELECT a FROM t WHERE a NOT IN (SELECT b FROM u)", "IN (SELECT ...) beyond a condition"),
+        ("SELECT a IN (SELECT b FROM u) FROM t", "IN (SELECT ...) beyond a condition"),
+        ("SELECT (SELECT max(b) FROM u WHERE u.a = t.a) FROM t", "t.a in a query within"),
+        ("SELECT (SELECT max(b) FROM t AS o WHERE o.a = t.a) FROM t", "t.a in a query within"),
+        ("SELECT len(a) FROM t", "len() has no translation"),
+        ("SELECT typeof(a) FROM t", "typeof() has no translation"),
+    ],
+)
+def test_what_would_be_other_rows(query, message):
+    """Each was passed on once, and gave other values or other rows without a word."""
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate(query, "clickhouse")
+    assert message in str(error.value)
+
+
+def test_in_a_query(house):
+    house.query("CREATE OR REPLACE TABLE t ENGINE = Memory AS SELECT arrayJoin([1, 2, NULL]) AS a")
+    query = "SELECT a FROM t WHERE a > 0 AND a IN (SELECT a FROM t WHERE a IN (1, 3))"
+    assert houses.rows(house, rankql.translate(query, "clickhouse")) == [(1,)]
+
+
+def test_casts_and_decimals(house):
+    """Text that is no number is an error, not NULL; a quotient has all its places."""
+    rows = "SELECT arrayJoin(['1.5', NULL]) AS x, toDecimal64(1.25, 2) AS d"
+    house.query(f"CREATE OR REPLACE TABLE t ENGINE = Memory AS {rows}")
+    query = rankql.translate("SELECT sum(CAST(x AS DOUBLE)), sum(d / 3) FROM t", "clickhouse")
+    ((total, thirds),) = houses.rows(house, query)
+    assert total == 1.5 and same(thirds, 2.5 / 3)
+    house.query("CREATE OR REPLACE TABLE t ENGINE = Memory AS SELECT 'x' AS x, 1 AS d")
+    with pytest.raises(Exception, match="x holds what cannot be cast to DOUBLE"):
+        house.query(query)

@@ -444,3 +444,39 @@ spark.stop()
 def test_connect(shop, tmp_path):
     pytest.importorskip("grpc", reason="Spark Connect: pip install 'pyspark[connect]'")
     assert "right" in script(CONNECT, tmp_path, shop=str(shop))
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT a / b FROM t", "a division by b, which may be 0, has no translation for Spark;"),
+        ("SELECT a % (b - 1) FROM t", "a division by (b - 1)"),
+        ("SELECT a IN (SELECT b FROM u) FROM t", "IN (SELECT ...) beyond a condition"),
+        ("SELECT typeof(a) FROM t", "typeof() has no translation"),
+        ("SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
+        ("SELECT MAP {'a': 1}", "ToMap has no translation"),
+    ],
+)
+def test_what_would_be_other_rows(query, message):
+    """Each was passed on once, and gave other values or other rows without a word."""
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate(query, "spark")
+    assert message in str(error.value)
+
+
+@pytest.mark.slow
+def test_decimals(spark):
+    """Means and quotients have all the places of a DOUBLE."""
+    values = "SELECT * FROM (VALUES (1.25), (1.00), (2.00)) AS t (d)"
+    query = f"""
+        SELECT avg(d), avg(DISTINCT d), 1.0 / 3, sum(d / 3), sum(d) / count(*),
+               sum(d) / nullif(count(d), 0)
+        FROM ({values})"""
+    (row,) = metrics.sql(spark, query).collect()
+    mean = 4.25 / 3
+    assert [*row] == pytest.approx([mean, mean, 1 / 3, mean, mean, mean], abs=1e-15)
+    query = (
+        "SELECT d FROM t WHERE NOT d IN (SELECT d FROM t WHERE d > 1) AND d IN (SELECT d FROM t)"
+    )
+    spark.sql(values).createOrReplaceTempView("t")
+    assert [float(row.d) for row in metrics.sql(spark, query).collect()] == [1.0]

@@ -435,3 +435,52 @@ def test_every_engine_is_a_dialect_of_the_command():
     from rankql import dialects
 
     assert {*dialects._QUERIES} == {"clickhouse", "spark", *windows.ENGINES} - {"duckdb"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query", "message"),
+    [
+        ("sqlite", "SELECT a / b FROM t", "a division by b, which may be 0,"),
+        ("sqlite", "SELECT a / 0 FROM t", "a division by 0"),
+        ("sqlite", "SELECT a FROM t WHERE day > DATE '2026-01-31'", "a date, which is text there"),
+        ("sqlite", "SELECT TRY_CAST(a AS DOUBLE) FROM t", "TRY_CAST"),
+        ("postgres", "SELECT TRY_CAST(a AS DOUBLE) FROM t", "TRY_CAST"),
+        ("datafusion", "SELECT a FROM t EXCEPT ALL SELECT a FROM u", "EXCEPT ALL"),
+        ("datafusion", "SELECT a FROM t INTERSECT ALL SELECT a FROM u", "INTERSECT ALL"),
+        ("sqlite", "SELECT a FROM t SEMI JOIN u USING (a)", "SEMI JOIN"),
+        ("sqlite", "SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
+        ("postgres", "SELECT 1 AS a UNION ALL BY NAME SELECT 2 AS a", "BY NAME"),
+    ],
+)
+def test_what_would_be_other_rows(dialect, query, message):
+    """Each was passed on once, and gave other values or other rows without a word."""
+    with pytest.raises(rankql.RankqlError) as error:
+        windows.translated(query, dialect)
+    assert message in str(error.value)
+
+
+def test_an_unknown_column_is_no_text(engine):
+    """As "typo" would be in SQLite."""
+    engine.load("t", pa.table({"u": [1]}))
+    with pytest.raises(Exception, match="typo"):
+        engine.ask(windows.translated("SELECT u FROM t WHERE typo <> 'a'", engine.name))
+
+
+def test_numbers(engine, duck):
+    """The remainder of fractions, and of whole numbers that no DOUBLE holds; a mean."""
+    table = pa.table({"g": [1, 2, 3], "f": [2.5, -2.5, 0.5], "n": [2**53 + 1, -7, 0]})
+    query = "SELECT g, f, n % 10 AS m, avg(n) AS a FROM t GROUP BY g, f, n ORDER BY g"
+    equal(engine, duck, query, {"t": table})
+    if engine.name == "sqlite":  # Postgres refuses them
+        equal(engine, duck, "SELECT g, f % 2 AS r FROM t ORDER BY g", {"t": table})
+    engine.load("d", pa.table({"x": [1.0, 1.0, 2.0]}))
+    ((mean,),) = engine.ask(windows.translated("SELECT avg(x) FROM d", engine.name))
+    assert type(mean) is float and same(mean, 4 / 3)
+
+
+def test_the_mean_of_decimals():
+    """DataFusion's own has six places."""
+    with databases.opened("datafusion") as engine:
+        values = pa.array([1, 1, 2], pa.int64()).cast(pa.decimal128(21, 2))
+        engine.load("d", pa.table({"x": values}))
+        assert engine.ask(windows.translated("SELECT avg(x) FROM d", "datafusion")) == [(4 / 3,)]
