@@ -21,6 +21,7 @@ from rankql.translation import (
     Target,
     Translation,
     as_double,
+    cast_or_fail,
     constant,
     folded,
     function,
@@ -294,20 +295,6 @@ def _cast(translation: Translation, node: exp.TryCast) -> exp.Expr:
     return function("accurateCastOrNull", node.this, kind)
 
 
-def _cast_or_fail(translation: Translation, node: exp.Cast) -> exp.Expr:
-    """Of a type that may be NULL, text that is no number would be NULL."""
-    known = constant(node.this) is not UNKNOWN
-    if known or not translation.asked or node.to.args.get("nested"):
-        return node
-    failed = exp.Is(this=node.copy(), expression=exp.Null())
-    given = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
-    said = exp.Literal.string(f"{node.this.sql()} holds what cannot be cast to {node.to.sql()}")
-    error = exp.cast(function("error", said), node.to)
-    return exp.Case(
-        ifs=[exp.If(this=exp.And(this=failed, expression=given), true=error)], default=node
-    )
-
-
 def _checked(translation: Translation, node: exp.Expr) -> None:
     match node:
         case exp.In() if any(isinstance(part, exp.Null) for part in node.expressions):
@@ -410,7 +397,7 @@ CLICKHOUSE = Target(
         **{name: _called(f"{name}UTF8") for name in ("lower", "upper")},
         exp.Bracket: _element,
         exp.Slice: lambda _, node: node,
-        exp.Cast: _cast_or_fail,
+        exp.Cast: cast_or_fail("error"),
         exp.Div: as_double,
         exp.TryCast: _cast,
         exp.SimilarTo: _matched,

@@ -673,6 +673,23 @@ def _file(translation: Translation, node: exp.Table) -> exp.Expr:
     return node
 
 
+def cast_or_fail(error: str) -> Rule:
+    """A cast that fails where it cannot be, as DuckDB's does, and is not NULL."""
+
+    def rule(translation: Translation, node: exp.Cast) -> exp.Expr:
+        known = constant(node.this) is not UNKNOWN
+        if known or not translation.asked or node.to.args.get("nested"):
+            return node
+        failed = exp.Is(this=node.copy(), expression=exp.Null())
+        given = exp.Not(this=exp.Is(this=node.this.copy(), expression=exp.Null()))
+        message = f"{node.this.sql()} holds what cannot be cast to {node.to.sql()}"
+        raised = exp.cast(function(error, exp.Literal.string(message)), node.to)
+        branch = exp.If(this=exp.And(this=failed, expression=given), true=raised)
+        return exp.Case(ifs=[branch], default=node)
+
+    return rule
+
+
 def as_double(translation: Translation, node: exp.Div) -> exp.Expr:
     """A quotient: that of DECIMALs has few places elsewhere."""
     if translation.asked:
@@ -721,6 +738,7 @@ SPARK = Target(
         exp.Bracket: _element,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _matched,
+        exp.Cast: cast_or_fail("raise_error"),
         exp.Div: as_double,
         "avg": _mean,
         exp.BitwiseRightShift: _shift("shiftright"),

@@ -242,3 +242,16 @@ def test_the_tests(project, dbt, tmp_path):
     dbt("deps", "build", fails=True)
     said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_"))}
     assert said == {name: name[:4] for name in said} and len(said) == 18
+
+
+def test_a_macro_of_the_users(project, dbt):
+    """It is not replaced, and ours may be made again."""
+    write(project / "data", 0)
+    with duckdb.connect(project / "ranking.duckdb") as con:
+        con.execute("CREATE MACRO nDCG(a) AS a")
+    shown = dbt("deps", "run-operation rankql.install", fails=True)
+    assert "your macro nDCG would be replaced" in shown
+    with duckdb.connect(project / "ranking.duckdb") as con:
+        assert con.sql("SELECT ndcg(7)").fetchall() == [(7,)]
+        con.execute("DROP MACRO ndcg")
+    dbt("run-operation rankql.install", "run-operation rankql.install")

@@ -480,3 +480,19 @@ def test_decimals(spark):
     )
     spark.sql(values).createOrReplaceTempView("t")
     assert [float(row.d) for row in metrics.sql(spark, query).collect()] == [1.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_casts(spark, ansi):
+    """Text that is no number is an error, not NULL, whatever the session says."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    query = "SELECT ndcg(CAST(r AS DOUBLE), p) FROM (VALUES ('1', 2), (NULL, 1){}) AS t (r, p)"
+    try:
+        ((value,),) = metrics.sql(spark, query.format("")).collect()
+        assert same(value, 0.6309297535714575)
+        with pytest.raises(Exception, match="cannot be cast to"):
+            metrics.sql(spark, query.format(", ('x', 3)")).collect()
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
