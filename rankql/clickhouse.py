@@ -28,9 +28,8 @@ from rankql.translation import (
     plain_condition,
 )
 
-# As they are when nobody changed them, but for the first two: NULL where a join finds nothing, and
-# names of columns before those of results.
-SETTINGS = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1}
+# NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) is NULL.
+SETTINGS = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1, "transform_null_in": 0}
 
 
 def translated(query: str) -> str:

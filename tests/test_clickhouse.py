@@ -231,3 +231,14 @@ def test_casts_and_decimals(house):
     house.query("CREATE OR REPLACE TABLE t ENGINE = Memory AS SELECT 'x' AS x, 1 AS d")
     with pytest.raises(Exception, match="x holds what cannot be cast to DOUBLE"):
         house.query(query)
+
+
+def test_a_setting_of_the_session(house):
+    """Whether NULL is in a list is none of it."""
+    house.query("CREATE OR REPLACE TABLE t ENGINE = Memory AS SELECT arrayJoin([1, 2, NULL]) AS a")
+    house.query("SET transform_null_in = 1")
+    try:
+        query = rankql.translate("SELECT a FROM t WHERE a NOT IN (1, 3)", "clickhouse")
+        assert houses.rows(house, query) == [(2,)]
+    finally:
+        house.query("SET transform_null_in = 0")
