@@ -28,7 +28,7 @@ from rankql.translation import (
     plain_condition,
 )
 
-# NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) is NULL.
+# NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) NULL.
 SETTINGS = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1, "transform_null_in": 0}
 
 

@@ -45,17 +45,23 @@ _DIALECTS = {
 _UNKNOWN = "\x1a"
 
 
+@cache
+def _words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
+    """The kinds of words that may be names, and the functions that sqlglot knows."""
+    parser = _DIALECTS[dialect]().parser()
+    names = frozenset({*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING})
+    known = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
+    return names, frozenset(known - {"CASE", "CAST", "TRY_CAST"})
+
+
 def _tree(text: str, dialect: str) -> exp.Expr:
     """The tree of a statement, or a SqlglotError."""
-    kind = _DIALECTS[dialect]()
-    tokens, parser = kind.tokenize(text), kind.parser()
-    names = {*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING}
-    functions = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
-    functions -= {"CASE", "CAST", "TRY_CAST"}
+    kind, (names, functions) = _DIALECTS[dialect](), _words(dialect)
+    tokens = kind.tokenize(text)
     for token in [*_called(tokens, functions, dialect), *_variables(tokens)]:
         if token.token_type in names and not token.text.endswith(_UNKNOWN):
             token.text += _UNKNOWN
-    trees = parser.parse(tokens, text)
+    trees = kind.parser().parse(tokens, text)
     if len(trees) != 1 or trees[0] is None:
         raise sqlglot.ParseError("it must be one statement")
     for part in trees[0].find_all(exp.Identifier, exp.Anonymous):
