@@ -55,11 +55,28 @@ def _is_expected(error: Exception) -> bool:
     return isinstance(error, RankqlError | duckdb.Error | OSError)
 
 
-@click.group(cls=_Group)
+# What to do first, to whoever calls without a command.
+_START = """\
+Ranking metrics where the data lies.
+
+See it run on a simulated shop      {rankql} demo
+Evaluate what the demo wrote        {rankql} eval rankql-demo/shop.parquet --by segment
+Evaluate files of your own          {rankql} eval RUN QRELS -m nDCG@10
+                                    (Parquet, CSV, JSON or TREC)
+Look for what is wrong with them    {rankql} check RUN QRELS
+All commands; options of one        {rankql} --help; {rankql} eval --help
+"""
+
+
+@click.group(cls=_Group, invoke_without_command=True)
 @click.version_option(package_name="rankql")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
-def main(debug: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
     """Ranking metrics where the data lies."""
+    if not ctx.invoked_subcommand:
+        click.echo(_START.format(rankql=ctx.command_path), err=True, nl=False)
+        ctx.exit(2)  # as click does without a command
 
 
 def _column_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -557,6 +574,14 @@ def sql_command(
 
     run, qrels = _run_and_qrels(inputs)
     click.echo(query_of(run, qrels, list(metrics) or DEFAULT, **_columns(options)))
+
+
+@main.command("versions")
+def versions_command() -> None:
+    """Show what is installed, for a report of a bug."""
+    from rankql.versions import show_versions
+
+    show_versions()
 
 
 @main.command("demo")
