@@ -7,16 +7,20 @@ is an error of its own.
 
 import ast
 import itertools
+import os
 import re
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import click
+import duckdb
 import sqlglot
 from sqlglot import exp
 
 from rankql import macros
+from rankql.errors import RankqlError
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rankql"
@@ -36,11 +40,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Error:
-    """One place where an error is raised: its lines in Python, none in SQL, and what it may say."""
+    """One place where an error is raised: what it may say, and in Python its lines."""
 
     file: str
     texts: frozenset[str]
-    lines: tuple[int, int] | None = None
+    lines: range = range(0)
+
+    def __str__(self):
+        line = f":{self.lines[0]}" if self.lines else ""
+        return f"{self.file}{line} {' | '.join(sorted(self.texts))}"
 
 
 def written(text):
@@ -154,7 +162,11 @@ class Module:
         given = dict(zip([argument.arg for argument in taken], call.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in call.keywords}
         defaults = dict(
-            zip([argument.arg for argument in reversed(taken)], reversed(function.args.defaults))
+            zip(
+                [argument.arg for argument in reversed(taken)],
+                reversed(function.args.defaults),
+                strict=False,
+            )
         )
         starred = any(isinstance(argument, ast.Starred) for argument in call.args)
         return {} if starred else {n: self.texts(v) for n, v in (defaults | given).items()}
@@ -184,12 +196,11 @@ def in_python():
             for skipped in [int(function.args.args[0].arg == "self")]
         }
         found |= new
-    inner = {name for name in raisers}
     return [
         Error(
             module.file,
-            frozenset() if module.function(call)[1] in inner else frozenset(map(written, texts)),
-            (call.lineno, call.end_lineno),
+            frozenset() if module.function(call)[1] in raisers else frozenset(map(written, texts)),
+            range(call.lineno, call.end_lineno + 1),
         )
         for (module, call), texts in found.items()
     ]
@@ -259,7 +270,9 @@ def in_sql():
 def _arguments(call, taken):
     """What each parameter of a macro says in a call of it."""
     given = {name: _tree(default) for name, default in taken.items() if default}
-    given |= dict(zip(taken, [n for n in call.expressions if not isinstance(n, exp.PropertyEQ)]))
+    given |= dict(
+        zip(taken, [n for n in call.expressions if not isinstance(n, exp.PropertyEQ)], strict=False)
+    )
     given |= {n.name: n.expression for n in call.expressions if isinstance(n, exp.PropertyEQ)}
     return {name: _said(tree) for name, tree in given.items()}
 
@@ -279,55 +292,48 @@ def _in_python():
     ]
 
 
-# What is seen
+# What tests have triggered
 
 
 def watch(seen):
-    """Put into `seen` where each error of ours was raised, and what errors in DuckDB said."""
-    import click
-    import duckdb
-
-    from rankql.errors import RankqlError
+    """Put into `seen` the lines in which errors of ours are raised, and what they and DuckDB's say."""
 
     def ours(error, *given):
-        Exception.__init__(error, *given)
+        ValueError.__init__(error, *given)
+        duckdbs(error, *given)
         frame = sys._getframe(1)
         while frame:
-            if frame.f_code.co_filename.startswith(f"{PACKAGE}/"):
+            if frame.f_code.co_filename.startswith(f"{PACKAGE}{os.sep}"):
                 seen.add((frame.f_code.co_filename, frame.f_lineno))
             frame = frame.f_back
-        seen.add(str(error))
 
-    def usage(error, *given, **named):
-        started(error, *given, **named)
-        ours(error, error.message)
+    def duckdbs(error, *given):
+        line = re.sub(r"^[\w ]+ Error: ", "", str(given[0]).partition("\n")[0]) if given else ""
+        seen.add(line.encode("utf-8", "replace").decode())
 
-    started = click.UsageError.__init__
-    RankqlError.__init__ = ours
+    def usage(error, message, *rest):
+        clicks(error, message, *rest)
+        ours(error, message)
+
+    clicks = click.UsageError.__init__
     click.UsageError.__init__ = usage
-    duckdb.Error.__init__ = lambda error, *given: seen.add("".join(map(str, given)))
+    duckdb.Error.__init__ = duckdbs
+    RankqlError.__init__ = ours
 
 
 def unseen(seen):
-    """The errors of which `seen` has no trace."""
-    lines = {
-        (Path(at[0]).relative_to(ROOT).as_posix(), at[1]) for at in seen if isinstance(at, tuple)
-    }
-    for error in in_python():
-        if not any((error.file, n) in lines for n in range(error.lines[0], error.lines[1] + 1)):
-            yield error
+    """The errors of which `seen` has no trace: in Python their lines, in SQL what they say."""
+    lines = {at for at in seen if isinstance(at, tuple)}
     # A message is that of the text with which it has most in common.
     texts = {text for error in in_sql() for text in error.texts}
+    texts = sorted(texts, key=lambda text: -len(text.replace(HOLE, "")))
     patterns = {text: re.compile(".*".join(map(re.escape, text.split(HOLE)))) for text in texts}
-    ordered = sorted(texts, key=lambda text: -len(text.replace(HOLE, "")))
-    said = {re.sub(r"^[\w ]+ Error: ", "", at.split("\n")[0]) for at in seen if isinstance(at, str)}
-    found = {
-        next((text for text in ordered if patterns[text].fullmatch(message)), None)
-        for message in said
-    }
-    for error in in_sql():
-        if not error.texts & found:
-            yield error
+    messages = {at for at in seen if isinstance(at, str)}
+    said = {next((t for t in texts if patterns[t].fullmatch(at)), None) for at in messages}
+    return [
+        *(e for e in in_python() if not any((str(ROOT / e.file), n) in lines for n in e.lines)),
+        *(e for e in in_sql() if not e.texts & said),
+    ]
 
 
 # The page
@@ -361,7 +367,7 @@ def page(now):
     texts = {}
     for error in [*in_sql(), *in_python()]:
         texts.setdefault(Path(error.file).stem, set()).update(error.texts)
-    shared = {text for text in texts.pop("errors", ()) if HOLE in text}
+    del texts["errors"]  # what other modules need
     parts = [head]
     for title, stems in SECTIONS.items():
         lines = merged(set().union(*(texts.pop(stem, set()) for stem in stems.split())))
@@ -397,7 +403,7 @@ def merged(texts):
 
 
 def _covers(text, other):
-    return text != other and re.fullmatch(".+".join(map(re.escape, text.split(HOLE))), other)
+    return text != other and re.fullmatch(r"\S+".join(map(re.escape, text.split(HOLE))), other)
 
 
 if __name__ == "__main__":
