@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import threading
 import traceback
@@ -203,7 +204,7 @@ def eval_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Evaluate one or several runs against judgments, or one ranked table that has both."""
+    """Evaluate runs against judgments, or one ranked table of both."""
     from rankql.evaluation import DEFAULT, evaluate
 
     run, qrels = _run_and_qrels(inputs)
@@ -252,7 +253,7 @@ _COMPARISON_OPTIONS = _all_of(
 def compare_command(
     inputs: Sequence[str], metrics: Sequence[str], by: Sequence[str], form: str, **options: Any
 ) -> None:
-    """Say which of several runs is better, and whether that is more than noise.
+    """Say which of several runs is better, and if beyond noise.
 
     Files that eval --output wrote are compared as they are, without QRELS.
     """
@@ -301,7 +302,10 @@ def report_command(
     title: str | None,
     **options: Any,
 ) -> None:
-    """Write a comparison of runs as one page: what was found, charts, queries, limits."""
+    """Write a comparison of runs as one page.
+
+    What was found, charts, the queries that lost and gained most, limits.
+    """
     with _connection() as con:
         _compared(con, inputs, metrics, by, options).save(output, title=title)
     click.echo(f"wrote {output}", err=True)
@@ -323,7 +327,7 @@ def correlate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Say how alike the rankings of one or several runs are to those of another."""
+    """Say how alike the rankings of runs are to those of another."""
     from rankql.correlation import DEFAULT, correlate
 
     run, reference = _run_and_qrels(inputs)
@@ -373,9 +377,10 @@ def associate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Say whether metrics go with what the business counts, key by key.
+    """Say whether metrics go with what the business counts.
 
     PER_QUERY is what eval --output wrote, or a table with metrics; OUTCOMES a table of outcomes.
+    The key of both joins them.
     """
     from rankql.association import associate
 
@@ -423,7 +428,7 @@ def gate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Hold a run to limits and to a baseline; exit code 1 where it fails.
+    """Hold a run to limits and a baseline; exit code 1 if it fails.
 
     RUN may be a file that eval --output wrote, without QRELS.
     """
@@ -469,7 +474,10 @@ def explain_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Show why a metric is what it is: by position for one query, or what costs most overall."""
+    """Show why a metric is what it is.
+
+    By position for one query, or what costs most overall.
+    """
     from rankql.explanation import explain
 
     run, qrels = _run_and_qrels(inputs)
@@ -484,7 +492,7 @@ def explain_command(
 @_OBJECT_FORMAT
 @_column_options
 def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> None:
-    """Look for what would make numbers wrong; exit code 1 where something would."""
+    """Look for what would make numbers wrong; exit code 1 if found."""
     from rankql.preflight import check
 
     run, qrels = _run_and_qrels(inputs)
@@ -503,7 +511,10 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
 def limits_command(
     inputs: Sequence[str], metrics: Sequence[str], form: str, **options: Any
 ) -> None:
-    """Show how far metrics can be trusted: undefined, unjudged, duplicate, moved by a swap."""
+    """Show how far metrics can be trusted.
+
+    What is undefined, unjudged, twice there, or moved by a swap of neighbours.
+    """
     from rankql.evaluation import DEFAULT
     from rankql.limitations import limits
 
@@ -519,7 +530,10 @@ def limits_command(
 @click.option("--tag", default="rankql", show_default=True, help="The last column of a TREC run.")
 @_column_options
 def convert_command(source: str, target: Path, **options: Any) -> None:
-    """Convert a run or judgments between TREC and Parquet or CSV, by the name of TARGET."""
+    """Convert a run or judgments between TREC and Parquet or CSV.
+
+    By the name of TARGET: .parquet, .csv, or else TREC.
+    """
     from rankql.conversion import convert
 
     with _connection() as con:
@@ -529,7 +543,10 @@ def convert_command(source: str, target: Path, **options: Any) -> None:
 @main.command("metrics")
 @_FORMAT
 def metrics_command(form: str) -> None:
-    """List the metrics: level, direction, range, definition, other names and options."""
+    """List the metrics.
+
+    Of each its level, direction, range, definition, other names and options.
+    """
     from rankql.names import metrics
 
     _print(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
@@ -549,7 +566,7 @@ def metrics_command(form: str) -> None:
 def sql_command(
     inputs: Sequence[str], dialect: str | None, metrics: Sequence[str], folder: bool, **options: Any
 ) -> None:
-    """Print the macros, for any DuckDB, or the query that `eval` would run on them.
+    """Print the macros, or the query that eval would run on them.
 
     rankql sql > rankql.sql, then .read rankql.sql
 
@@ -594,8 +611,14 @@ def versions_command() -> None:
 @click.option("--queries", type=click.IntRange(1), default=20_000, help="Queries to simulate.")
 @click.option("--run", type=click.Path(path_type=Path), help="A TREC run to measure instead.")
 @click.option("--qrels", type=click.Path(path_type=Path), help="The TREC judgments for --run.")
-def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) -> None:
-    """Run the metrics on a simulated shop log in Parquet, or on a TREC run, and show the SQL."""
+@click.pass_context
+def demo_command(
+    ctx: click.Context, out: Path, queries: int, run: Path | None, qrels: Path | None
+) -> None:
+    """Run the metrics on a simulated shop log, and show the SQL.
+
+    The log is written as Parquet; or give a TREC run.
+    """
     import duckdb
 
     from rankql import demo, macros
@@ -603,6 +626,7 @@ def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) 
 
     con = duckdb.connect()
     macros.register(con)
+    path = None
     if run and qrels:
         query = demo.TREC.format(run=literal(str(run)), qrels=literal(str(qrels)))
     elif run or qrels:
@@ -613,6 +637,9 @@ def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) 
         query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
+    if path:
+        rankql = ctx.find_root().command_path
+        click.echo(f"Next: {rankql} eval {shlex.quote(str(path))} --by segment", err=True)
 
 
 def _print_result(result: Result, per_query: bool, form: str) -> None:

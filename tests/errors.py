@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import sys
+import traceback
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -251,12 +252,8 @@ def in_sql():
     calls = {name: [*tree.find_all(exp.Anonymous)] for name, (_, _, tree) in parsed.items()}
     found = []
     for name, (file, taken, _) in parsed.items():
-        said = [
-            text
-            for call in calls[name]
-            if call.name == "error"
-            for text in _said(call.expressions[0])
-        ]
+        raised = [call.expressions[0] for call in calls[name] if call.name == "error"]
+        said = [text for message in raised for text in _said(message)]
         callers = [call for called in calls.values() for call in called if call.name == name]
         arguments = [_arguments(call, taken) for call in callers]
         for text in said:
@@ -296,29 +293,22 @@ def _in_python():
 
 
 def watch(seen):
-    """Put into `seen` the lines in which errors of ours are raised, and what they and DuckDB's say."""
+    """Put into `seen` the lines in which ours are raised, and what ours and DuckDB's say."""
+    began = {kind: kind.__init__ for kind in (RankqlError, click.UsageError, duckdb.Error)}
 
-    def ours(error, *given):
-        ValueError.__init__(error, *given)
-        duckdbs(error, *given)
-        frame = sys._getframe(1)
-        while frame:
-            if frame.f_code.co_filename.startswith(f"{PACKAGE}{os.sep}"):
-                seen.add((frame.f_code.co_filename, frame.f_lineno))
-            frame = frame.f_back
-
-    def duckdbs(error, *given):
-        line = re.sub(r"^[\w ]+ Error: ", "", str(given[0]).partition("\n")[0]) if given else ""
+    def init(error, *given, **named):
+        next(start for kind, start in began.items() if isinstance(error, kind))(
+            error, *given, **named
+        )
+        line = re.sub(r"^[\w ]+ Error: ", "", "".join(map(str, given)).partition("\n")[0])
         seen.add(line.encode("utf-8", "replace").decode())
+        if not isinstance(error, duckdb.Error):
+            frames = traceback.walk_stack(sys._getframe(1))
+            places = ((frame.f_code.co_filename, line) for frame, line in frames)
+            seen.update(place for place in places if place[0].startswith(f"{PACKAGE}{os.sep}"))
 
-    def usage(error, message, *rest):
-        clicks(error, message, *rest)
-        ours(error, message)
-
-    clicks = click.UsageError.__init__
-    click.UsageError.__init__ = usage
-    duckdb.Error.__init__ = duckdbs
-    RankqlError.__init__ = ours
+    for kind in began:
+        kind.__init__ = init
 
 
 def unseen(seen):
@@ -340,7 +330,8 @@ def unseen(seen):
 
 PAGE = ROOT / "docs" / "errors.md"
 SECTIONS = {
-    "Metrics, in SQL and polars": "common arguments ranking forms gain precision cascade order rating",
+    "Metrics, in SQL and polars": "common arguments ranking forms gain precision cascade order "
+    "rating",
     "Labels, from logs and annotators": "labels grading",
     "Clicks and position bias": "propensity debias",
     "Interleaving": "interleaving",
@@ -392,7 +383,7 @@ def merged(texts):
     for text in texts:
         found.setdefault(text.partition(" ")[2], set()).add(text)
     for rest, alike in found.items():
-        names = sorted(first[text] for text in alike if re.fullmatch(r"\w+", first[text]))
+        names = sorted(first[text] for text in alike if re.fullmatch(r"[\w.]+", first[text]))
         if len(alike) > 1 and names and len(names) >= len(alike) - 1:
             yield_ = f"{HOLE} {rest}", ": " + ", ".join(f"`{name}`" for name in names)
             found[rest] = [yield_]

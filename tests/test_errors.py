@@ -6,8 +6,10 @@ import re
 import api
 import duckdb
 import engines
+import errors
 import polars as pl
 import pytest
+from conftest import SEEN
 from engines import Column
 
 import rankql
@@ -373,3 +375,25 @@ def test_error_class():
     """One class to catch, which is a ValueError."""
     assert issubclass(rankql.RankqlError, ValueError)
     assert rankql.RankqlError is __import__("rankql.errors").errors.RankqlError
+
+
+def test_the_page_of_errors():
+    """docs/errors.md lists every error; `python tests/errors.py` writes it anew."""
+    text = errors.PAGE.read_text("utf-8")
+    assert text == errors.page(text)
+    found = [*errors.in_python(), *errors.in_sql()]
+    assert len(found) > 550 and len({text for error in found for text in error.texts}) > 430
+
+
+def test_an_error_that_no_test_triggers_is_found():
+    """Of all errors only those stay that were not raised, in Python and in SQL."""
+    before = errors.unseen(SEEN)
+    nothing = errors.unseen(set())
+    assert len(nothing) == len([*errors.in_python(), *errors.in_sql()]) >= len(before)
+    with pytest.raises(rankql.RankqlError, match="threshold must be a finite number"):
+        rankql.rr("rel", "pos", threshold=NAN)
+    with pytest.raises(duckdb.InvalidInputException, match="base must be"):
+        engines.connection().execute("SELECT dcg(1, 1, base := 0)").fetchall()
+    gone = {str(error) for error in nothing} - {str(error) for error in errors.unseen(SEEN)}
+    assert any(at.startswith("rankql/ranking.py:") and "threshold must" in at for at in gone)
+    assert "sql/gain.sql base must be a finite number above 1, not …" in gone
