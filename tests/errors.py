@@ -353,18 +353,23 @@ SECTIONS = {
 
 def page(now):
     """The page of all errors; its head, and the remedies below an error, as they are now."""
-    head = now.partition("\n## ")[0].rstrip()
-    remedies = dict(re.findall(r"^- `(.+?)`.*\n((?:  .+\n)+)", now, re.M))
+    head, *rest = re.split(r"\n## ", now)
+    below = {
+        (part.partition("\n")[0], text): remedy
+        for part in rest
+        for text, remedy in re.findall(r"^- `(.+?)`.*\n((?:  .+\n)+)", part, re.M)
+    }
     texts = {}
     for error in [*in_sql(), *in_python()]:
         texts.setdefault(Path(error.file).stem, set()).update(error.texts)
     del texts["errors"]  # what other modules need
-    parts = [head]
+    parts = [head.rstrip()]
     for title, stems in SECTIONS.items():
         lines = merged(set().union(*(texts.pop(stem, set()) for stem in stems.split())))
         parts.append(f"\n## {title}\n")
         parts += [
-            f"- `{text}`{of}" + "".join(f"\n{line}" for line in remedies.get(text, "").splitlines())
+            f"- `{text}`{of}"
+            + "".join(f"\n{line}" for line in below.get((title, text), "").splitlines())
             for text, of in lines
         ]
     assert not texts, f"SECTIONS has no place for {sorted(texts)}"
