@@ -32,6 +32,15 @@ RAISED = ("RankqlError", "click.UsageError")
 RAISERS = ("check", "refuse", "_refuse", "finite", "option", "flag", "needs", "_need_numbers")
 
 
+# What helpers could say by what they are called with, but never come to.
+NEVER = (
+    # A list of text is refused before its entries are looked at.
+    "attention must be a number, not text; cast it first",
+    # Compared with 0, which no number of users is below.
+    "users must be the number of users in the training data: … is less than the … that were shown",
+)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """An argument that is put into a message."""
@@ -258,9 +267,8 @@ def in_sql():
         arguments = [_arguments(call, taken) for call in callers]
         for text in said:
             texts = [t for given in arguments for t in bound([text], given)] or [*bound([text], {})]
-            found += [
-                Error(file, frozenset([shown])) for shown in dict.fromkeys(map(written, texts))
-            ]
+            shown = dict.fromkeys(map(written, texts))
+            found += [Error(file, frozenset([text])) for text in shown if text not in NEVER]
     return found + _in_python()
 
 
@@ -399,7 +407,9 @@ def merged(texts):
 
 
 def _covers(text, other):
-    return text != other and re.fullmatch(r"\S+".join(map(re.escape, text.split(HOLE))), other)
+    """Does a text say the other one, too, with more left open: a word, or the choices?"""
+    hole = ".+" if " … or …" in text else r"\S+"
+    return text != other and re.fullmatch(hole.join(map(re.escape, text.split(HOLE))), other)
 
 
 if __name__ == "__main__":

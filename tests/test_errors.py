@@ -2,6 +2,7 @@
 
 import math
 import re
+import runpy
 
 import api
 import duckdb
@@ -9,10 +10,12 @@ import engines
 import errors
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from conftest import SEEN
 from engines import Column
 
 import rankql
+from rankql.cli import main
 
 NAN, INF = math.nan, math.inf
 # polars appends the expression in which a function of ours raised; the message stands before it.
@@ -397,3 +400,184 @@ def test_an_error_that_no_test_triggers_is_found():
     gone = {str(error) for error in nothing} - {str(error) for error in errors.unseen(SEEN)}
     assert any(at.startswith("rankql/ranking.py:") and "threshold must" in at for at in gone)
     assert "sql/gain.sql base must be a finite number above 1, not …" in gone
+
+
+# What no other test triggers: the call, and what is said.
+
+RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
+QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
+POSITIONS_GIVEN = RUN.select("query", "item", pos=pl.Series([1, 2, 1]))
+CLICKS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "pos": [1, 2], "click": [1, None]})
+KEYS = pl.DataFrame({"query": ["a", "b", "c"], "clicks": [1, 2, 3]})
+
+
+def rr(runs=RUN, *more, **options):
+    return rankql.evaluate(runs, QRELS, "RR", *more, interval=None, **options)
+
+
+def compared(runs=None, **options):
+    runs = {"one": RUN, "two": RUN} if runs is None else runs
+    return rankql.compare(runs, QRELS, "RR", **options)
+
+
+def linked(values, clicks=(1, 2, 3), keys=("a", "b", "c")):
+    scores = pl.DataFrame({"query": ["a", "b", "c"], **values})
+    return rankql.associate(scores, pl.DataFrame({"query": keys, "clicks": clicks}), on="query")
+
+
+def sliced(name):
+    return RUN.with_columns(segment=pl.lit(name))
+
+
+IN_PYTHON = {
+    "kind: there is no plot 'pie'": lambda: compared().plot("pie"),
+    "there is nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
+    "name both systems of the pair: a= and b=": lambda: compared().plot("differences", b="two"),
+    "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
+    "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
+    "float32 must be True or False, not 1": lambda: rr(float32=1),
+    "'x.json': .json is not written": lambda: rankql.convert(RUN, "x.json"),
+    "some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
+    "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
+    "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
+    "the column of the query cannot be called 'missing'": lambda: rankql.compare(
+        {name: pl.DataFrame({"missing": ["a"], "RR": [1.0]}) for name in "ab"}
+    ),
+    "by: segment must have one value per query, but the systems": lambda: rankql.compare(
+        {
+            name: pl.DataFrame({"query": ["a"], "segment": [name], "RR": [1.0]})
+            for name in ("one", "two")
+        },
+        by="segment",
+    ),
+    "'RR' would be the name of two columns": lambda: rr(RUN.with_columns(RR=pl.lit(1)), by="RR"),
+    "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
+    "combine needs at least one result": lambda: rankql.combine([]),
+    "there is no file 'no.parquet'": lambda: rankql.combine(["no.parquet"]),
+    "a frame to combine must be a per_query": lambda: rankql.combine([pl.DataFrame({"a": [1]})]),
+    "micro averages cannot be combined from frames": lambda: rankql.combine(
+        [rankql.evaluate(RUN, QRELS, "microP@1", interval=None)] * 1
+        + [rankql.evaluate(RUN, QRELS, "microP@1", interval=None).per_query]
+    ),
+    "the result 'one' holds several systems; give it alone": lambda: rankql.compare(
+        {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
+    ),
+    "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
+    "no query has a value of all of RR, AP, clicks": lambda: linked(
+        {"RR": [1.0, None, None], "AP": [None, 1.0, None]}
+    ).best(),
+    "no metric has a value for any query": lambda: linked(
+        {"RR": pl.Series([None] * 3, dtype=pl.Float64)}
+    ).best(),
+    "clicks of some query is beyond all numbers; scale it": lambda: linked(
+        {"RR": [1.0, 0.5, 0.2]}, (1.7e308, 1.7e308, 1), ("a", "a", "b")
+    ),
+    "attention must be a list of numbers, not int": lambda: rankql.exposure("pos", attention=1),
+    "normalized must be true or false, not 1": lambda: rankql.novelty(
+        "popularity", users=9, normalized=1
+    ),
+    "per_query: 'one' holds several systems; give it alone": lambda: rankql.associate(
+        {"one": rr({"a": RUN, "b": RUN}), "two": rr()}, KEYS, on="query"
+    ),
+}
+
+
+@pytest.mark.parametrize("said", IN_PYTHON)
+def test_in_python(said):
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        IN_PYTHON[said]()
+
+
+FILES = {
+    "run: 'x.run' is empty": lambda: rr("x.run"),
+    "'x.run.gz' cannot be read: Not a gzipped file": lambda: rr("x.run.gz"),
+    "'x.parquet' is no Parquet file": lambda: rankql.combine(["x.parquet"]),
+    "output 'folder.parquet' is no regular file": lambda: rr(output="folder.parquet"),
+}
+
+
+@pytest.mark.parametrize("said", FILES)
+def test_files(said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.parquet").mkdir()
+    for name, text in {"x.run": "", "x.run.gz": "no", "x.parquet": "no"}.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        FILES[said]()
+
+
+NEEDS = {
+    "compare needs scipy: pip install 'rankql[stats]'": compared,
+    "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
+    "interval='t' needs scipy: pip install 'rankql[stats]'": lambda: rankql.evaluate(
+        RUN, QRELS, "RR", interval="t"
+    ),
+    "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
+    "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
+        "SELECT 1", "spark"
+    ),
+    **{
+        f"{what} needs {package}: pip install 'rankql[{extra}]'": lambda stem=stem: runpy.run_path(
+            str(errors.PACKAGE / f"{stem}.py")
+        )
+        for stem, what, package, extra in [
+            ("translation", "translation", "sqlglot", "dialects"),
+            ("windows", "rankql.windows", "sqlglot", "dialects"),
+            ("spark", "rankql.spark", "pyspark", "spark"),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("said", NEEDS)
+def test_missing_packages(said, monkeypatch):
+    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        NEEDS[said]()
+
+
+def test_packages_missing_later(monkeypatch, tmp_path):
+    """To plot and to write a report, which come after scipy was needed."""
+    comparison, link = compared(), linked({"RR": [1.0, 0.5, 0.2]})
+    monkeypatch.setattr("rankql.errors.find_spec", lambda name: None)
+    for shown in (comparison, link):
+        with pytest.raises(rankql.RankqlError, match="plot needs altair"):
+            shown.plot()
+    with pytest.raises(rankql.RankqlError, match="report needs"):
+        comparison.save(tmp_path / "report.html")
+
+
+IN_SQL = {
+    "reference must be a number, not text; cast it first": "tau_ap('1', 1)",
+    "exposure must be a number, not text; cast it first": "exposure_disparity('1', 1)",
+    "target must be a number, not text; cast it first": "expected_exposure_loss(1, '1')",
+    "grades must be a MAP of events and their grades, not 3": "graded('view', 3)",
+    "since must be a timestamp, as moment is, not 3": (
+        "split FROM time_split('timed', since := 3)"
+    ),
+    "within must be an interval above 0, as moment is a timestamp, not 3": (
+        "graded('view', MAP {'view': 1}, moment := TIMESTAMP '2026-01-01', "
+        "until := TIMESTAMP '2026-01-02', within := 3)"
+    ),
+    "click must be 0 or 1, not NULL": "* FROM harvested_propensity('clicks')",
+    "b must not hold NULL": "team_draft(['x'], ['y', NULL], seed := 1)",
+}
+
+
+@pytest.mark.parametrize("said", IN_SQL)
+def test_in_sql(said):
+    with engines.connection().cursor() as con:
+        rankql.register(con)
+        con.register("clicks", CLICKS)
+        con.execute("CREATE TEMP TABLE timed AS SELECT TIMESTAMP '2026-01-01' AS time")
+        with pytest.raises(duckdb.InvalidInputException, match=re.escape(said)):
+            con.execute(f"SELECT {IN_SQL[said]}").fetchall()
+
+
+def test_on_the_command_line():
+    for arguments, said in {
+        ("sql", "a", "b", "--dialect", "spark"): "--dialect takes one query",
+        ("demo", "--run", "x"): "--run and --qrels go together",
+    }.items():
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 2 and said in done.stderr
