@@ -387,6 +387,9 @@ def _same_for_all(translation: Translation, node: exp.Expr) -> None:
             translation.refuse("a cast of a number to a whole one", remedy)
         case exp.Like() if "\\" in node.expression.name:
             translation.refuse("LIKE with a backslash")
+        # Elsewhere the word may be taken for an alias of the table before it.
+        case exp.Join() if {node.method, node.kind} & {"ASOF", "POSITIONAL", "SEMI", "ANTI"}:
+            translation.refuse(f"{node.kind or node.method} JOIN", "join on a condition, or EXISTS")
 
 
 def _replaced(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

@@ -15,7 +15,10 @@ from conftest import SEEN
 from engines import Column
 
 import rankql
+from rankql import parts
 from rankql.cli import main
+from rankql.conventions import Conventions
+from rankql.names import parse
 
 NAN, INF = math.nan, math.inf
 # polars appends the expression in which a function of ours raised; the message stands before it.
@@ -407,7 +410,7 @@ def test_an_error_that_no_test_triggers_is_found():
 RUN = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "score": [2.0, 1.0, 1.0]})
 QRELS = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
 POSITIONS_GIVEN = RUN.select("query", "item", pos=pl.Series([1, 2, 1]))
-CLICKS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "pos": [1, 2], "click": [1, None]})
+CLICKS = pl.DataFrame({"query": [1, 1], "item": [1, 2], "pos": [1, 2], "tapped": [1, None]})
 KEYS = pl.DataFrame({"query": ["a", "b", "c"], "clicks": [1, 2, 3]})
 
 
@@ -440,7 +443,7 @@ IN_PYTHON = {
     "some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
-    "the column of the query cannot be called 'missing'": lambda: rankql.compare(
+    "a frame to combine has a column 'missing', as the result: rename it": lambda: rankql.compare(
         {name: pl.DataFrame({"missing": ["a"], "RR": [1.0]}) for name in "ab"}
     ),
     "by: segment must have one value per query, but the systems": lambda: rankql.compare(
@@ -559,7 +562,7 @@ IN_SQL = {
         "graded('view', MAP {'view': 1}, moment := TIMESTAMP '2026-01-01', "
         "until := TIMESTAMP '2026-01-02', within := 3)"
     ),
-    "click must be 0 or 1, not NULL": "* FROM harvested_propensity('clicks')",
+    "tapped must be 0 or 1, not NULL": "* FROM harvested_propensity('clicks', click := 'tapped')",
     "b must not hold NULL": "team_draft(['x'], ['y', NULL], seed := 1)",
 }
 
@@ -572,6 +575,84 @@ def test_in_sql(said):
         con.execute("CREATE TEMP TABLE timed AS SELECT TIMESTAMP '2026-01-01' AS time")
         with pytest.raises(duckdb.InvalidInputException, match=re.escape(said)):
             con.execute(f"SELECT {IN_SQL[said]}").fetchall()
+
+
+CG = "SELECT u, cg(rel, pos) FROM t"
+# By engine: what is refused, and of which query.
+NO_TRANSLATION = {
+    **{
+        (engine, said): query
+        for engine in ("spark", "clickhouse")
+        for said, query in {
+            "list_sort() in another order than 'ASC' or 'DESC'": "SELECT list_sort(x) FROM t",
+            "a slice that does not begin with 1 and have an end": "SELECT x[2:3] FROM t",
+            "an index from the end": "SELECT x[-1] FROM t",
+            "SIMILAR TO with a pattern that is no constant": "SELECT x SIMILAR TO y FROM t",
+            "the table function ABS(3)": "FROM abs(3)",
+            "a cast of a number to a whole one": "SELECT CAST(x AS INT) FROM t",
+            "LIKE with a backslash": "SELECT x LIKE 'a\\%' FROM t",
+            # Where the word is no keyword it would be an alias of t, and the join another one.
+            "POSITIONAL JOIN": "FROM t POSITIONAL JOIN s",
+            "ASOF JOIN": "FROM t ASOF JOIN s USING (u)",
+        }.items()
+    },
+    ("sqlite", "SEMI JOIN"): f"{CG} SEMI JOIN s USING (u) GROUP BY u",
+    ("postgres", "ANTI JOIN"): f"{CG} ANTI JOIN s USING (u) GROUP BY u",
+    ("sqlite", "ORDER BY within sum()"): f"SELECT sum(x ORDER BY y), {CG[7:]} GROUP BY u",
+    ("sqlite", "strftime()"): f"SELECT strftime(u, '%Y'), {CG[7:]} GROUP BY ALL",
+    ("sqlite", "Bracket"): "SELECT cg(rel[1], pos) FROM t",
+    ("sqlite", "GROUP BY with grouping sets"): f"{CG} GROUP BY u WITH ROLLUP",
+}
+
+
+@pytest.mark.parametrize(("engine", "said"), NO_TRANSLATION)
+def test_no_translation(engine, said):
+    with pytest.raises(rankql.RankqlError, match=rf"{re.escape(said)}.* has no translation for"):
+        rankql.translate(NO_TRANSLATION[engine, said], engine)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (f"SELECT u FROM a EXCEPT ALL ({CG} GROUP BY u)", "SQLite cannot have it: EXCEPT ALL"),
+        ("SELECT cg(rel, pos, k := DATE '2026-01-01') FROM t", "an option must be a number, a"),
+    ],
+)
+def test_no_window_form(query, said):
+    with pytest.raises(rankql.RankqlError, match=re.escape(said)):
+        rankql.translate(query, "sqlite")
+
+
+def test_spark_before_its_session(monkeypatch):
+    from rankql import spark
+
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(rankql.RankqlError, match="ndcg: start a Spark session first"):
+        spark.ndcg("rel", "pos")
+
+
+def test_what_a_part_of_spark_says():
+    """The columns of a part are found out on no rows, where an expression may be wrong."""
+    metrics = parse("bought = max(price)")
+    task = parts.Task([None], {}, None, (), [], metrics, Conventions())
+    empty = {"run": RUN.clear().to_arrow(), "qrels": QRELS.clear().to_arrow()}
+    with pytest.raises(rankql.RankqlError, match="price"):
+        parts.shape(task, empty)
+
+
+def test_judged_twice_and_not_in_the_run():
+    twice = pl.concat([QRELS, QRELS.tail(1)])
+    with pytest.raises(rankql.RankqlError, match="'x'"):
+        rankql.explain(RUN.head(2), twice, "b", "nDCG@10")
+
+
+def test_a_score_that_is_nan():
+    """Also where the best scores of a run are looked at first."""
+    for score in ([NAN, 1.0, 1.0], [1.0, NAN, 1.0]):
+        with pytest.raises(rankql.RankqlError, match="score must be a number, not"):
+            rankql.evaluate(
+                RUN.with_columns(score=pl.Series(score)), QRELS, "nDCG@1", interval=None
+            )
 
 
 def test_on_the_command_line():
