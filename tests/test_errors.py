@@ -1,5 +1,6 @@
 """What is no number, no position, no option: one clear line, the same on every engine and form."""
 
+import dataclasses
 import math
 import re
 import runpy
@@ -623,6 +624,21 @@ def test_no_window_form(query, said):
         rankql.translate(query, "sqlite")
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("sum(list_zip(rel, pos))", "list_zip()"), ("sum(rel[pos])", "Bracket")],
+)
+def test_a_macro_without_window_form(body, said, monkeypatch):
+    """What a macro might be written with one day is refused, too, and not passed on."""
+    from rankql import translation, windows
+
+    known = dict(windows._macros())
+    known["cg"] = dataclasses.replace(known["cg"], body=translation._parsed(body, "duckdb"))
+    monkeypatch.setattr(windows, "_macros", lambda: known)
+    with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
+        windows.translated(f"{CG} GROUP BY u", "sqlite")
+
+
 def test_spark_before_its_session(monkeypatch):
     from rankql import spark
 
@@ -659,6 +675,7 @@ def test_on_the_command_line():
     for arguments, said in {
         ("sql", "a", "b", "--dialect", "spark"): "--dialect takes one query",
         ("demo", "--run", "x"): "--run and --qrels go together",
+        ("correlate", "x"): "correlate compares a RUN with a REFERENCE",
     }.items():
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 2 and said in done.stderr
