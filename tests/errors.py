@@ -7,21 +7,15 @@ is an error of its own.
 
 import ast
 import itertools
-import os
 import re
-import sys
-import traceback
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import click
-import duckdb
 import sqlglot
 from sqlglot import exp
 
 from rankql import macros
-from rankql.errors import RankqlError
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rankql"
@@ -298,25 +292,6 @@ def _in_python():
 
 
 # What tests have triggered
-
-
-def watch(seen):
-    """Put into `seen` the lines in which ours are raised, and what ours and DuckDB's say."""
-    began = {kind: kind.__init__ for kind in (RankqlError, click.UsageError, duckdb.Error)}
-
-    def init(error, *given, **named):
-        next(start for kind, start in began.items() if isinstance(error, kind))(
-            error, *given, **named
-        )
-        line = re.sub(r"^[\w ]+ Error: ", "", "".join(map(str, given)).partition("\n")[0])
-        seen.add(line.encode("utf-8", "replace").decode())
-        if not isinstance(error, duckdb.Error):
-            frames = traceback.walk_stack(sys._getframe(1))
-            places = ((frame.f_code.co_filename, line) for frame, line in frames)
-            seen.update(place for place in places if place[0].startswith(f"{PACKAGE}{os.sep}"))
-
-    for kind in began:
-        kind.__init__ = init
 
 
 def unseen(seen):
