@@ -146,6 +146,7 @@ from .propensity import click_model, harvested_propensity, randomised_propensity
 from .rating import mae, mse, rmse
 from .result import Result, combine
 from .verdict import Verdict
+from .versions import show_versions
 
 __all__ = [
     "Association",
@@ -275,6 +276,7 @@ __all__ = [
     "rr_by_score",
     "serendipity",
     "shannon_entropy",
+    "show_versions",
     "sign_agreement",
     "sign_test",
     "subtopic_recall",

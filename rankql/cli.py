@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import threading
 import traceback
@@ -55,11 +56,28 @@ def _is_expected(error: Exception) -> bool:
     return isinstance(error, RankqlError | duckdb.Error | OSError)
 
 
-@click.group(cls=_Group)
+# What to do first, to whoever calls without a command.
+_START = """\
+Ranking metrics where the data lies.
+
+See it run on a simulated shop      {rankql} demo
+Evaluate what the demo wrote        {rankql} eval rankql-demo/shop.parquet --by segment
+Evaluate files of your own          {rankql} eval RUN QRELS -m nDCG@10
+                                    (Parquet, CSV, JSON or TREC)
+Look for what is wrong with them    {rankql} check RUN QRELS
+All commands; options of one        {rankql} --help; {rankql} eval --help
+"""
+
+
+@click.group(cls=_Group, invoke_without_command=True)
 @click.version_option(package_name="rankql")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
-def main(debug: bool) -> None:
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
     """Ranking metrics where the data lies."""
+    if not ctx.invoked_subcommand:
+        click.echo(_START.format(rankql=ctx.command_path), err=True, nl=False)
+        ctx.exit(2)  # as click does without a command
 
 
 def _column_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,7 +204,7 @@ def eval_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Evaluate one or several runs against judgments, or one ranked table that has both."""
+    """Evaluate runs against judgments, or one ranked table of both."""
     from rankql.evaluation import DEFAULT, evaluate
 
     run, qrels = _run_and_qrels(inputs)
@@ -235,7 +253,7 @@ _COMPARISON_OPTIONS = _all_of(
 def compare_command(
     inputs: Sequence[str], metrics: Sequence[str], by: Sequence[str], form: str, **options: Any
 ) -> None:
-    """Say which of several runs is better, and whether that is more than noise.
+    """Say which of several runs is better, and if beyond noise.
 
     Files that eval --output wrote are compared as they are, without QRELS.
     """
@@ -284,7 +302,10 @@ def report_command(
     title: str | None,
     **options: Any,
 ) -> None:
-    """Write a comparison of runs as one page: what was found, charts, queries, limits."""
+    """Write a comparison of runs as one page.
+
+    What was found, charts, the queries that lost and gained most, limits.
+    """
     with _connection() as con:
         _compared(con, inputs, metrics, by, options).save(output, title=title)
     click.echo(f"wrote {output}", err=True)
@@ -306,7 +327,7 @@ def correlate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Say how alike the rankings of one or several runs are to those of another."""
+    """Say how alike the rankings of runs are to those of another."""
     from rankql.correlation import DEFAULT, correlate
 
     run, reference = _run_and_qrels(inputs)
@@ -356,9 +377,10 @@ def associate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Say whether metrics go with what the business counts, key by key.
+    """Say whether metrics go with what the business counts.
 
     PER_QUERY is what eval --output wrote, or a table with metrics; OUTCOMES a table of outcomes.
+    The key of both joins them.
     """
     from rankql.association import associate
 
@@ -406,7 +428,7 @@ def gate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Hold a run to limits and to a baseline; exit code 1 where it fails.
+    """Hold a run to limits and a baseline; exit code 1 if it fails.
 
     RUN may be a file that eval --output wrote, without QRELS.
     """
@@ -452,7 +474,10 @@ def explain_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Show why a metric is what it is: by position for one query, or what costs most overall."""
+    """Show why a metric is what it is.
+
+    By position for one query, or what costs most overall.
+    """
     from rankql.explanation import explain
 
     run, qrels = _run_and_qrels(inputs)
@@ -467,7 +492,7 @@ def explain_command(
 @_OBJECT_FORMAT
 @_column_options
 def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> None:
-    """Look for what would make numbers wrong; exit code 1 where something would."""
+    """Look for what would make numbers wrong; exit code 1 if found."""
     from rankql.preflight import check
 
     run, qrels = _run_and_qrels(inputs)
@@ -486,7 +511,10 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
 def limits_command(
     inputs: Sequence[str], metrics: Sequence[str], form: str, **options: Any
 ) -> None:
-    """Show how far metrics can be trusted: undefined, unjudged, duplicate, moved by a swap."""
+    """Show how far metrics can be trusted.
+
+    What is undefined, unjudged, twice there, or moved by a swap of neighbours.
+    """
     from rankql.evaluation import DEFAULT
     from rankql.limitations import limits
 
@@ -502,7 +530,10 @@ def limits_command(
 @click.option("--tag", default="rankql", show_default=True, help="The last column of a TREC run.")
 @_column_options
 def convert_command(source: str, target: Path, **options: Any) -> None:
-    """Convert a run or judgments between TREC and Parquet or CSV, by the name of TARGET."""
+    """Convert a run or judgments between TREC and Parquet or CSV.
+
+    By the name of TARGET: .parquet, .csv, or else TREC.
+    """
     from rankql.conversion import convert
 
     with _connection() as con:
@@ -512,7 +543,10 @@ def convert_command(source: str, target: Path, **options: Any) -> None:
 @main.command("metrics")
 @_FORMAT
 def metrics_command(form: str) -> None:
-    """List the metrics: level, direction, range, definition, other names and options."""
+    """List the metrics.
+
+    Of each its level, direction, range, definition, other names and options.
+    """
     from rankql.names import metrics
 
     _print(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
@@ -532,7 +566,7 @@ def metrics_command(form: str) -> None:
 def sql_command(
     inputs: Sequence[str], dialect: str | None, metrics: Sequence[str], folder: bool, **options: Any
 ) -> None:
-    """Print the macros, for any DuckDB, or the query that `eval` would run on them.
+    """Print the macros, or the query that eval would run on them.
 
     rankql sql > rankql.sql, then .read rankql.sql
 
@@ -559,6 +593,14 @@ def sql_command(
     click.echo(query_of(run, qrels, list(metrics) or DEFAULT, **_columns(options)))
 
 
+@main.command("versions")
+def versions_command() -> None:
+    """Show what is installed, for a report of a bug."""
+    from rankql.versions import show_versions
+
+    show_versions()
+
+
 @main.command("demo")
 @click.option(
     "--out",
@@ -569,8 +611,14 @@ def sql_command(
 @click.option("--queries", type=click.IntRange(1), default=20_000, help="Queries to simulate.")
 @click.option("--run", type=click.Path(path_type=Path), help="A TREC run to measure instead.")
 @click.option("--qrels", type=click.Path(path_type=Path), help="The TREC judgments for --run.")
-def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) -> None:
-    """Run the metrics on a simulated shop log in Parquet, or on a TREC run, and show the SQL."""
+@click.pass_context
+def demo_command(
+    ctx: click.Context, out: Path, queries: int, run: Path | None, qrels: Path | None
+) -> None:
+    """Run the metrics on a simulated shop log, and show the SQL.
+
+    The log is written as Parquet; or give a TREC run.
+    """
     import duckdb
 
     from rankql import demo, macros
@@ -578,6 +626,7 @@ def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) 
 
     con = duckdb.connect()
     macros.register(con)
+    path = None
     if run and qrels:
         query = demo.TREC.format(run=literal(str(run)), qrels=literal(str(qrels)))
     elif run or qrels:
@@ -588,6 +637,9 @@ def demo_command(out: Path, queries: int, run: Path | None, qrels: Path | None) 
         query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
+    if path:
+        rankql = ctx.find_root().command_path
+        click.echo(f"Next: {rankql} eval {shlex.quote(str(path))} --by segment", err=True)
 
 
 def _print_result(result: Result, per_query: bool, form: str) -> None:

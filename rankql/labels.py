@@ -70,8 +70,8 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
         events = events.cast(pl.String)
         if strict:
             for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
-                remedy = "add it to grades, or give unknown a grade"
-                check(False, f"event {name} has no grade; {remedy}; there are: {listed}")
+                hint = "add it to grades, or give unknown a grade"
+                check(False, f"event {name} has no grade; {hint}; there are: {listed}")
         return events
 
     events = column(event).map_batches(known, pl.String, is_elementwise=True)

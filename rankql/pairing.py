@@ -106,8 +106,6 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
     others.
     """
     key, by, metrics = result.meta["query"], result.meta["by"], result.metrics
-    if key in ("system", "missing"):
-        raise RankqlError(f"the column of the query cannot be called {key!r} here; rename it")
     rows = result.frame()
     if not result.meta["system"]:
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())

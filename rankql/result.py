@@ -553,6 +553,8 @@ def _of_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
     metrics = [name for name in names[first:] if frame[name].dtype == pl.Float64]
     if not metrics or names[-len(metrics) :] != metrics or len(metrics) == len(names):
         raise RankqlError("a frame to combine must be a per_query: the query, then the metrics")
+    if "missing" in names:
+        raise RankqlError("a frame to combine has a column 'missing', as the result: rename it")
     made = meta or {
         "query": names[0],
         "system": several,

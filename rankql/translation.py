@@ -430,8 +430,10 @@ def _same_for_all(translation: Translation, node: exp.Expr) -> None:
             translation.refuse("a cast of a number to a whole one", remedy)
         case exp.Like() if "\\" in node.expression.name:
             translation.refuse("LIKE with a backslash")
-        case exp.Join() if node.method not in ("", "NATURAL"):
-            translation.refuse(f"{node.method} JOIN")
+        # Elsewhere the word may be taken for an alias of the table before it.
+        case exp.Join() if {node.method, node.kind} & {"ASOF", "POSITIONAL", "SEMI", "ANTI"}:
+            word = node.kind if node.kind in ("SEMI", "ANTI") else node.method
+            translation.refuse(f"{word} JOIN", "join on a condition, or EXISTS")
         case exp.SetOperation() if node.args.get("by_name"):
             translation.refuse("BY NAME", "write the columns in one order")
         case exp.Div() | exp.IntDiv() | exp.Mod() if translation.target.zero_is_null:

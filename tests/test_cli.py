@@ -5,6 +5,8 @@ import io
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +220,39 @@ def test_errors(files, arguments, line):
     assert line in err and out == ""
     if line.startswith("rankql"):
         assert err.count("\n") == 1
+
+
+def test_without_a_command(tmp_path):
+    """What to do first: each of its commands runs, in that order, as it stands there."""
+    done = command(cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == b""  # as click ends without a command
+    said = done.stderr.decode()
+    assert len(said.splitlines()) <= 10
+    commands = re.findall(r"python -m rankql ([^;\n]*)", said)
+    assert [line.split()[0] for line in commands] == [
+        "demo",
+        "eval",
+        "eval",
+        "check",
+        "--help",
+        "eval",
+    ]
+    shop, new = "rankql-demo/shop.parquet", "rankql-demo/new.parquet"
+    for line in commands:
+        given = line.strip().replace("RUN", new).replace("QRELS", shop).split()
+        run(tmp_path, *given)
+    assert run(tmp_path, code=2)[1].count("main demo") == 1  # by the name that it was called by
+
+
+def test_demo_says_what_is_next(tmp_path):
+    _, err = run(tmp_path, "demo", "--out", "my demo", "--queries", 50)
+    (line,) = re.findall(r"^Next: main (.*)$", err, re.MULTILINE)
+    assert "segment=vip" in run(tmp_path, *shlex.split(line))[0]
+
+
+def test_help_tells_of_every_command_in_a_line(tmp_path):
+    listed = run(tmp_path, "--help")[0].partition("Commands:\n")[2].splitlines()
+    assert len(listed) == len(main.commands) and not [line for line in listed if "..." in line]
 
 
 def test_debug_shows_where(files):

@@ -40,6 +40,7 @@ OTHERS = {
     "metrics",
     "queries_needed",
     "register",
+    "show_versions",
     "sign_agreement",
     "translate",
 }
