@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
@@ -104,7 +104,7 @@ def evaluate(
     frames |= {"qrels": qrels} if qrels is not None else {}
     frames |= {"attributes": attributes} if attributes is not None else {}
     for label, frame in frames.items():
-        if not hasattr(frame, "mapInArrow"):
+        if not hasattr(frame, "asTable"):
             raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory)
@@ -176,6 +176,7 @@ def _distributed(
 ) -> DataFrame:
     """All rows of a query in one partition, each partition evaluated."""
     from pyspark.sql import functions as F
+    from pyspark.sql.functions import arrow_udtf
     from pyspark.sql.types import IntegralType, NumericType, StringType
 
     kept, keys = {}, {}
@@ -208,21 +209,32 @@ def _distributed(
     together = reduce(lambda one, other: one.union(other), sides).repartition("key").drop("key")
     labels = [table.label for table in given.tables]
 
-    def evaluated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not (held := list(batches)):
-            return
-        rows = pa.Table.from_batches(held)
-        tables = {}
-        for i, label in enumerate(labels):
-            side = rows.filter(pc.equal(rows["side"], i))[str(i)].combine_chunks()
-            tables[label] = pa.Table.from_arrays(side.flatten(), names=[f.name for f in side.type])
-        values = parts.evaluated(task, tables)
-        missing = [pl.lit(None).alias(n) for n in shape.names if n not in values.columns]
-        yield from (
-            values.with_columns(missing).select(shape.names).to_arrow().cast(shape).to_batches()
-        )
+    # A table function, for mapInArrow asks for pandas.
+    @arrow_udtf(returnType=from_arrow_schema(shape))
+    class Evaluated:
+        """The rows of one partition, evaluated once all have come."""
 
-    return together.mapInArrow(evaluated, from_arrow_schema(shape))
+        def __init__(self) -> None:
+            self.held: list[pa.RecordBatch] = []
+
+        def eval(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+            self.held.append(batch)
+            return iter(())
+
+        def terminate(self) -> Iterator[pa.Table]:
+            if not self.held:
+                return
+            rows = pa.Table.from_batches(self.held)
+            tables = {}
+            for i, label in enumerate(labels):
+                side = rows.filter(pc.equal(rows["side"], i))[str(i)].combine_chunks()
+                names = [field.name for field in side.type]
+                tables[label] = pa.Table.from_arrays(side.flatten(), names=names)
+            values = parts.evaluated(task, tables)
+            missing = [pl.lit(None).alias(n) for n in shape.names if n not in values.columns]
+            yield values.with_columns(missing).select(shape.names).to_arrow().cast(shape)
+
+    return Evaluated(together.asTable())
 
 
 def quoted_name(name: str) -> str:

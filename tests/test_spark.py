@@ -406,6 +406,32 @@ def test_several_executors(shop, tmp_path, kill):
     assert "right" in script(EXECUTOR + CLUSTER, tmp_path, shop=str(shop), kill=kill)
 
 
+WITHOUT_PANDAS = """
+import os, pathlib
+import polars as pl
+import sessions
+
+pathlib.Path("pandas").mkdir()
+pathlib.Path("pandas/__init__.py").write_text("raise ImportError")
+sys.path[:0] = [os.getcwd()]
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
+import rankql, rankql.spark
+with sessions.session(**sessions.INTERPRETED) as spark:
+    path = {shop!r}
+    frame = spark.createDataFrame(pl.read_parquet(path).to_arrow())
+    result = rankql.spark.evaluate(frame, metrics="nDCG@10")
+    assert result.per_query.equals(rankql.evaluate(path, metrics="nDCG@10").per_query)
+    assert frame.groupBy("query").agg(rankql.spark.ndcg()).toArrow()
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_pandas_is_not_needed(shop, tmp_path):
+    """Neither here nor in the workers."""
+    assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
+
+
 CONNECT = """
 import os
 import duckdb
