@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
@@ -54,12 +54,17 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     return spark.sql(translation.query(query, translation.SPARK))
 
 
-def expr(text: str) -> Column:
+def expr(text: str, grades: Iterable[float] | None = None) -> Column:
     """An expression in DuckDB's SQL that calls the metrics, as a Column.
 
-    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)"))  # doctest: +SKIP
+    `grades` is for `ndcg` and `idcg` with k, and the functions of their names have it too: the
+    numbers above 0 that rel (or the gain in its place) may be. The ideal is then found by counting
+    each, in place of lists of all there are. Another number is an error of the query that is run.
+
+    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)", grades=[1, 3, 7]))
+    ... # doctest: +SKIP
     """
-    return _column(translation.expression(text, translation.SPARK), text)
+    return _column(translation.expression(text, _target(grades)), text, grades)
 
 
 def evaluate(
@@ -260,7 +265,7 @@ def __dir__() -> list[str]:
 def _metric(name: str) -> Callable[..., Column]:
     parameters = macros.parameters()[name]
 
-    def metric(*arguments: Any, **options: Any) -> Column:
+    def metric(*arguments: Any, grades: Iterable[float] | None = None, **options: Any) -> Column:
         given = dict(zip(parameters, arguments, strict=False))
         unknown = [option for option in options if option not in parameters or option in given]
         if unknown or len(arguments) > len(parameters):
@@ -275,7 +280,7 @@ def _metric(name: str) -> Callable[..., Column]:
                 parameter in needed or _is_column(name, parameter)
             )
             (columns if is_name else values)[parameter] = value
-        return _column(translation.call(name, columns, values, translation.SPARK), name)
+        return _column(translation.call(name, columns, values, _target(grades)), name, grades)
 
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.comments()[name]} As in DuckDB; columns by their names."
@@ -287,10 +292,16 @@ def _is_column(name: str, parameter: str) -> bool:
     return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
 
 
-def _column(text: str, name: str) -> Column:
+def _target(grades: Iterable[float] | None) -> translation.Target:
+    return translation.SPARK if grades is None else translation.counted(grades)
+
+
+def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
+    if grades is not None and "count_if" not in text:
+        raise RankqlError(f"{name}: grades are of use to ndcg and idcg with k alone")
     if SparkSession.getActiveSession() is None:
         raise RankqlError(f"{name}: start a Spark session first{_java()}")
     return F.expr(text).alias(name)

@@ -12,8 +12,8 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NoReturn, cast
 
@@ -93,6 +93,17 @@ Rule = Callable[["Translation", Any], exp.Expr]
 
 
 @dataclass(frozen=True)
+class Macro:
+    """A macro as a tree, with the defaults of its parameters as trees."""
+
+    name: str
+    parameters: Mapping[str, exp.Expr | None]
+    body: exp.Expr
+    # Are the functions that it calls those of the target?
+    native: bool = False
+
+
+@dataclass(frozen=True)
 class Target:
     """An engine that the macros are translated for."""
 
@@ -111,21 +122,12 @@ class Target:
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
     # The metrics that are shown to be the same there; None: all that have a translation.
     metrics: frozenset[str] | None = None
+    # Macros in place of those of the file.
+    macros: Mapping[str, Macro] = field(default_factory=dict)
     # Macros that are functions there: calls of them stay calls.
     kept: frozenset[str] = frozenset()
     # What is done to the whole, in the end.
     finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
-
-
-@dataclass(frozen=True)
-class Macro:
-    """A macro as a tree, with the defaults of its parameters as trees."""
-
-    name: str
-    parameters: Mapping[str, exp.Expr | None]
-    body: exp.Expr
-    # Are the functions that it calls those of the target?
-    native: bool = False
 
 
 @cache
@@ -296,7 +298,7 @@ class Translation:
         offered = target.metrics is None or name in target.metrics
         if not self._within and name in macros.comments() and not offered:
             self.refuse(f"{name}()")
-        known = _macros(target.dialect).get(name)
+        known = target.macros.get(name) or _macros(target.dialect).get(name)
         if known is None or len(known.parameters) != len(node.expressions):
             known = _macros("duckdb").get(name)
         if known and name in target.kept:
@@ -616,7 +618,7 @@ SPARK = Target(
     functions=frozenset(
         ("ceil", "flatten", "greatest", "least", "log2", "pow", "power", "stddev_samp", "var_samp")
     ),
-    aggregates=frozenset({"collect_list", "any_value"}),
+    aggregates=frozenset({"any_value", "collect_list", "count_if"}),
     types={int: "int", str: "string", type(None): "void"},
     of_null=frozenset({"transform", "filter"}),
     rules={
@@ -632,3 +634,25 @@ SPARK = Target(
         exp.Table: _file,
     },
 )
+
+
+def counted(grades: Iterable[float]) -> Target:
+    """Spark, the largest values of a group not collected but counted, for they are among a few.
+
+    Sums are all that is left then: Spark adds them up in place, before the shuffle too.
+    """
+    values = sorted({*map(float, grades)}, reverse=True)
+    if not values or not all(0 < value < math.inf for value in values):
+        raise RankqlError("grades must be the numbers above 0 that rel may be")
+    among = ", ".join(f"{value!r}D" for value in values)
+    shown = ", ".join(f"{value:g}" for value in reversed(values))
+    other = f"'rel must be one of the grades given, {shown}, not ' || CAST(value AS STRING)"
+    lists = (
+        f"array_repeat({value!r}D, CAST(least(k, count_if(CASE WHEN value IN ({among}) "
+        f"THEN value = {value!r}D WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END)) "
+        "AS INT))"
+        for value in values
+    )
+    largest = f"slice(rankql_keep(concat({', '.join(lists)})), 1, CAST(k AS INT))"
+    body = _parsed(largest, "spark")
+    return replace(SPARK, macros={"max": Macro("max", {"value": None, "k": None}, body, True)})

@@ -250,10 +250,10 @@ def test_lakes_in_spark(tmp_path):
     with sessions.session(**sessions.INTERPRETED) as spark:
         (tmp_path / "delta").mkdir()
         list(lake("delta", tmp_path / "delta"))
-        files = [
-            spark.read.option("basePath", str(path)).parquet(*deltalake.DeltaTable(path).file_uris())
-            for path in (tmp_path / "delta" / "runs", tmp_path / "delta" / "judgments")
-        ]
+        files = []
+        for path in (tmp_path / "delta" / "runs", tmp_path / "delta" / "judgments"):
+            listed = deltalake.DeltaTable(path).file_uris()
+            files.append(spark.read.option("basePath", str(path)).parquet(*listed))
         (tmp_path / "iceberg").mkdir()
         rows = [spark.createDataFrame(side[1]) for side in lake("iceberg", tmp_path / "iceberg")]
         for run, qrels in (files, rows):
