@@ -487,6 +487,7 @@ from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+os.environ["PYSPARK_PYTHON"] = sys.executable
 builder = SparkSession.builder.remote("local[1]")
 for name, value in sessions.PLAIN.items():
     builder = builder.config(name, value)
