@@ -22,7 +22,13 @@ from rankql.errors import RankqlError, needs
 
 needs("sqlglot", "dialects", "translation")
 
-import sqlglot  # noqa: E402
+import sqlglot.parser  # noqa: E402
+
+if not str(sqlglot.parser.__file__).endswith(".py"):
+    raise RankqlError(
+        "translation needs sqlglot without its compiled form, which allows no dialects of others: "
+        "pip uninstall sqlglotc"
+    )
 from sqlglot import exp  # noqa: E402
 from sqlglot.dialects import ClickHouse, DuckDB, Postgres, Spark, SQLite  # noqa: E402
 from sqlglot.dialects.dialect import Dialect  # noqa: E402

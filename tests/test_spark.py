@@ -1,6 +1,7 @@
 """The metrics in Spark: every hand-checked case, whole runs, errors, several executors."""
 
 import random
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ import duckdb
 import polars as pl
 import pytest
 import sessions
+import sqlglot.parser
 import test_cases
 import test_facts
 from engines import same
@@ -320,6 +322,12 @@ def test_refused(query, message):
         translation.query(query, translation.SPARK)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_sqlglot_must_not_be_compiled(monkeypatch):
+    monkeypatch.setattr(sqlglot.parser, "__file__", "parser.cpython-311-x86_64-linux-gnu.so")
+    with pytest.raises(rankql.RankqlError, match="pip uninstall sqlglotc"):
+        runpy.run_path(translation.__file__)
 
 
 def test_arguments():
