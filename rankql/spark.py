@@ -214,8 +214,6 @@ def _distributed(
     together = reduce(lambda one, other: one.union(other), sides).repartition("key").drop("key")
     labels = [table.label for table in given.tables]
 
-    # A table function, for mapInArrow asks for pandas.
-    @arrow_udtf(returnType=from_arrow_schema(shape))
     class Evaluated:
         """The rows of one partition, evaluated once all have come."""
 
@@ -235,11 +233,14 @@ def _distributed(
                 side = rows.filter(pc.equal(rows["side"], i))[str(i)].combine_chunks()
                 names = [field.name for field in side.type]
                 tables[label] = pa.Table.from_arrays(side.flatten(), names=names)
-            values = parts.evaluated(task, tables)
-            missing = [pl.lit(None).alias(n) for n in shape.names if n not in values.columns]
-            yield values.with_columns(missing).select(shape.names).to_arrow().cast(shape)
+            found = parts.evaluated(task, tables)
+            missing = [pl.lit(None).alias(n) for n in shape.names if n not in found.columns]
+            yield found.with_columns(missing).select(shape.names).to_arrow().cast(shape)
 
-    return Evaluated(together.asTable())
+    # A table function, for mapInArrow asks for pandas.
+    function: Any = arrow_udtf(Evaluated, returnType=from_arrow_schema(shape))
+    values: DataFrame = function(together.asTable())
+    return values
 
 
 def quoted_name(name: str) -> str:

@@ -486,6 +486,25 @@ def test_pandas_is_not_needed(shop, tmp_path):
     assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
 
 
+BUCKETS = """
+import sessions, rankql.spark
+
+with sessions.session("local[2]", **sessions.INTERPRETED) as spark:
+    rows = spark.range(0, 1000, 1, 4)
+    frame = rows.selectExpr("id % 50 AS query", "id % 4 AS rel", "id + 1 AS pos")
+    frame.write.bucketBy(4, "query").saveAsTable("shown")
+    for shown, shuffled in ((spark.table("shown"), False), (frame, True)):
+        plan = shown.groupBy("query").agg(rankql.spark.ndcg(k=10))._jdf.queryExecution()
+        assert ("Exchange" in plan.executedPlan().toString()) == shuffled
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_buckets_are_not_shuffled(tmp_path):
+    assert "right" in script(BUCKETS, tmp_path)
+
+
 CONNECT = """
 import os
 import duckdb
