@@ -54,12 +54,17 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     return spark.sql(translation.query(query, translation.SPARK))
 
 
-def expr(text: str) -> Column:
+def expr(text: str, grades: Iterable[float] | None = None) -> Column:
     """An expression in DuckDB's SQL that calls the metrics, as a Column.
 
-    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)"))  # doctest: +SKIP
+    `grades` is for `ndcg` and `idcg` with k, and the functions of their names have it too: the
+    numbers above 0 that rel (or the gain in its place) may be. The ideal is then found by counting
+    each, in place of lists of all there are. Another number is an error of the query that is run.
+
+    >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)", grades=[1, 3, 7]))
+    ... # doctest: +SKIP
     """
-    return _column(translation.expression(text, translation.SPARK), text)
+    return _column(translation.expression(text, _target(grades)), text, grades)
 
 
 def evaluate(
@@ -104,7 +109,7 @@ def evaluate(
     frames |= {"qrels": qrels} if qrels is not None else {}
     frames |= {"attributes": attributes} if attributes is not None else {}
     for label, frame in frames.items():
-        if not hasattr(frame, "mapInArrow"):
+        if not hasattr(frame, "asTable"):
             raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory)
@@ -176,6 +181,7 @@ def _distributed(
 ) -> DataFrame:
     """All rows of a query in one partition, each partition evaluated."""
     from pyspark.sql import functions as F
+    from pyspark.sql.functions import arrow_udtf
     from pyspark.sql.types import IntegralType, NumericType, StringType
 
     kept, keys = {}, {}
@@ -208,21 +214,33 @@ def _distributed(
     together = reduce(lambda one, other: one.union(other), sides).repartition("key").drop("key")
     labels = [table.label for table in given.tables]
 
-    def evaluated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        if not (held := list(batches)):
-            return
-        rows = pa.Table.from_batches(held)
-        tables = {}
-        for i, label in enumerate(labels):
-            side = rows.filter(pc.equal(rows["side"], i))[str(i)].combine_chunks()
-            tables[label] = pa.Table.from_arrays(side.flatten(), names=[f.name for f in side.type])
-        values = parts.evaluated(task, tables)
-        missing = [pl.lit(None).alias(n) for n in shape.names if n not in values.columns]
-        yield from (
-            values.with_columns(missing).select(shape.names).to_arrow().cast(shape).to_batches()
-        )
+    class Evaluated:
+        """The rows of one partition, evaluated once all have come."""
 
-    return together.mapInArrow(evaluated, from_arrow_schema(shape))
+        def __init__(self) -> None:
+            self.held: list[pa.RecordBatch] = []
+
+        def eval(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+            self.held.append(batch)
+            return iter(())
+
+        def terminate(self) -> Iterator[pa.Table]:
+            if not self.held:
+                return
+            rows = pa.Table.from_batches(self.held)
+            tables = {}
+            for i, label in enumerate(labels):
+                side = rows.filter(pc.equal(rows["side"], i))[str(i)].combine_chunks()
+                names = [field.name for field in side.type]
+                tables[label] = pa.Table.from_arrays(side.flatten(), names=names)
+            found = parts.evaluated(task, tables)
+            missing = [pl.lit(None).alias(n) for n in shape.names if n not in found.columns]
+            yield found.with_columns(missing).select(shape.names).to_arrow().cast(shape)
+
+    # A table function, for mapInArrow asks for pandas.
+    function: Any = arrow_udtf(Evaluated, returnType=from_arrow_schema(shape))
+    values: DataFrame = function(together.asTable())
+    return values
 
 
 def quoted_name(name: str) -> str:
@@ -248,7 +266,7 @@ def __dir__() -> list[str]:
 def _metric(name: str) -> Callable[..., Column]:
     parameters = macros.parameters()[name]
 
-    def metric(*arguments: Any, **options: Any) -> Column:
+    def metric(*arguments: Any, grades: Iterable[float] | None = None, **options: Any) -> Column:
         given = dict(zip(parameters, arguments, strict=False))
         unknown = [option for option in options if option not in parameters or option in given]
         if unknown or len(arguments) > len(parameters):
@@ -263,7 +281,7 @@ def _metric(name: str) -> Callable[..., Column]:
                 parameter in needed or _is_column(name, parameter)
             )
             (columns if is_name else values)[parameter] = value
-        return _column(translation.call(name, columns, values, translation.SPARK), name)
+        return _column(translation.call(name, columns, values, _target(grades)), name, grades)
 
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.comments()[name]} As in DuckDB; columns by their names."
@@ -275,10 +293,16 @@ def _is_column(name: str, parameter: str) -> bool:
     return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
 
 
-def _column(text: str, name: str) -> Column:
+def _target(grades: Iterable[float] | None) -> translation.Target:
+    return translation.SPARK if grades is None else translation.counted(grades)
+
+
+def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
+    if grades is not None and "count_if" not in text:
+        raise RankqlError(f"{name}: grades are of use to ndcg and idcg with k alone")
     if SparkSession.getActiveSession() is None:
         raise RankqlError(f"{name}: start a Spark session first{_java()}")
     return F.expr(text).alias(name)

@@ -216,6 +216,7 @@ class Session:
             if Path(name).exists():
                 pattern = re.sub(r"([\[*?])", r"[\1]", name)  # no pattern, this very path
             if Path(name).is_dir():
+                _refuse_lake(Path(name), label)
                 pattern = str(Path(pattern) / "**" / "*.parquet")
             if not Path(name).is_file() and has_magic(pattern):
                 paths = sorted(glob(pattern, recursive=True))
@@ -360,6 +361,16 @@ def _roomy(con: duckdb.DuckDBPyConnection) -> bool:
 
 def _unreadable(what: str, error: duckdb.Error) -> RankqlError:
     return RankqlError(f"{what} cannot be read: {str(error).splitlines()[0]}")
+
+
+def _refuse_lake(folder: Path, label: str) -> None:
+    """The folder of such a table also holds rows that are no longer in it."""
+    for kind, logs, remedy in (
+        ("Delta", "_delta_log/*.json", "deltalake.DeltaTable(...).to_pyarrow_dataset()"),
+        ("Iceberg", "metadata/*.metadata.json", "table.scan().to_arrow() of pyiceberg"),
+    ):
+        if any(folder.glob(logs)):
+            raise RankqlError(f"{label}: {str(folder)!r} is a table of {kind}; pass {remedy}")
 
 
 def _suffix(path: str) -> str:

@@ -12,8 +12,8 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NoReturn, cast
 
@@ -115,6 +115,17 @@ Rule = Callable[["Translation", Any], exp.Expr]
 
 
 @dataclass(frozen=True)
+class Macro:
+    """A macro as a tree, with the defaults of its parameters as trees."""
+
+    name: str
+    parameters: Mapping[str, exp.Expr | None]
+    body: exp.Expr
+    # Are the functions that it calls those of the target?
+    native: bool = False
+
+
+@dataclass(frozen=True)
 class Target:
     """An engine that the macros are translated for."""
 
@@ -133,6 +144,8 @@ class Target:
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
     # The metrics that are shown to be the same there; None: all that have a translation.
     metrics: frozenset[str] | None = None
+    # Macros in place of those of the file.
+    macros: Mapping[str, Macro] = field(default_factory=dict)
     # Macros that are functions there: calls of them stay calls.
     kept: frozenset[str] = frozenset()
     # What stands for functions in the macros, but not for all that a user may give them.
@@ -143,17 +156,6 @@ class Target:
     check: Callable[[Translation, exp.Expr], None] = lambda translation, node: None
     # What is done to the whole, in the end.
     finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
-
-
-@dataclass(frozen=True)
-class Macro:
-    """A macro as a tree, with the defaults of its parameters as trees."""
-
-    name: str
-    parameters: Mapping[str, exp.Expr | None]
-    body: exp.Expr
-    # Are the functions that it calls those of the target?
-    native: bool = False
 
 
 @cache
@@ -339,7 +341,7 @@ class Translation:
         unknown = name in target.helpers or (name in macros.comments() and not offered)
         if self.asked and unknown:
             self.refuse(f"{name}()")
-        macro = trees(target.dialect).get(name)
+        macro = target.macros.get(name) or trees(target.dialect).get(name)
         if macro is None or len(macro.parameters) != len(node.expressions):
             macro = trees("duckdb").get(name)
         if macro and name in target.kept:
@@ -733,7 +735,7 @@ SPARK = Target(
     functions=frozenset(
         ("ceil", "flatten", "greatest", "least", "log2", "pow", "power", "stddev_samp", "var_samp")
     ),
-    aggregates=frozenset({"collect_list", "any_value"}),
+    aggregates=frozenset({"any_value", "collect_list", "count_if"}),
     types={int: "int", str: "string", type(None): "void"},
     of_null=frozenset({"transform", "filter"}),
     helpers=frozenset({"typeof", "encode"}),
@@ -755,3 +757,25 @@ SPARK = Target(
         exp.Table: _file,
     },
 )
+
+
+def counted(grades: Iterable[float]) -> Target:
+    """Spark, the largest values of a group not collected but counted, for they are among a few.
+
+    Sums are all that is left then: Spark adds them up in place, before the shuffle too.
+    """
+    values = sorted({*map(float, grades)}, reverse=True)
+    if not values or not all(0 < value < math.inf for value in values):
+        raise RankqlError("grades must be the numbers above 0 that rel may be")
+    among = ", ".join(f"{value!r}D" for value in values)
+    shown = ", ".join(f"{value:g}" for value in reversed(values))
+    other = f"'rel must be one of the grades given, {shown}, not ' || CAST(value AS STRING)"
+    lists = (
+        f"array_repeat({value!r}D, CAST(least(k, count_if(CASE WHEN value IN ({among}) "
+        f"THEN value = {value!r}D WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END)) "
+        "AS INT))"
+        for value in values
+    )
+    largest = f"slice(rankql_keep(concat({', '.join(lists)})), 1, CAST(k AS INT))"
+    body = parsed(largest, "spark")
+    return replace(SPARK, macros={"max": Macro("max", {"value": None, "k": None}, body, True)})

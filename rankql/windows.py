@@ -427,8 +427,6 @@ class _Windows(translation.Translation):
             self.refuse(*self.engine.other[kind])
         if kind in _IDENTITY:
             self.refuse(type(node).__name__)
-        if isinstance(node, exp.Join) and node.kind in ("SEMI", "ANTI"):
-            self.refuse(f"{node.kind} JOIN", "WHERE ... IN (SELECT ...) will do")
 
     def _nulls_first(self, by: exp.Ordered) -> bool:
         """Where the engine has NULL if nothing is said of it."""

@@ -633,7 +633,7 @@ def test_a_macro_without_window_form(body, said, monkeypatch):
     from rankql import translation, windows
 
     known = dict(windows._macros())
-    known["cg"] = dataclasses.replace(known["cg"], body=translation._parsed(body, "duckdb"))
+    known["cg"] = dataclasses.replace(known["cg"], body=translation.parsed(body, "duckdb"))
     monkeypatch.setattr(windows, "_macros", lambda: known)
     with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
         windows.translated(f"{CG} GROUP BY u", "sqlite")

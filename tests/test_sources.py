@@ -2,10 +2,14 @@
 
 import os
 
+import deltalake
 import duckdb
 import fsspec
 import polars as pl
 import pytest
+import sessions
+from polars.testing import assert_frame_equal
+from pyiceberg.catalog.sql import SqlCatalog
 
 import rankql
 from rankql import demo
@@ -184,3 +188,74 @@ def test_persisted_macros_of_an_attached_database(tmp_path, con):
     con.execute(f"ATTACH '{path}' AS another (READ_ONLY)")
     con.execute("USE another")
     assert con.sql("SELECT rankql.list_ndcg([3, 0, 2], 2)").fetchall()[0][0] > 0.6
+
+
+def delta(folder, name, frame):
+    """A table of Delta whose first version is no longer true."""
+    for version in (frame.with_columns(query=pl.lit("old")), frame):
+        deltalake.write_deltalake(folder / name, version, mode="overwrite", partition_by=["day"])
+    return deltalake.DeltaTable(folder / name)
+
+
+def iceberg(folder, name, frame):
+    """The same of Iceberg."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    catalog.create_namespace_if_not_exists("shop")
+    # Iceberg has none of the large types.
+    rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    table = catalog.create_table(("shop", name), rows.schema)
+    table.append(rows)
+    table.overwrite(rows)
+    return table
+
+
+def lake(kind, folder):
+    """The tables of all days in a lake, in every shape that can be evaluated."""
+    for name, frame in zip(("runs", "judgments"), whole(), strict=True):
+        table = {"delta": delta, "iceberg": iceberg}[kind](folder, name, frame)
+        if kind == "delta":
+            yield table.to_pyarrow_dataset(), table.to_pyarrow_table()
+        else:
+            yield table.scan().to_arrow_batch_reader(), table.scan().to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_lakes(tmp_path, kind):
+    runs, judgments = lake(kind, tmp_path)
+    for run, qrels in zip(runs, judgments, strict=True):
+        assert means(run, qrels) == pytest.approx(means(*whole()), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "folder", "message"),
+    [
+        ("delta", "runs", "is a table of Delta; pass deltalake.DeltaTable"),
+        ("iceberg", "shop/runs", "is a table of Iceberg; pass table.scan"),
+    ],
+)
+def test_the_folder_of_a_lake_is_no_table(tmp_path, kind, folder, message):
+    """The rows of older versions are still there."""
+    list(lake(kind, tmp_path))
+    assert len(list((tmp_path / folder).glob("**/*.parquet"))) > 1
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(tmp_path / folder, whole()[1])
+
+
+@pytest.mark.slow
+def test_lakes_in_spark(tmp_path):
+    """Of Delta the files that are part of it; of Iceberg the rows by Arrow."""
+    import rankql.spark
+
+    wanted = rankql.evaluate(*whole(), METRICS, by="day", interval=None).summary
+    with sessions.session(**sessions.INTERPRETED) as spark:
+        (tmp_path / "delta").mkdir()
+        list(lake("delta", tmp_path / "delta"))
+        files = []
+        for path in (tmp_path / "delta" / "runs", tmp_path / "delta" / "judgments"):
+            listed = deltalake.DeltaTable(path).file_uris()
+            files.append(spark.read.option("basePath", str(path)).parquet(*listed))
+        (tmp_path / "iceberg").mkdir()
+        rows = [spark.createDataFrame(side[1]) for side in lake("iceberg", tmp_path / "iceberg")]
+        for run, qrels in (files, rows):
+            found = rankql.spark.evaluate(run, qrels, METRICS, by="day", interval=None).summary
+            assert_frame_equal(found, wanted, abs_tol=1e-12, rel_tol=0)

@@ -1,5 +1,6 @@
 """The metrics in Spark: every hand-checked case, whole runs, errors, several executors."""
 
+import random
 import subprocess
 import sys
 import textwrap
@@ -253,6 +254,51 @@ def test_bad_input(spark, call, message):
     assert message in str(error.value)
 
 
+GRADED = {"whole": [1, 2, 3], "halves": [0.5, 1.5, 2.0], "decimals": [0.1, 0.25]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", GRADED)
+def test_grades_that_are_named(spark, kind):
+    """Nothing is collected, and every value is the same; NULL where it is NULL."""
+    grades = GRADED[kind]
+    draw = random.Random(kind)
+    rows = [
+        [g, draw.choice([None, -1, 0, *grades]), draw.choice([None, *range(1, 8)])]
+        for g in range(40)
+        for _ in range(draw.choice([1, 5, 30]))
+    ]
+    rows += [[40, None, 1], [41, 0, 1], [42, -1, None]]
+    drawn = pl.DataFrame(rows, {"g": pl.Int64, "rel": pl.Float64, "pos": pl.Int64}, orient="row")
+    if kind != "halves":
+        drawn = drawn.cast({"rel": {"whole": pl.Int32, "decimals": pl.Decimal(9, 2)}[kind]})
+    con = duckdb.connect()
+    rankql.register(con)
+    by_group = framed(spark, drawn).groupBy("g")
+    columns, calls = [], ["g"]
+    for k in (1, 3, 10):
+        idcg = f"idcg(rel, pos, {k}, ideal := 'retrieved')"
+        columns += [metrics.ndcg(k=k, grades=iter(grades)), metrics.expr(idcg, grades)]
+        calls += [f"ndcg(rel, pos, {k})", idcg]
+    ours = con.sql(f"SELECT {', '.join(calls)} FROM drawn GROUP BY g ORDER BY g").pl()
+    theirs = by_group.agg(*(c.alias(n) for c, n in zip(columns, ours.columns[1:], strict=True)))
+    assert "collect_list" not in theirs._jdf.queryExecution().toString()
+    found = pl.DataFrame(theirs.sort("g").toArrow())
+    assert_frame_equal(found, ours, abs_tol=1e-12, rel_tol=0)
+    few = by_group.agg(metrics.ndcg(k=10, grades=grades[:-1]))
+    with pytest.raises(Exception, match=f"rel must be one of the grades given, .*{grades[-1]}"):
+        few.collect()
+
+
+def test_grades_that_are_of_no_use(spark):
+    for column in (metrics.ap, metrics.ndcg, metrics.dcg):
+        with pytest.raises(rankql.RankqlError, match="grades are of use to ndcg and idcg with k"):
+            column("rel", "pos", grades=[1])
+    for grades in ([], [0, 1], [float("nan")]):
+        with pytest.raises(rankql.RankqlError, match="grades must be the numbers above 0"):
+            metrics.ndcg("rel", "pos", k=10, grades=grades)
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -409,6 +455,51 @@ def test_several_executors(shop, tmp_path, kill):
     assert "right" in script(EXECUTOR + CLUSTER, tmp_path, shop=str(shop), kill=kill)
 
 
+WITHOUT_PANDAS = """
+import os, pathlib
+import polars as pl
+import sessions
+
+pathlib.Path("pandas").mkdir()
+pathlib.Path("pandas/__init__.py").write_text("raise ImportError")
+sys.path[:0] = [os.getcwd()]
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
+import rankql, rankql.spark
+with sessions.session(**sessions.INTERPRETED) as spark:
+    path = {shop!r}
+    frame = spark.createDataFrame(pl.read_parquet(path).to_arrow())
+    result = rankql.spark.evaluate(frame, metrics="nDCG@10")
+    assert result.per_query.equals(rankql.evaluate(path, metrics="nDCG@10").per_query)
+    assert frame.groupBy("query").agg(rankql.spark.ndcg()).toArrow()
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_pandas_is_not_needed(shop, tmp_path):
+    """Neither here nor in the workers."""
+    assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
+
+
+BUCKETS = """
+import sessions, rankql.spark
+
+with sessions.session("local[2]", **sessions.INTERPRETED) as spark:
+    rows = spark.range(0, 1000, 1, 4)
+    frame = rows.selectExpr("id % 50 AS query", "id % 4 AS rel", "id + 1 AS pos")
+    frame.write.bucketBy(4, "query").saveAsTable("shown")
+    for shown, shuffled in ((spark.table("shown"), False), (frame, True)):
+        plan = shown.groupBy("query").agg(rankql.spark.ndcg(k=10))._jdf.queryExecution()
+        assert ("Exchange" in plan.executedPlan().toString()) == shuffled
+print("right")
+"""
+
+
+@pytest.mark.slow
+def test_buckets_are_not_shuffled(tmp_path):
+    assert "right" in script(BUCKETS, tmp_path)
+
+
 CONNECT = """
 import os
 import duckdb
@@ -418,6 +509,7 @@ from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
 os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+os.environ["PYSPARK_PYTHON"] = sys.executable
 builder = SparkSession.builder.remote("local[1]")
 for name, value in sessions.PLAIN.items():
     builder = builder.config(name, value)

@@ -1,14 +1,22 @@
 """Spark: a metric as a Column and whole evaluations against a sum, and against what else there is.
 
     python tests/benchmarks/spark.py [--rows 5000000] [--groups 50000] [--master local[1]]
+        [--conf spark.sql.objectHashAggregate.sortBased.fallbackThreshold=1000000]
 
-Everything is in units of `sum(rel) GROUP BY user` of the same run, from the same Parquet.
+Everything is in units of `sum(rel) GROUP BY user` of the same run, from the same Parquet; the works
+take turns, and the median of their times counts. What is shuffled, and for how long cores were
+busy, is what Spark itself has counted; docs/scale.md is written from it.
 """
 
 import argparse
+import json
+import os
+import re
+import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
@@ -19,16 +27,28 @@ import rankql.spark as metrics  # noqa: E402
 
 # As in a long life, in the end.
 COMPILED = {"spark.driver.extraJavaOptions": "", "spark.driver.memory": "2g"}
+# Executors of their own find the sources there; the counts are had from the interface.
+COMPILED |= {"spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path)}
+COMPILED |= {"spark.ui.enabled": "true", "spark.ui.port": "0"}
 
 
-def best(work, times=3):
-    """The shortest of a few runs, in seconds."""
-    taken = []
-    for _ in range(times):
-        start = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+def stages(spark):
+    """What Spark has counted, by stage."""
+    context = spark.sparkContext
+    url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?status=complete"
+    with urllib.request.urlopen(url) as answer:
+        return {stage["stageId"]: stage for stage in json.load(answer)}
+
+
+def measured(spark, work):
+    """Seconds, the rows and bytes that were shuffled, and seconds in which a core was busy."""
+    before = stages(spark)
+    start = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - start
+    ran = [stage for key, stage in stages(spark).items() if key not in before]
+    counted = ("shuffleWriteRecords", "shuffleWriteBytes", "executorRunTime")
+    return seconds, *(sum(stage[name] for stage in ran) for name in counted)
 
 
 def written(spark, folder, rows, groups):
@@ -98,9 +118,12 @@ def main():
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--groups", type=int, default=50_000)
     parser.add_argument("--master", default="local[1]")
-    parser.add_argument("--quick", action="store_true", help="without what takes minutes")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--conf", action="append", default=[], help="a setting of the session")
+    parser.add_argument("--only", default="", help="the works whose names a pattern is found in")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, session(given.master, **COMPILED) as spark:
+    settings = COMPILED | dict(setting.split("=", 1) for setting in given.conf)
+    with tempfile.TemporaryDirectory() as folder, session(given.master, **settings) as spark:
         ranked, run, qrels = written(spark, folder, given.rows, given.groups)
         run.createOrReplaceTempView("run")
         qrels.createOrReplaceTempView("qrels")
@@ -111,6 +134,8 @@ def main():
                 name: lambda column=column: ran(by_user.agg(column))
                 for name, column in {
                     "ndcg(k=10)": metrics.ndcg(k=10),
+                    "ndcg(k=10, grades=[1, 2, 3, 4])": metrics.ndcg(k=10, grades=[1, 2, 3, 4]),
+                    "a list of rel": of_spark("size(collect_list(rel) FILTER (WHERE rel > 0))"),
                     "ap()": metrics.ap(),
                     "rr()": metrics.rr(),
                     "err(k=10)": metrics.err(k=10, max_rel=4),
@@ -133,18 +158,29 @@ def main():
             "run and judgments: evaluate": lambda: metrics.evaluate(
                 run, qrels, "nDCG@10", interval=None
             ),
-        }
-        if not given.quick:
-            works["RankingMetrics, nDCG@10"] = lambda: ranking_metrics(ranked)
-            works["applyInPandas, nDCG@10"] = lambda: ran(
+            "RankingMetrics, nDCG@10": lambda: ranking_metrics(ranked),
+            "applyInPandas, nDCG@10": lambda: ran(
                 by_user.applyInPandas(with_pandas, "user int, ndcg double")
+            ),
+        }
+        works = {name: work for name, work in works.items() if re.search(given.only, name)}
+        found = {name: [] for name in works}
+        for i in range(given.rounds + 1):
+            for name, work in works.items():
+                if i == 1 or not name.startswith(("Ranking", "apply")):
+                    found[name].append(measured(spark, work))
+        # The first of several compiled.
+        medians = {
+            name: [*map(statistics.median, zip(*(each[1:] or each), strict=True))]
+            for name, each in found.items()
+        }
+        unit = medians["sum(rel)"][0]
+        print(f"{'':40} {'s':>6} {'× sum':>6} {'shuffled':>10} {'B each':>6} {'rows / s core':>13}")
+        for name, (seconds, records, size, busy) in medians.items():
+            print(
+                f"{name:40} {seconds:6.2f} {seconds / unit:6.1f} {records:10,.0f} "
+                f"{size / records:6.1f} {given.rows * 1000 / busy:13,.0f}"
             )
-        unit = None
-        for name, work in works.items():
-            slow = name.startswith(("Ranking", "apply"))
-            seconds = best(work, 1 if slow else 3)
-            unit = unit or seconds
-            print(f"{name:40} {seconds:8.2f} s {seconds / unit:7.1f} ×", flush=True)
 
 
 if __name__ == "__main__":
