@@ -378,6 +378,12 @@ def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
     return gained(gain, threshold)
 
 
+def _weight(text: str) -> str:
+    """A weight without the helpers of our macros, which are not offered elsewhere."""
+    text = re.sub(r"rankql_relevant\(rel, (.*?)\)", r"count(CASE WHEN rel >= \1 THEN 1 END)", text)
+    return re.sub(r"rankql_size\((.*?), (.*?\))\)", r"coalesce(\1, \2)", text)
+
+
 def _refuse(database: Database, chosen: Conventions) -> None:
     """Refuse what one query in window form does not say."""
     if chosen.ties == "order":
@@ -451,7 +457,9 @@ class _Work:
     def sql(self) -> str:
         """The query that evaluates: the rankings, the metrics in steps, what is said of a query."""
         given, keys = self.given, self.given.keys
-        calls, _ = called(self.metrics, self.chosen, _gained)
+        calls, weights = called(self.metrics, self.chosen, _gained)
+        calls |= {name: _weight(calls[name]) for name in weights.values()}
+        calls |= {m.name: m.expression for m in self.metrics if m.measure is None}
         relevant = f"count(CASE WHEN rel >= {self.chosen.threshold} THEN 1 END)"
         values = [*defined(calls, self.chosen, relevant).values()]
         steps = self.sources() | self.rankings()
@@ -510,8 +518,16 @@ class _Work:
         column = quoted(name)
         sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
             HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
-        for key, low, high in self._of_sources(sql):
-            raise RankqlError(several_values(home, name, key, low, high))
+        for key, *ends in self._of_sources(sql):
+            if self._kind(home, name) == "BOOLEAN":
+                ends = [*map(bool, ends)]
+            raise RankqlError(several_values(home, name, key, *ends))
+
+    def _kind(self, home: str, name: str) -> str:
+        """The type of an attribute, as DuckDB calls it."""
+        label = {"run": next(iter(self.given.runs.values())).label}.get(home, home)
+        (table,) = (table for table in self.given.tables if table.label == label)
+        return table.columns[name]
 
     def _one_sided(self) -> Iterator[str]:
         """Which queries of the run are not judged; refuse a run of which none is."""

@@ -70,10 +70,11 @@ class DataFusion:
 
 
 class Postgres:
-    def __init__(self, where):
+    def __init__(self, where, database="postgres"):
         import psycopg
 
-        self.con = psycopg.connect(f"host={where} user=postgres dbname=postgres", autocommit=True)
+        self.where = f"host={where} user=postgres dbname={database}"
+        self.con = psycopg.connect(self.where, autocommit=True)
 
     def load(self, name, table):
         cursor = self.con.cursor()
