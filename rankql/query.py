@@ -390,7 +390,10 @@ def rankings(
     source = "run"
     if qrels is not None:
         source = "joined"
-        ctes["joined"] = _from(f"{judged} FULL JOIN run USING ({keys}, item)", ["*"])
+        # The attributes stand in the step `queries`.
+        homed = ", ".join(map(quoted, [*inputs.homed("qrels"), *inputs.homed("run")]))
+        fields = [f"* EXCLUDE ({homed})" if homed else "*"]
+        ctes["joined"] = _from(f"{judged} FULL JOIN run USING ({keys}, item)", fields)
     place = "score" if inputs.scored else "pos"
     fields = ["*"]
     if chosen.ties != "expected" and (inputs.scored or chosen.unjudged == "remove"):
