@@ -15,11 +15,11 @@ from rankql import macros, packed
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs, read
-from rankql.macros import quoted
+from rankql.macros import elsewhere, quoted
 from rankql.names import Metric, parse
 from rankql.query import DUPLICATES, JUDGED, NO_SCORE, Query, per_query, with_sources
 from rankql.result import Result, groupings, parquet, validate
-from rankql.tables import ROLES, Data, Session, Table, each, elsewhere, session
+from rankql.tables import ROLES, Data, Session, Table, each, session
 
 DEFAULT = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 

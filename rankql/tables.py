@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.macros import literal, quoted
+from rankql.macros import elsewhere, literal, not_duckdb, quoted
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -386,22 +386,13 @@ def each(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
         yield from data.values() if isinstance(data, Mapping) else [data]
 
 
-def elsewhere(con: Any) -> bool:
-    """Is it a connection to another database than DuckDB?"""
-    return con is not None and con is not duckdb and not isinstance(con, duckdb.DuckDBPyConnection)
-
-
 @contextmanager
 def session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
     """The connection to work on: the one given, that of the relations, or one of our own."""
     if elsewhere(con):
-        kind = type(con)
-        raise RankqlError(
-            f"con must be a connection of DuckDB here, not {kind.__module__}.{kind.__name__}; "
-            "evaluate, and compare and gate by it, run in other databases too"
-        )
+        raise not_duckdb(con)
     own = None
     if con is None:
         relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in each(*inputs))

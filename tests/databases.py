@@ -109,7 +109,8 @@ def postgres():
         command = [programs() / program, "-D", f"{folder}/data", *arguments]
         subprocess.run(command, check=True, **quiet)
 
-    settings = f"-k {folder} -c listen_addresses='' -c fsync=off"
+    # What jit compiles takes longer here than it runs.
+    settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c jit=off"
     run("initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
     run("pg_ctl", "-o", settings, "-l", f"{folder}/log", "-w", "start")
     try:
