@@ -112,7 +112,7 @@ class Database:
         for schema, name, column, kind in self.columns(data):
             found.setdefault((schema, name), {})[column] = kind
         exact = [path for path in found if data in (path[1], ".".join(path))]
-        paths = exact or [*found]
+        paths = sorted(exact or found)
         if not paths:
             raise RankqlError(f"{label}: there is no table or view {data!r} in {self.name}")
         if len(paths) > 1:
@@ -230,8 +230,10 @@ def opened(con: Any) -> Iterator[Database]:
             else:
                 stack.callback(con.begin().rollback)
         elif hasattr(con, "adbc_get_info"):
+            # In one that is open it allows no savepoint to be gone back to.
+            if _idle(con):
+                stack.callback(con.rollback)
             made = _database(con.adbc_get_info()["vendor_name"])(lambda sql: _by_cursor(con, sql))
-            stack.enter_context(_aside(made))
         elif module == "psycopg" and hasattr(con, "transaction") and not hasattr(con, "loop"):
             from psycopg.rows import tuple_row
 
@@ -242,6 +244,15 @@ def opened(con: Any) -> Iterator[Database]:
         else:
             raise _unknown(con)
         yield made
+
+
+def _idle(con: Any) -> bool:
+    """Has ADBC begun no transaction in Postgres yet, and will it begin one?"""
+    with suppress(Exception):  # other drivers do not tell
+        option = con.adbc_connection.get_option
+        idle = option("adbc.postgresql.transaction_status") == "idle"
+        return bool(idle and option("adbc.connection.autocommit") == "false")
+    return False
 
 
 def _unknown(con: Any) -> RankqlError:
