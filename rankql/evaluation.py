@@ -60,7 +60,8 @@ def evaluate(
     `con` may be that of another database, Postgres or SQLite: a SQLAlchemy engine or connection, or
     one of psycopg, sqlite3 or ADBC. The tables and views that are named are evaluated there, by one
     query in its SQL, `.sql`, and only the values per query are fetched. Nothing is written, and a
-    transaction of yours stays as it is. What its SQL cannot say is refused by name.
+    transaction of yours stays open (but ADBC gives it up at an error of the database). What its SQL
+    cannot say is refused by name.
 
     `conventions` is a profile: 'rankql', 'trec_eval', 'sklearn', 'ranx', 'recbole' or 'spark'; each
     further option changes one of its conventions, such as ties='expected': `rankql.Conventions`

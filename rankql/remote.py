@@ -140,19 +140,22 @@ _IDS = (pa.string(), pa.int16(), pa.int32(), pa.int64())
 _ATTRIBUTES = (*_IDS, pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"))
 
 
+# Types of Postgres by their names; what else is text, its category tells.
+_TYPES = {
+    "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
+    "float8": pa.float64(), "bool": pa.bool_(), "date": pa.date32(), "uuid": pa.string(),
+    "timestamp": pa.timestamp("us"), "numeric": _NUMERIC,
+}  # fmt: skip
+
+
 class Postgres(Database):
     """Postgres from version 12."""
 
     name, dialect, text = "Postgres", "postgres", 'CAST({} AS TEXT) COLLATE "C"'
     error = r'^invalid input syntax for type double precision: "(.*)"$'
-    _TYPES = {
-        "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
-        "float8": pa.float64(), "bool": pa.bool_(), "date": pa.date32(), "uuid": pa.string(),
-        "timestamp": pa.timestamp("us"), "numeric": _NUMERIC,
-    }  # fmt: skip
 
     def literal(self, text: str) -> str:
-        # The same whatever standard_conforming_strings is.
+        """A text as SQL, the same whatever standard_conforming_strings is."""
         plain = super().literal(text)
         return " E" + plain.replace("\\", "\\\\") if "\\" in text else plain
 
@@ -173,7 +176,7 @@ class Postgres(Database):
             ORDER BY relation.oid, attnum"""
         for schema, table, column, kind, category in self.ask(sql):
             text = pa.string() if category in ("S", "E") else _UNKNOWN
-            yield schema, table, column, self._TYPES.get(kind, text)
+            yield schema, table, column, _TYPES.get(kind, text)
 
 
 class SQLite(Database):

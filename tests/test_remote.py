@@ -194,8 +194,8 @@ def nasty(seed, whole=False):
 
 
 EVERY = [
-    "nDCG@10", "nDCG", "nDCG(gain=exp2)@5", "DCG@3", "IDCG", "CG", "AP", "AP@5", "RR", "RR@3", "P@5",
-    "P(denominator=retrieved)@3", "R@5", "R(rel=2)", "F1@5", "Success@1", "Rprec", "Bpref",
+    "nDCG@10", "nDCG", "nDCG(gain=exp2)@5", "DCG@3", "IDCG", "CG", "AP", "AP@5", "RR", "RR@3",
+    "P@5", "P(denominator=retrieved)@3", "R@5", "R(rel=2)", "F1@5", "Success@1", "Rprec", "Bpref",
     "Judged@5", "ERR@10", "RBP(p=0.8)", "RBPres(p=0.5)@5", "ARHR", "microP@3", "microR@5",
     "map", "ndcg_cut_10", "recip_rank",
 ]  # fmt: skip
@@ -233,7 +233,7 @@ def test_nasty(place, options):
 @pytest.mark.parametrize("unjudged", ["zero", "remove"])
 @pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
 def test_nasty_positions(place, unjudged):
-    """Positions with gaps, of some items alone; beside judgments, and with the grade beside them."""
+    """Positions with gaps, of some items alone; beside judgments, and in a table with grades."""
     database, con = place
     for seed, asked in enumerate(WAYS):
         run, qrels = nasty(seed)
