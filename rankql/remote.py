@@ -102,6 +102,10 @@ class Database:
         """A text as SQL."""
         return "'" + text.replace("'", "''") + "'"
 
+    def full_join(self, judged: str, run: str, keys: str, columns: Sequence[str]) -> str:
+        """All items of the judgments and of the run, as what stands after FROM."""
+        return f"{judged} FULL JOIN {run} USING ({keys}, item)"
+
     def table(self, data: Any, label: str) -> Source:
         """A table or view by its name, with its schema before it or not."""
         if not isinstance(data, str) or not data:
@@ -184,6 +188,15 @@ class SQLite(Database):
 
     name, dialect, text = "SQLite", "sqlite", "CAST({} AS TEXT) COLLATE BINARY"
     error = r"^bad JSON path: '(.*)'$"
+
+    def full_join(self, judged: str, run: str, keys: str, columns: Sequence[str]) -> str:
+        """As two joins: for FULL JOIN it would look at all pairs."""
+        ids, places = f"{keys}, item", ", ".join(columns)
+        return (
+            f"(SELECT {ids}, rel, {places} FROM {judged} LEFT JOIN {run} USING ({ids}) UNION ALL "
+            f"SELECT {ids}, NULL, {places} FROM {run} "
+            f"WHERE ({ids}) NOT IN (SELECT {ids} FROM {judged})) AS both_sides"
+        )
 
     def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
         """Of the types that their values have, whatever they are declared to be."""
@@ -676,16 +689,21 @@ class _Work:
                 )
                 least = "" if k is None else f" WHERE pos <= {k}"
                 steps["top"] = f"SELECT * FROM placed{least}"
-            kind = "FULL" if self.built.rows == "all" else "LEFT"
-            fields = [keys, "item", "rel", "pos", *(scores if needs_scores(self.metrics) else [])]
-            steps["ranked"] = (
-                f"SELECT {', '.join(fields)} FROM {judged} {kind} JOIN {top} USING ({keys}, item)"
-                + (" WHERE rel > 0" if self.built.rows == "gain" else "")
+            scores = scores if needs_scores(self.metrics) else []
+            joined = f"{judged} LEFT JOIN {top} USING ({keys}, item)"
+            if self.built.rows == "all":
+                joined = self.database.full_join(judged, top, keys, ["pos", *scores])
+            fields = [keys, "item", "rel", "pos", *scores]
+            steps["ranked"] = f"SELECT {', '.join(fields)} FROM {joined}" + (
+                " WHERE rel > 0" if self.built.rows == "gain" else ""
             )
             return steps
-        source = "run" if given.qrels is None else f"{judged} FULL JOIN run USING ({keys}, item)"
         items = ["item"] if all("item" in t.roles for t in given.runs.values()) else []
         place, pos = "score" if given.scored else "pos", "pos"
+        source = "run"
+        if given.qrels is not None:
+            places = [*scores, *(["pos"] if place == "pos" else [])]
+            source = self.database.full_join(judged, "run", keys, places)
         if given.scored or chosen.unjudged == "remove":
             order = best_first(chosen.ties, by_item) if given.scored else "pos ASC"
             number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"

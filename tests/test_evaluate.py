@@ -648,7 +648,7 @@ def test_attributes_where_all_items_are_joined(home, options):
     frames[home] = frames[home].with_columns(segment=pl.lit("s"))
     made = rankql.evaluate(*frames.values(), METRICS, by="segment", **options)
     plain = rankql.evaluate(RUN, QRELS, METRICS, **options)
-    assert made.per_query.drop("segment").equals(plain.per_query)
+    assert_frame_equal(made.per_query.drop("segment"), plain.per_query)
 
 
 def test_attributes_of_the_table_disagree():

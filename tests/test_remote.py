@@ -164,8 +164,8 @@ def test_several_runs(place):
 
 
 # What collations, quotes and patterns stumble over.
-IDS = ["B", "a", "ä", "_", "A", "aa", "Z", "10", "9", " a", "a ", "\u00e9", "e\u0301", "日本", "O'Brien",
-       'x"y', "%s", "%%", ":p", "a\\b", "", "$1"]  # fmt: skip
+IDS = ["B", "a", "ä", "_", "A", "aa", "Z", "10", "9", " a", "a ", "\u00e9", "e\u0301",
+       "日本", "O'Brien", 'x"y', "%s", "%%", ":p", "a\\b", "", "$1"]  # fmt: skip
 
 
 def nasty(seed, whole=False):
@@ -579,6 +579,7 @@ def test_schemas_and_kinds(server):
         rankql.evaluate("my schema.run", "qrels", con=server.con)
     with pytest.raises(rankql.RankqlError, match="run: 'a' and 'A' differ by case alone"):
         rankql.evaluate("My Schema.RUN", "qrels", con=server.con)
+    server.con.execute('DROP SCHEMA "My Schema" CASCADE')
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
