@@ -84,6 +84,8 @@ class Database:
     text: str
     # What the message of an error of our own stands in.
     error: str
+    # How the steps of a query are read: where they are asked for, or once.
+    steps: str
 
     def __init__(self, ask: Callable[[str], Rows]) -> None:
         self._ask = ask
@@ -157,6 +159,7 @@ class Postgres(Database):
 
     name, dialect, text = "Postgres", "postgres", 'CAST({} AS TEXT) COLLATE "C"'
     error = r'^invalid input syntax for type double precision: "(.*)"$'
+    steps = "NOT MATERIALIZED"
 
     def literal(self, text: str) -> str:
         """A text as SQL, the same whatever standard_conforming_strings is."""
@@ -188,6 +191,7 @@ class SQLite(Database):
 
     name, dialect, text = "SQLite", "sqlite", "CAST({} AS TEXT) COLLATE BINARY"
     error = r"^bad JSON path: '(.*)'$"
+    steps = "MATERIALIZED"  # then it makes indexes of them
 
     def full_join(self, judged: str, run: str, keys: str, columns: Sequence[str]) -> str:
         """As two joins: for FULL JOIN it would look at all pairs."""
@@ -599,7 +603,7 @@ class _Work:
 
     def _with(self, steps: Mapping[str, str], last: str) -> str:
         """A query with its steps before it."""
-        made = (f"{name} AS NOT MATERIALIZED (\n{sql}\n)" for name, sql in steps.items())
+        made = (f"{name} AS {self.database.steps} (\n{sql}\n)" for name, sql in steps.items())
         return f"WITH {', '.join(made)}\n{last}"
 
     def sources(self) -> dict[str, str]:
