@@ -198,8 +198,8 @@ class SQLite(Database):
         ids, places = f"{keys}, item", ", ".join(columns)
         return (
             f"(SELECT {ids}, rel, {places} FROM {judged} LEFT JOIN {run} USING ({ids}) UNION ALL "
-            f"SELECT {ids}, NULL, {places} FROM {run} "
-            f"WHERE ({ids}) NOT IN (SELECT {ids} FROM {judged})) AS both_sides"
+            f"SELECT {ids}, rel, {places} FROM {run} LEFT JOIN {judged} USING ({ids}) "
+            "WHERE rel IS NULL) AS both_sides"
         )
 
     def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
