@@ -15,9 +15,9 @@ from rankql import macros, packed
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs, read
-from rankql.macros import quoted
+from rankql.macros import elsewhere, quoted
 from rankql.names import Metric, parse
-from rankql.query import DUPLICATES, NO_SCORE, Query, per_query, with_sources
+from rankql.query import DUPLICATES, JUDGED, NO_SCORE, Query, per_query, with_sources
 from rankql.result import Result, groupings, parquet, validate
 from rankql.tables import ROLES, Data, Session, Table, each, session
 
@@ -31,7 +31,7 @@ def evaluate(
     *,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
-    con: duckdb.DuckDBPyConnection | None = None,
+    con: duckdb.DuckDBPyConnection | Any = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
     rel: str | None = None,
@@ -57,6 +57,12 @@ def evaluate(
     by=[["segment"], ["segment", "device"]]. `interval` is 't', 'bootstrap' or None; 'auto' is 't'
     where scipy is installed. `output` writes the values per query to a Parquet file.
 
+    `con` may be that of another database, Postgres or SQLite: a SQLAlchemy engine or connection, or
+    one of psycopg, sqlite3 or ADBC. The tables and views that are named are evaluated there, by one
+    query in its SQL, `.sql`, and only the values per query are fetched. Nothing is written, and a
+    transaction of yours stays open (but ADBC gives it up at an error of the database). What its SQL
+    cannot say is refused by name.
+
     `conventions` is a profile: 'rankql', 'trec_eval', 'sklearn', 'ranx', 'recbole' or 'spark'; each
     further option changes one of its conventions, such as ties='expected': `rankql.Conventions`
     says which there are.
@@ -71,6 +77,17 @@ def evaluate(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     groups = groupings(by)
     target = None if output is None else parquet(output, each(run, qrels, attributes))
+    if elsewhere(con):
+        from rankql import remote
+
+        result = remote.evaluated(
+            con, run, qrels, attributes, columns, system, groups, metrics, conventions, options
+        )
+        result.interval, result.confidence = interval, confidence
+        result.check()
+        if target:
+            result.write(target)
+        return result
     with session(con, run, qrels, attributes) as here:
         given = read(here, run, qrels, attributes, columns, system, groups)
         sound(here, given, ("rel", "pos"))
@@ -374,10 +391,15 @@ def _one_value(here: Session, given: Inputs, chosen: Conventions, home: str, nam
         SELECT query, min({quoted(name)}), max({quoted(name)}) FROM {home} GROUP BY query
         HAVING min({quoted(name)}) <> max({quoted(name)}) ORDER BY ALL LIMIT 1"""
     for key, low, high in execute(here, sql).fetchall():
-        raise RankqlError(
-            f"by: {name} must have one value per query, but {home} has "
-            f"{low!r} and {high!r} for query {key!r}"
-        )
+        raise RankqlError(several_values(home, name, key, low, high))
+
+
+def several_values(home: str, name: str, key: object, low: object, high: object) -> str:
+    """The error of an attribute that is none of the query."""
+    return (
+        f"by: {name} must have one value per query, but {home} has "
+        f"{low!r} and {high!r} for query {key!r}"
+    )
 
 
 def examples(values: Sequence[object] | None) -> str:
@@ -407,9 +429,7 @@ def reporting(
 
 def _duplicates(here: Session, given: Inputs, chosen: Conventions) -> str:
     """The line that names three of the duplicates."""
-    judged = (
-        "WHERE rel IS NOT NULL" if given.qrels is None else "SEMI JOIN qrels USING (query, item)"
-    )
+    judged = "WHERE rel IS NOT NULL" if given.qrels is None else JUDGED
     found = None
     if all("item" in table.roles for table in given.runs.values()):
         found = duplicates(here, given, chosen, "run", judged)
@@ -427,8 +447,11 @@ def duplicates(
         SELECT {columns} FROM {source} {where}
         GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 3"""
     found = execute(here, sql).fetchall()
-    if not found:
-        return None
+    return there_twice(given, source, columns, found) if found else None
+
+
+def there_twice(given: Inputs, source: str, columns: str, found: Sequence[Sequence[object]]) -> str:
+    """The error of rows that are there more than once."""
     shown = "; ".join(
         ", ".join(
             f"{name} {value:g}" if name == "pos" else f"{name} {value!r}"

@@ -162,6 +162,8 @@ def register(
     """
     import duckdb  # here, so that who only reads the texts need not wait for it
 
+    if elsewhere(con):
+        raise not_duckdb(con)
     con = duckdb.connect(":default:") if con is None else con
     text = sql()
     _refuse_foreign(con, text, schema if persist else None)
@@ -178,6 +180,22 @@ def register(
             "the database is read-only, so nothing can be persisted in it; "
             "use register(con), whose TEMP macros work there"
         ) from error
+
+
+def elsewhere(con: object) -> bool:
+    """Is it a connection to another database than DuckDB?"""
+    import duckdb
+
+    return con is not None and con is not duckdb and not isinstance(con, duckdb.DuckDBPyConnection)
+
+
+def not_duckdb(con: object) -> RankqlError:
+    """The error of what works in DuckDB alone."""
+    kind = type(con)
+    return RankqlError(
+        f"con must be a connection of DuckDB here, not {kind.__module__}.{kind.__name__}; "
+        "evaluate, and compare and gate by it, take other databases too"
+    )
 
 
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
@@ -13,6 +13,9 @@ from rankql.macros import literal, parameters, quoted
 from rankql.names import RATINGS, Metric, Rows
 from rankql.packed import Top
 from rankql.tables import Table
+
+# A gain and a threshold as the gain of a row.
+Gained: TypeAlias = Callable[[str | Mapping[float, float], float], str]
 
 # Equal scores: the higher item first, by the bytes of its text, as in trec_eval.
 BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
@@ -28,6 +31,12 @@ NO_SCORE = "a score is NaN"
 
 # What an error about duplicates begins with: evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
+
+
+# The rows of the run that are judged.
+JUDGED = (
+    "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
+)
 
 
 @dataclass(frozen=True)
@@ -58,14 +67,12 @@ def per_query(
     """
     conventions = vars(chosen)
     _refuse(inputs, metrics, chosen)
-    whole = chosen.unjudged == "bounds" or not _tops_first(inputs, chosen)
+    whole = chosen.unjudged == "bounds" or not tops_first(inputs, chosen)
     rows: Rows = "all" if whole else counting(metrics, chosen)
 
     steps = sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows)
     names = [metric.name for metric in metrics]
-    weights = {m.name: f"{m.name} weight" for m in metrics if m.measure and m.measure.weight}
-    calls = {metric.name: call(metric, chosen) for metric in metrics}
-    calls |= {weights[m.name]: _weight(m, chosen) for m in metrics if m.name in weights}
+    calls, weights = called(metrics, chosen)
     _unique([*_named(inputs), *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if chosen.unjudged == "bounds":
@@ -77,7 +84,7 @@ def per_query(
         return Query(sql, found, {}, rows, _once(inputs, chosen, rows, None))
     top = Top(end if chosen.ties != "expected" else 0, metrics, conventions)
     plain = [metric for metric in metrics if metric.name not in top.values]
-    once = _once(inputs, chosen, rows, _cutoff(plain, chosen) if plain else 0)
+    once = _once(inputs, chosen, rows, cutoff(plain, chosen) if plain else 0)
     if top.values:
         more, last = _from_top(inputs, chosen, top, calls)
         steps |= more
@@ -93,6 +100,30 @@ def per_query(
         sums=top.values.keys() == calls.keys(),
         cut=CUTS in steps and not any(run.text for run in inputs.runs.values()),
     )
+
+
+def gained(gain: str | Mapping[float, float], threshold: float) -> str:
+    """The gain of a row, as SQL."""
+    if isinstance(gain, Mapping):
+        cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
+        error = "error('gain does not say what grade ' || rel || ' is worth')"
+        other = f"CASE WHEN rel IS NOT NULL THEN {error} END"
+        return f"CAST(CASE rel {cases} ELSE {other} END AS DOUBLE)"
+    return {
+        "linear": "rel",
+        "exp2": "exp2_gain(rel)",
+        "binary": f"CAST(rel >= {threshold} AS DOUBLE)",
+    }[gain]
+
+
+def called(
+    metrics: Sequence[Metric], chosen: Conventions, gained: Gained = gained
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The metrics and their weights in the mean as calls, by name; and which has which weight."""
+    weights = {m.name: f"{m.name} weight" for m in metrics if m.measure and m.measure.weight}
+    calls = {metric.name: call(metric, chosen, gained) for metric in metrics}
+    calls |= {weights[m.name]: _weight(m, chosen) for m in metrics if m.name in weights}
+    return calls, weights
 
 
 def counting(metrics: Sequence[Metric], chosen: Conventions) -> Rows:
@@ -143,7 +174,7 @@ def _once(
     if inputs.qrels is not None:
         once.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
         if removed and not inputs.scored:
-            once.append(("run", "pos", "SEMI JOIN qrels USING (query, item) WHERE pos IS NOT NULL"))
+            once.append(("run", "pos", f"{JUDGED} AND pos IS NOT NULL"))
         return once
     if all("item" in run.roles for run in inputs.runs.values()):
         once.append(("run", "item", "WHERE rel > 0"))
@@ -341,17 +372,17 @@ def rankings(
             if inputs.system is not None and not inputs.systems:
                 ctes["systems"] = _from("run", ["DISTINCT system"])
             judged = "(FROM qrels CROSS JOIN systems)"
-        k = _cutoff(metrics, chosen)
-        cut = _tops_first(inputs, chosen) and inputs.scored and k is not None
+        k = cutoff(metrics, chosen)
+        cut = tops_first(inputs, chosen) and inputs.scored and k is not None
         if cut and k is not None:
             ctes[CUTS] = f"    {cuts('run', keys, k)}"
         ctes["queries"] = _queries(inputs, rows, CUTS if cut else "run")
-    if _tops_first(inputs, chosen):
+    if tops_first(inputs, chosen):
         top = "run"
         if inputs.scored:
             top = "top"
-            ctes["top"] = _top(keys, k, _order(chosen.ties))
-        scored = _needs_scores(metrics) and all("score" in t.roles for t in inputs.runs.values())
+            ctes["top"] = _top(keys, k, best_first(chosen.ties))
+        scored = needs_scores(metrics) and all("score" in t.roles for t in inputs.runs.values())
         fields = [keys, "item", "rel", "pos", *(["score"] if scored else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
@@ -359,11 +390,14 @@ def rankings(
     source = "run"
     if qrels is not None:
         source = "joined"
-        ctes["joined"] = _from(f"{judged} FULL JOIN run USING ({keys}, item)", ["*"])
+        # The attributes stand in the step `queries`.
+        homed = ", ".join(map(quoted, [*inputs.homed("qrels"), *inputs.homed("run")]))
+        fields = [f"* EXCLUDE ({homed})" if homed else "*"]
+        ctes["joined"] = _from(f"{judged} FULL JOIN run USING ({keys}, item)", fields)
     place = "score" if inputs.scored else "pos"
     fields = ["*"]
     if chosen.ties != "expected" and (inputs.scored or chosen.unjudged == "remove"):
-        order = _order(chosen.ties) if inputs.scored else "pos ASC"
+        order = best_first(chosen.ties) if inputs.scored else "pos ASC"
         number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
         pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
         fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
@@ -373,7 +407,7 @@ def rankings(
     return ctes
 
 
-def _tops_first(inputs: Inputs, chosen: Conventions) -> bool:
+def tops_first(inputs: Inputs, chosen: Conventions) -> bool:
     """Do positions not depend on the grades, so that the join may come after them?"""
     alone = chosen.ties in ("item", "order") and chosen.unjudged != "remove"
     return inputs.qrels is not None and alone
@@ -399,9 +433,9 @@ def cuts(source: str, keys: str, k: int) -> str:
     return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
 
 
-def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
+def cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
     """The first position that no metric looks beyond."""
-    further = _needs_scores(metrics) or chosen.unjudged == "bounds"
+    further = needs_scores(metrics) or chosen.unjudged == "bounds"
     further = further or any(
         metric.k is None or metric.arguments(vars(chosen)).get("ideal") == "retrieved"
         for metric in metrics
@@ -410,20 +444,21 @@ def _cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
     return None if further or k > HIGHEST_K else k
 
 
-def _order(ties: str) -> str:
+def best_first(ties: str, by_item: str = BY_ITEM) -> str:
     """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
     return (
         "score DESC, "
         + {
-            "item": BY_ITEM,
+            "item": by_item,
             "order": "line ASC",
-            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
-            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
+            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {by_item}",
+            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {by_item}",
         }[ties]
     )
 
 
-def _needs_scores(metrics: Sequence[Metric]) -> bool:
+def needs_scores(metrics: Sequence[Metric]) -> bool:
+    """Does one of them look at the scores?"""
     return any(m.measure is None or m.measure.macro in RATINGS for m in metrics)
 
 
@@ -501,7 +536,7 @@ def _missing(inputs: Inputs) -> str:
     return f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE any_value(missing) END"
 
 
-def call(metric: Metric, chosen: Conventions) -> str:
+def call(metric: Metric, chosen: Conventions, gained: Gained = gained) -> str:
     """A metric as a call of its macro."""
     if metric.measure is None:
         return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
@@ -526,20 +561,6 @@ def applied(macro: str, columns: Sequence[str], given: Mapping[str, Any]) -> str
 
 def _sql(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else literal(value)
-
-
-def gained(gain: str | Mapping[float, float], threshold: float) -> str:
-    """The gain of a row, as SQL."""
-    if isinstance(gain, Mapping):
-        cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
-        error = "error('gain does not say what grade ' || rel || ' is worth')"
-        other = f"CASE WHEN rel IS NOT NULL THEN {error} END"
-        return f"CAST(CASE rel {cases} ELSE {other} END AS DOUBLE)"
-    return {
-        "linear": "rel",
-        "exp2": "exp2_gain(rel)",
-        "binary": f"CAST(rel >= {threshold} AS DOUBLE)",
-    }[gain]
 
 
 def _weight(metric: Metric, chosen: Conventions) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.macros import literal, quoted
+from rankql.macros import elsewhere, literal, not_duckdb, quoted
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -402,6 +402,8 @@ def session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
     """The connection to work on: the one given, that of the relations, or one of our own."""
+    if elsewhere(con):
+        raise not_duckdb(con)
     own = None
     if con is None:
         relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in each(*inputs))

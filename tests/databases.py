@@ -70,10 +70,11 @@ class DataFusion:
 
 
 class Postgres:
-    def __init__(self, where):
+    def __init__(self, where, database="postgres"):
         import psycopg
 
-        self.con = psycopg.connect(f"host={where} user=postgres dbname=postgres", autocommit=True)
+        self.where = f"host={where} user=postgres dbname={database}"
+        self.con = psycopg.connect(self.where, autocommit=True)
 
     def load(self, name, table):
         cursor = self.con.cursor()
@@ -108,7 +109,8 @@ def postgres():
         command = [programs() / program, "-D", f"{folder}/data", *arguments]
         subprocess.run(command, check=True, **quiet)
 
-    settings = f"-k {folder} -c listen_addresses='' -c fsync=off"
+    # What jit compiles takes longer here than it runs.
+    settings = f"-k {folder} -c listen_addresses='' -c fsync=off -c jit=off"
     run("initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
     run("pg_ctl", "-o", settings, "-l", f"{folder}/log", "-w", "start")
     try:

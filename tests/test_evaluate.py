@@ -641,6 +641,16 @@ def test_what_the_user_registered_stays():
     assert con.sql("FROM rankql_qrels").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("options", [{"ties": "best"}, {"unjudged": "remove"}])
+@pytest.mark.parametrize("home", ["run", "qrels"])
+def test_attributes_where_all_items_are_joined(home, options):
+    frames = {"run": RUN, "qrels": QRELS}
+    frames[home] = frames[home].with_columns(segment=pl.lit("s"))
+    made = rankql.evaluate(*frames.values(), METRICS, by="segment", **options)
+    plain = rankql.evaluate(RUN, QRELS, METRICS, **options)
+    assert_frame_equal(made.per_query.drop("segment"), plain.per_query)
+
+
 def test_attributes_of_the_table_disagree():
     about = pl.DataFrame({"query": ["q1", "q1"], "g": ["a", "b"]})
     with pytest.raises(

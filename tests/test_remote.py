@@ -1,0 +1,615 @@
+"""evaluate in Postgres and SQLite: the result of DuckDB, and nothing left behind."""
+
+import random
+import sqlite3
+from contextlib import ExitStack, closing, suppress
+
+import databases
+import duckdb
+import polars as pl
+import psycopg
+import pyarrow as pa
+import pytest
+import sqlalchemy
+from adbc_driver_postgresql import dbapi as adbc_postgres
+from adbc_driver_sqlite import dbapi as adbc_sqlite
+from polars.testing import assert_frame_equal
+from test_dl19 import DATA, JUDGMENTS
+from test_dl19 import RUN as RUN_OF
+
+import rankql
+
+# A server is started; what is translated does not depend on the version of DuckDB.
+pytestmark = pytest.mark.slow
+
+# Sorts 'a' before 'B', 9 before 10, and '_' first of all: nothing here may depend on it.
+ODD = (
+    "CREATE DATABASE odd TEMPLATE template0 ENCODING 'UTF8' "
+    "LOCALE_PROVIDER icu ICU_LOCALE 'de-u-kn' LOCALE 'C'"
+)
+POSTGRES = ["psycopg", "engine", "connection", "adbc_postgres"]
+SQLITE = ["sqlite3", "sqlite_engine", "adbc_sqlite"]
+
+
+def url(where):
+    host = psycopg.conninfo.conninfo_to_dict(where)["host"]
+    return f"postgres@/odd?host={host}"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with databases.postgres() as cluster:
+        cluster.con.execute(ODD)
+        host = psycopg.conninfo.conninfo_to_dict(cluster.where)["host"]
+        made = databases.Postgres(host, "odd")
+        assert made.ask("SELECT 'a' < 'B', '9' < '10', 'a' < 'ä', '_' < '1'") == [(True,) * 4]
+        yield made
+        made.con.close()
+
+
+@pytest.fixture(scope="module")
+def lite(tmp_path_factory):
+    """A file, for the connections of several drivers."""
+    made = databases.SQLite()
+    made.path = str(tmp_path_factory.mktemp("lite") / "rankings.db")
+    made.con = sqlite3.connect(made.path, isolation_level=None)
+    yield made
+    made.con.close()
+
+
+def opened(kind, database):
+    """A connection of a kind, or an engine, with what is to be closed in the end."""
+    stack = ExitStack()
+    if kind in ("engine", "connection"):
+        con = sqlalchemy.create_engine(f"postgresql+psycopg://{url(database.where)}")
+        stack.callback(con.dispose)
+        con = stack.enter_context(con.connect()) if kind == "connection" else con
+    elif kind == "sqlite_engine":
+        con = sqlalchemy.create_engine(f"sqlite:///{database.path}")
+        stack.callback(con.dispose)
+    else:
+        made = {
+            "psycopg": lambda: psycopg.connect(database.where),
+            "adbc_postgres": lambda: adbc_postgres.connect(f"postgresql://{url(database.where)}"),
+            "sqlite3": lambda: sqlite3.connect(database.path),
+            "adbc_sqlite": lambda: adbc_sqlite.connect(database.path),
+        }
+        con = stack.enter_context(closing(made[kind]()))
+    return stack, con
+
+
+@pytest.fixture(params=POSTGRES + SQLITE)
+def place(request, server, lite):
+    """Where the tables go, and a connection to it."""
+    database = server if request.param in POSTGRES else lite
+    stack, con = opened(request.param, database)
+    with stack:
+        yield database, con
+
+
+KINDS = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
+
+
+def stored(database, **frames):
+    for name, frame in frames.items():
+        table = frame.to_arrow()
+        kinds = [(field.name, KINDS.get(field.type, field.type)) for field in table.schema]
+        database.load(name, table.cast(pa.schema(kinds)))
+
+
+def alike(ours, theirs):
+    """The same result: values to 1e-12, types, conventions, columns, notes."""
+    for one, other in ((ours.per_query, theirs.per_query), (ours.summary, theirs.summary)):
+        assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
+    assert ours.meta == theirs.meta
+    assert ours.columns == theirs.columns
+    assert ours.notes == theirs.notes
+
+
+RUN = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "c", "c", "z"],
+        "item": ["x", "y", "x", "x", "y", "q"],
+        "score": [2.0, 1.0, 1.0, 3.0, 3.0, 1.0],
+        "hour": [1, 1, 2, 1, 1, 3],
+    }
+)
+QRELS = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "c", "d"],
+        "item": ["y", "w", "x", "y", "x"],
+        "rel": [1, 3, 0, 2, 1],
+    }
+)
+ASKED = [
+    (["nDCG@10", "AP", "ERR@3"], {}),
+    (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
+    ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
+    (["AP", "microR@10", "microP", "microF1@2", "P@2"], {"ties": "best"}),
+    (["AP", "RMSE", "microMAE", "Rprec"], {"unjudged": "remove", "ties": "worst"}),
+    (["nDCG", "CG", "AP"], {"gain": {0: 0, 1: 5, 2: 6, 3: 9}, "ideal": "retrieved"}),
+    (["nDCG@2", "P@2", "Bpref", "RBP(p=0.8)"], {"gain": "binary", "undefined": "drop"}),
+    (["twice = 2 * ndcg(rel, pos, 3)", "AP(denominator=R)@2"], {"undefined": "zero"}),
+    (["nDCG", "F1@2", "ARHR", "Judged@2", "Success@1"], {"discounts": [0.8, 1, 2], "max_rel": 4}),
+]
+
+
+def without_32_bits(con, options):
+    """SQLite has none."""
+    lite = "sqlite" in f"{type(con).__module__} {getattr(con, 'url', '')}"
+    return options | ({"float32": False} if lite and "conventions" in options else {})
+
+
+@pytest.mark.parametrize(("asked", "options"), ASKED)
+def test_a_run_and_judgments(place, asked, options):
+    database, con = place
+    options = without_32_bits(con, options)
+    stored(database, run=RUN, qrels=QRELS)
+    ours = rankql.evaluate(RUN, QRELS, asked, **options)
+    alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
+
+
+def test_several_runs(place):
+    database, con = place
+    other = RUN.filter(pl.col("query") != "a")
+    both = pl.concat(
+        [RUN.with_columns(model=pl.lit("ä'\\")), other.with_columns(model=pl.lit("B"))]
+    )
+    stored(database, run=RUN, other=other, both=both, qrels=QRELS)
+    ours = rankql.evaluate({"ä'\\": RUN, "B": other}, QRELS, ["AP", "P@1"], by="hour")
+    theirs = {"ä'\\": "run", "B": "other"}
+    alike(ours, rankql.evaluate(theirs, "qrels", ["AP", "P@1"], con=con, by="hour"))
+    ours = rankql.evaluate(both, QRELS, ["AP", "P@1"], system="model")
+    alike(ours, rankql.evaluate("both", "qrels", ["AP", "P@1"], con=con, system="model"))
+
+
+# What collations, quotes and patterns stumble over.
+IDS = ["B", "a", "ä", "_", "A", "aa", "Z", "10", "9", " a", "a ", "\u00e9", "e\u0301",
+       "日本", "O'Brien", 'x"y', "%s", "%%", ":p", "a\\b", "", "$1"]  # fmt: skip
+
+
+def nasty(seed, whole=False):
+    """A run and judgments: unjudged, missing and tied items, grades and positions that are NULL."""
+    draw = random.Random(seed)
+    ids = [*range(-3, 25)] if whole else IDS
+    queries, run, qrels = draw.sample(ids, 12), [], []
+    for n, query in enumerate(queries):
+        for item in draw.sample(ids, draw.choice([1, 5, 15])) if n != 3 else []:
+            score = draw.choice([None, -1.0, 0.0, 0.5, 0.5, 1e-50, 1e300, float("inf"), 16777217.0])
+            run.append((query, item, score, n % 3, f"{query}"))
+        for item in draw.sample(ids, draw.choice([1, 3, 12])) if n not in (5, 6) else []:
+            rel = draw.choice([None, -1.5, 0.0, 0.0, 0.25, 1.0, 2.0, 3.0])
+            qrels.append((query, item, 0.0 if n == 7 else rel))
+    names = ["query", "item", "score", "hour", "Seg ment"]
+    kind = pl.Int64 if whole else pl.String
+    run = pl.DataFrame(
+        run,
+        schema=dict(zip(names, [kind, kind, pl.Float64, pl.Int64, pl.String], strict=True)),
+        orient="row",
+    )
+    qrels = pl.DataFrame(
+        qrels, schema={"query": kind, "item": kind, "rel": pl.Float64}, orient="row"
+    )
+    return run, qrels
+
+
+EVERY = [
+    "nDCG@10", "nDCG", "nDCG(gain=exp2)@5", "DCG@3", "IDCG", "CG", "AP", "AP@5", "RR", "RR@3",
+    "P@5", "P(denominator=retrieved)@3", "R@5", "R(rel=2)", "F1@5", "Success@1", "Rprec", "Bpref",
+    "Judged@5", "ERR@10", "RBP(p=0.8)", "RBPres(p=0.5)@5", "ARHR", "microP@3", "microR@5",
+    "map", "ndcg_cut_10", "recip_rank",
+]  # fmt: skip
+# Of which each has a way of its own through the query: cut, by row, judged alone, with gain alone.
+WAYS = [
+    EVERY,
+    ["nDCG@3", "P@2"],
+    ["nDCG", "AP"],
+    ["DCG@2", "Bpref"],
+    ["P(denominator=min)", "AP@3"],
+]
+OPTIONS = [
+    {},
+    {"conventions": "trec_eval"},
+    {"ties": "best", "by": [["hour"], ["hour", "Seg ment"]]},
+    {"ties": "worst", "negative": "keep"},
+    {"unjudged": "remove", "by": "Seg ment"},
+    {"negative": "unjudged", "undefined": "drop", "missing": "skip"},
+    {"ideal": "retrieved", "threshold": 0, "gain": "binary"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
+def test_nasty(place, options):
+    database, con = place
+    options = without_32_bits(con, options)
+    for seed, asked in enumerate(WAYS):
+        run, qrels = nasty(seed, whole=seed == 2)
+        stored(database, run=run, qrels=qrels)
+        ours = rankql.evaluate(run, qrels, asked, **options)
+        alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
+
+
+@pytest.mark.parametrize("unjudged", ["zero", "remove"])
+@pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
+def test_nasty_positions(place, unjudged):
+    """Positions with gaps, of some items alone; beside judgments, and in a table with grades."""
+    database, con = place
+    for seed, asked in enumerate(WAYS):
+        run, qrels = nasty(seed)
+        draw = random.Random(seed)
+        places = draw.sample(range(1, 5 * run.height), run.height)
+        run = run.with_columns(
+            rank=pl.Series([p if draw.random() < 0.8 else None for p in places], dtype=pl.Int64)
+        )
+        table = run.with_columns(
+            rel=pl.Series(draw.choices([None, -1.5, 0.0, 0.25, 1.0, 3.0], k=run.height))
+        )
+        stored(database, run=run, qrels=qrels, ranked=table)
+        for options in ({"unjudged": unjudged}, {"unjudged": unjudged, "by": "hour"}):
+            ours = rankql.evaluate(run, qrels, asked, **options)
+            alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
+            for score in (None, "score"):  # named, it wins over the positions
+                ours = rankql.evaluate(table, None, asked, score=score, **options)
+                theirs = rankql.evaluate("ranked", None, asked, con=con, score=score, **options)
+                alike(ours, theirs)
+
+
+def test_ids_of_two_types(place):
+    """They are compared as text, as in DuckDB."""
+    database, con = place
+    run, qrels = nasty(4, whole=True)
+    text = run.with_columns(pl.col("query", "item").cast(pl.String))
+    stored(database, run=text, qrels=qrels)
+    alike(rankql.evaluate(text, qrels), rankql.evaluate("run", "qrels", con=con))
+
+
+ATTRIBUTES = pl.DataFrame({"query": ["a", "b", "d", "q"], "kind": ["ä", None, "NULL", "x, y"]})
+
+
+def test_attributes(place):
+    database, con = place
+    qrels = QRELS.with_columns(price=pl.col("query").str.len_chars() + 0.5)
+    stored(database, run=RUN, qrels=qrels, attributes=ATTRIBUTES)
+    by = [["kind"], ["kind", "price"], ["hour"]]
+    ours = rankql.evaluate(RUN, qrels, "AP", by=by, attributes=ATTRIBUTES)
+    alike(ours, rankql.evaluate("run", "qrels", "AP", by=by, attributes="attributes", con=con))
+
+
+def test_output(place, tmp_path):
+    database, con = place
+    stored(database, run=RUN, qrels=QRELS)
+    path = tmp_path / "values.parquet"
+    theirs = rankql.evaluate("run", "qrels", "AP", con=con, output=path)
+    alike(rankql.evaluate(RUN, QRELS, "AP"), theirs)
+    assert pl.read_parquet(path)["AP"].to_list() == theirs.per_query["AP"].to_list()
+    assert '"run"' in theirs.sql
+    with pytest.raises(rankql.RankqlError, match=r"1 queries are judged but not in the run"):
+        rankql.evaluate("run", "qrels", "AP", con=con, missing="error")
+
+
+def test_compare_and_gate(place):
+    """They evaluate by it."""
+    database, con = place
+    other = RUN.with_columns(score=-pl.col("score"))
+    stored(database, run=RUN, other=other, qrels=QRELS)
+    ours = rankql.compare({"one": RUN, "two": other}, QRELS, "AP")
+    theirs = rankql.compare({"one": "run", "two": "other"}, "qrels", "AP", con=con)
+    assert_frame_equal(ours.table, theirs.table)
+    assert rankql.gate("run", "qrels", minimum="AP >= 0.1", con=con).passed
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("limits", ("run", "qrels")),
+        ("check", ("run", "qrels")),
+        ("explain", ("run", "qrels", "a")),
+        ("correlate", ("run", "run")),
+        ("grade_events", ("run", {"buy": 1})),
+        ("convert", ("run", "qrels.parquet")),
+        ("register", ()),
+    ],
+)
+def test_others_are_refused(place, function, arguments):
+    _, con = place
+    if function == "register":
+        arguments = (con,)
+    options = {} if function == "register" else {"con": con}
+    with pytest.raises(rankql.RankqlError, match="con must be a connection of DuckDB here, not"):
+        getattr(rankql, function)(*arguments, **options)
+
+
+def changed(frame, **columns):
+    """The frame with another value in its first row."""
+    first = pl.int_range(pl.len()) == 0
+    return frame.with_columns(
+        pl.when(first).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
+        for name, value in columns.items()
+    )
+
+
+TWICE = pl.concat([RUN, RUN.filter(item="y", query="a")])
+PLACED = RUN.with_columns(pos=pl.Series([1, 2, 1, 1, 2, 1])).drop("score")
+ONE = pl.lit(1, pl.Int64)
+CLOSE = QRELS.with_columns(item=pl.col("item").replace("w", "x"))
+NAN = float("nan")
+# What is given, and the options; in None's place are RUN and QRELS.
+WRONG = {
+    "id": ({"run": changed(RUN, item=None)}, {}),
+    "query": ({"qrels": changed(QRELS, query=None)}, {}),
+    "empty": ({"qrels": QRELS.clear()}, {}),
+    "no grades": ({"qrels": QRELS.with_columns(rel=pl.lit(None, pl.Int64))}, {}),
+    "nan score": ({"run": changed(RUN, score=NAN)}, {}),
+    "nan grade": ({"qrels": changed(QRELS, rel=NAN)}, {}),
+    "infinite grade": ({"qrels": changed(QRELS, rel=-float("inf"))}, {}),
+    "text for a grade": ({"qrels": QRELS.with_columns(pl.col("rel").cast(pl.String))}, {}),
+    "pos 0": ({"run": changed(PLACED, pos=0)}, {}),
+    "pos 1.5": ({"run": changed(PLACED, pos=1.5)}, {}),
+    "nan pos": ({"run": changed(PLACED, pos=NAN)}, {}),
+    "twice in the run": ({"run": TWICE}, {}),
+    "twice in qrels": ({"qrels": pl.concat([QRELS, QRELS])}, {}),
+    "two at a position": ({"run": PLACED.with_columns(pos=ONE), "qrels": CLOSE}, {}),
+    "two at one, removed": (
+        {"run": PLACED.with_columns(pos=ONE), "qrels": CLOSE},
+        {"unjudged": "remove"},
+    ),
+    "nothing in common": ({"run": RUN.with_columns(query=pl.lit("q") + pl.col("query"))}, {}),
+    "swapped": ({"run": QRELS, "qrels": RUN}, {}),
+    "no such column": ({}, {"score": "skore"}),
+    "no column": ({"qrels": QRELS.rename({"rel": "gut"})}, {}),
+    "two values": ({}, {"by": "item"}),
+    "no attribute": ({}, {"by": "our"}),
+    "negative": ({"qrels": changed(QRELS, rel=-1)}, {"negative": "error"}),
+    "no gain": ({}, {"gain": {0: 0, 1: 1, 2: 2}}),
+    "high grade": ({"qrels": changed(QRELS, rel=2000)}, {"gain": "exp2"}),
+    "max_rel": ({}, {"max_rel": 2}),
+    "undefined": ({}, {"undefined": "error"}),
+    "missing": ({}, {"missing": "error"}),
+    "option": ({}, {"ties": "no"}),
+    "system": ({}, {"system": "model"}),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("place", ["connection", "adbc_postgres", "sqlite3"], indirect=True)
+def test_what_is_wrong(place, what):
+    """In the words of DuckDB."""
+    database, con = place
+    frames, options = WRONG[what]
+    frames = {"run": RUN, "qrels": QRELS} | frames
+    if isinstance(database, databases.SQLite) and "nan" in what:
+        return  # it has none: NaN is NULL there
+    asked = ["nDCG@10", "ERR@3", "P@2"]
+    con_of_duck = duckdb.connect()
+    for name, frame in frames.items():  # noqa: B007 - by its name
+        con_of_duck.execute(f"CREATE TABLE {name} AS FROM frame")
+    with pytest.raises(rankql.RankqlError) as ours:
+        rankql.evaluate("run", "qrels", asked, con=con_of_duck, **options)
+    stored(database, **frames)
+    with pytest.raises(rankql.RankqlError) as theirs:
+        rankql.evaluate("run", "qrels", asked, con=con, **options)
+    assert str(theirs.value) == str(ours.value)
+
+
+REFUSED = {
+    "TauB": "kendall_tau_b() has no translation for ",
+    "median = median(rel)": "median() has no translation for ",
+}
+
+
+def test_refused(place):
+    database, con = place
+    stored(database, run=RUN, qrels=QRELS)
+    name = "Postgres" if isinstance(database, databases.Postgres) else "SQLite"
+    for metric, message in REFUSED.items():
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate("run", "qrels", metric, con=con)
+        assert message + name in str(error.value)
+    for options, message in (
+        ({"ties": "order"}, f"ties='order' has no meaning in {name}, where rows have no order"),
+        ({"ties": "expected"}, f"ties='expected' is not available in {name}"),
+        ({"unjudged": "bounds"}, f"unjudged='bounds' is not available in {name}"),
+    ):
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate("run", "qrels", "AP", con=con, **options)
+        assert str(error.value) == message
+    for run, message in (
+        (RUN, f"run must be the name of a table or view of {name}, whose connection is given, not"),
+        ("", f"run must be the name of a table or view of {name}"),
+        ("runs", f"run: there is no table or view 'runs' in {name}"),
+        ('run"; DROP TABLE run; --', "run: there is no table or view"),
+        ("run'; DROP TABLE run; --", "run: there is no table or view"),
+        ("\\'; DROP TABLE run; --", "run: there is no table or view"),
+    ):
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate(run, "qrels", "AP", con=con)
+        assert str(error.value).startswith(message)
+    alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
+
+
+EVIL = """'; DROP TABLE run; --" %s %(x)s :p $1 ? \\ {} ä"""
+
+
+def test_names(place):
+    """Whatever they hold, and however they are written."""
+    database, con = place
+    run = RUN.rename({"query": EVIL, "item": "Order", "score": "select", "hour": f"by {EVIL}"})
+    qrels = QRELS.rename({"query": "from", "item": "ITEM", "rel": "rel\n"})
+    table = f"T {EVIL}".replace('"', "")  # which the loader quotes as it is
+    stored(database, run=RUN, qrels=QRELS, **{table: run, "Qrels.all": qrels})
+    options = {"query": (EVIL, "from"), "item": ("Order", "ITEM"), "rel": "rel\n"}
+    asked = ["AP", "it's % = ap(rel, pos)"]
+    options |= {"score": "select", "by": f"by {EVIL}"}
+    ours = rankql.evaluate(run, qrels, asked, **options)
+    alike(ours, rankql.evaluate(table, "Qrels.all", asked, con=con, **options))
+    ours = rankql.evaluate({EVIL: RUN}, QRELS)
+    alike(ours, rankql.evaluate({EVIL: "run"}, "qrels", con=con))
+
+
+def state(con):
+    """Is a transaction open?"""
+    if isinstance(con, psycopg.Connection):
+        return con.info.transaction_status
+    if isinstance(con, sqlalchemy.Connection):
+        return con.in_transaction(), con.in_nested_transaction()
+    if isinstance(con, adbc_postgres.Connection):
+        with suppress(adbc_postgres.Error):  # SQLite does not tell
+            return con.adbc_connection.get_option("adbc.postgresql.transaction_status") != "idle"
+    return getattr(con, "in_transaction", None)
+
+
+def said(con, text):
+    """Something of the user's own, in whatever way the connection has."""
+    if isinstance(con, sqlalchemy.Connection):
+        result = con.exec_driver_sql(text)
+        return result.fetchall() if result.returns_rows else None
+    with closing(con.cursor()) as cursor:
+        cursor.execute(text)
+        return [*map(tuple, cursor.fetchall())] if cursor.description else None
+
+
+@pytest.mark.parametrize(
+    "place", ["psycopg", "connection", "adbc_postgres", "sqlite3", "adbc_sqlite"], indirect=True
+)
+def test_a_transaction_of_the_user(place):
+    """It sees what is not committed, and goes on as it was, whether there is an error or none."""
+    database, con = place
+    stored(database, run=RUN, qrels=QRELS)
+    rankql.evaluate("run", "qrels", con=con)
+    assert not any([state(con)] if not isinstance(state(con), tuple) else state(con))
+    more = QRELS.vstack(pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [2]}))
+    said(con, "INSERT INTO qrels VALUES ('a', 'x', 2)")
+    before = state(con)
+    alike(rankql.evaluate(RUN, more), rankql.evaluate("run", "qrels", con=con))
+    for wrong in ({"con": con, "score": "skore"}, {"con": con, "undefined": "error"}):
+        with pytest.raises(rankql.RankqlError):
+            rankql.evaluate("run", "qrels", **wrong)
+    with pytest.raises(rankql.RankqlError, match=r"division by zero|skipped"):
+        rankql.evaluate("run", "qrels", "x = sum(rel / (rel * 0)) + ap(rel, pos)", con=con)
+        raise rankql.RankqlError("skipped: SQLite makes it NULL")
+    assert state(con) == before
+    if state(con) is not True:  # of ADBC in Postgres, which wants a rollback then
+        assert said(con, "SELECT count(*) FROM qrels") == [(6,)]
+    con.rollback()
+    assert database.ask("SELECT count(*) FROM qrels") == [(5,)]
+    alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
+    con.rollback()
+
+
+def test_nothing_is_held(server):
+    """No lock and no transaction of a connection that had none; none of a pool is missing."""
+    stored(server, run=RUN, qrels=QRELS)
+    stack, engine = opened("engine", server)
+    with stack, psycopg.connect(server.where) as con:
+        for which in (engine, con):
+            rankql.evaluate("run", "qrels", con=which)
+            busy = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+            assert server.ask(busy) == [(0,)]
+        assert engine.pool.checkedout() == 0
+        con.autocommit = True
+        rankql.evaluate("run", "qrels", con=con)
+        con.read_only = True
+        rankql.evaluate("run", "qrels", con=con)
+    stack, engine = opened("engine", server)
+    with stack:
+        automatic = engine.execution_options(isolation_level="AUTOCOMMIT")
+        rankql.evaluate("run", "qrels", con=automatic)
+        with automatic.connect() as con:
+            for _ in range(2):
+                con.exec_driver_sql("SELECT 1")
+                rankql.evaluate("run", "qrels", con=con)
+
+
+def test_settings_of_the_user(server):
+    """None of them changes what is found."""
+    stored(server, run=RUN, qrels=QRELS)
+    ours = rankql.evaluate({"a\\' ": RUN}, QRELS, by="hour")
+    with psycopg.connect(server.where, row_factory=psycopg.rows.dict_row) as con:
+        con.execute("SET standard_conforming_strings = off; SET lc_messages = 'C'")
+        con.execute("SET transform_null_equals = on; SET search_path = pg_temp, public")
+        con.execute("SET extra_float_digits = 0; SET DateStyle = 'German'")
+        alike(ours, rankql.evaluate({"a\\' ": "run"}, "qrels", by="hour", con=con))
+
+
+def test_schemas_and_kinds(server):
+    """Tables of several schemas, views, and the types of Postgres."""
+    stored(server, run=RUN, qrels=QRELS)
+    server.con.execute("""
+        DROP SCHEMA IF EXISTS "My Schema" CASCADE; CREATE SCHEMA "My Schema";
+        CREATE TYPE "My Schema".kind AS ENUM ('z', 'a');
+        CREATE DOMAIN "My Schema".grade AS NUMERIC(4, 2);
+        CREATE TABLE "My Schema".run AS SELECT
+            query::char(3), item::varchar(9), score::real, hour > 1 AS late, hour::smallint AS h,
+            (CASE hour WHEN 1 THEN 'z' ELSE 'a' END)::"My Schema".kind AS kind,
+            DATE '2024-02-01' + hour::integer AS day, score::numeric AS price, '{}'::jsonb AS more,
+            md5(query)::uuid AS "key" FROM run;
+        CREATE VIEW "My Schema"."Qrels" AS
+            SELECT query, item, rel::"My Schema".grade, md5(query)::uuid AS "key" FROM qrels;
+    """)
+    run = server.con.execute('SELECT "key"::text AS k, query::text FROM "My Schema".run').fetchall()
+    keys = pl.DataFrame(run, schema=["key", "query"], orient="row").unique()
+    frame = RUN.with_columns(
+        late=pl.col("hour") > 1,
+        h=pl.col("hour").cast(pl.Int16),
+        kind=pl.when(hour=1).then(pl.lit("z")).otherwise(pl.lit("a")),
+        day=pl.date(2024, 2, 1 + pl.col("hour")),
+    )
+    theirs = ("My Schema.run", "My Schema.Qrels")
+    by = ["late", "h", "kind", "day"]
+    for grouping in ([[name] for name in by], [by]):
+        ours = rankql.evaluate(frame, QRELS, by=grouping)
+        alike(ours, rankql.evaluate(*theirs, by=grouping, con=server.con))
+    alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("RUN", "qrels", con=server.con))
+    by_key = rankql.evaluate(*theirs, query="key", con=server.con).per_query
+    assert by_key.height == 4 and by_key["key"].is_sorted() and by_key["key"][0] in keys["key"]
+    for name in ("price", "more"):
+        with pytest.raises(rankql.RankqlError) as error:
+            rankql.evaluate(*theirs, by=name, con=server.con)
+        wrong = (
+            f"run: {name} is of a type that no slices are made of in Postgres; cast it in a view"
+        )
+        assert str(error.value) == wrong
+    with pytest.raises(rankql.RankqlError, match="run: price is neither text nor of whole numbers"):
+        rankql.evaluate(*theirs, item=("price", "item"), con=server.con)
+    server.con.execute('CREATE TABLE "My Schema"."RUN" AS SELECT 1 AS "a", 2 AS "A"')
+    with pytest.raises(
+        rankql.RankqlError, match=r"may be My Schema.RUN or My Schema.run; say which"
+    ):
+        rankql.evaluate("my schema.run", "qrels", con=server.con)
+    with pytest.raises(rankql.RankqlError, match="run: 'a' and 'A' differ by case alone"):
+        rankql.evaluate("My Schema.RUN", "qrels", con=server.con)
+    server.con.execute('DROP SCHEMA "My Schema" CASCADE')
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
+@pytest.mark.parametrize("place", ["psycopg", "engine", "adbc_postgres", "sqlite3"], indirect=True)
+def test_trec(place):
+    database, con = place
+    local = duckdb.connect()
+    local.execute(JUDGMENTS)
+    local.execute(RUN_OF % "BM25")
+    run, qrels = local.sql("SELECT query, item, score FROM run").pl(), local.table("judgments").pl()
+    stored(database, run=run, qrels=qrels.with_columns(pl.col("rel").cast(pl.Int64)))
+    for conventions in ("rankql", "trec_eval"):
+        options = without_32_bits(con, {"conventions": conventions})
+        ours = rankql.evaluate(run, qrels, EVERY, **options)
+        alike(ours, rankql.evaluate("run", "qrels", EVERY, con=con, **options))
+    assert f"{ours['ndcg_cut_10']:.4f}" == "0.5058"
+
+
+@pytest.mark.parametrize("con", [object(), "postgresql://", sqlalchemy])
+def test_no_connection(con):
+    with pytest.raises(
+        rankql.RankqlError, match="con must be a connection of DuckDB, a SQLAlchemy"
+    ):
+        rankql.evaluate("run", "qrels", con=con)
+
+
+def test_another_database():
+    class Driver:
+        def adbc_get_info(self):
+            return {"vendor_name": "Snowflake"}
+
+    with pytest.raises(rankql.RankqlError, match="of Postgres and of SQLite, not in Snowflake"):
+        rankql.evaluate("run", "qrels", con=Driver())
