@@ -172,7 +172,8 @@ def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
     """
     pairs = pl.struct(user=column(user), item=column(item))
     pairs = pairs.filter(column(user).is_not_null() & column(item).is_not_null()).unique()
-    counts = pairs.struct.field("item").unique_counts().cast(pl.Float64)
+    # Not unique_counts(): after filter() lazy frames fail on arithmetic with it.
+    counts = pairs.struct.field("item").value_counts().struct.field("count").cast(pl.Float64)
     users = pairs.struct.field("user").n_unique()
     both = pairs.len().cast(pl.Float64) * (users - 1)
     return 1 - ratio((counts * (counts - 1)).sum(), both)

@@ -37,7 +37,8 @@ def category_diversity(
     """
     r = ranking(pos, pos, k)
     known = column(category).filter(r.shown).drop_nulls()
-    counts = known.unique_counts().cast(pl.Float64)
+    # Not unique_counts(): after drop_nulls() lazy frames fail on arithmetic with it.
+    counts = known.value_counts().struct.field("count").cast(pl.Float64)
     n = known.len().cast(pl.Float64)
     return _mean_distance(_two(n) - _two(counts).sum(), n, r, missing)
 
