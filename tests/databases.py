@@ -145,7 +145,8 @@ class Queries:
     engine: object
 
     def many(self, metric, asked):
-        queries = [windows.translated(text, self.name) for text in sessions.selects(metric, asked)]
+        selects = sessions.selects(metric, asked, lists=False)
+        queries = [windows.translated(select, self.name) for select in selects]
         groups = sessions.groups_of(asked)
         self.engine.load("cases", sessions.table(metric, groups))
         return engines.in_order((row for text in queries for row in self.engine.ask(text)), groups)
@@ -158,7 +159,7 @@ class Printed:
     name: str
 
     def many(self, metric, asked):
-        for query in sessions.selects(metric, asked):
+        for query in sessions.selects(metric, asked, lists=False):
             text = windows.translated(query, self.name)
             assert text.startswith("-- not executed: "), text
             dialect = windows.ENGINES[self.name].dialect

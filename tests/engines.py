@@ -613,13 +613,12 @@ class EvaluateWhole:
     """
 
     def run(self, metric, groups, options, **types):
+        given = {"query": "query" if metric in api.MICRO else "g", "interval": None}
+        given["metrics"], _ = name_of(metric, {n: o for n, o in options.items() if n != "query"})
+        if metric not in api.ROWS or metric in api.TWO_RANKINGS:
+            return rankql.evaluate(pl.DataFrame({"g": [0], "rel": [1], "pos": [1]}), **given)
         data = frame(flat(metric, groups), types)
-        others = [name for name in ("rel", "pos") if name not in data.columns]
-        data = data.with_columns(pl.lit(1).alias(name) for name in others)
-        query = "query" if metric in api.MICRO else "g"
-        text, _ = name_of(metric, {n: value for n, value in options.items() if n != "query"})
         wholes = (data.filter(pl.col("g") == g) for g in range(len(groups)))
-        given = {"metrics": text, "query": query, "interval": None}
         results = [rankql.evaluate(whole, **given) for whole in wholes]
         return [result[next(iter(result))] for result in results]
 

@@ -81,12 +81,14 @@ def with_ideal(metric, options, groups):
     return {**options, **({"ideal": engines.Column("ideal")} if needed else {})}
 
 
-def selects(metric, asked):
-    """One SELECT for each pair of options and groups, and each group that has no rows."""
-    first = 0
+def selects(metric, asked, lists=True):
+    """One SELECT for each pair of options and groups, and each group that has no rows.
+
+    A list is a row, but where an engine has no lists.
+    """
+    first, by = 0, "" if lists and metric.startswith("list_") else " GROUP BY g"
     for options, groups in asked:
         call, last = text(metric, options, groups), first + len(groups) - 1
-        by = "" if metric.startswith("list_") else " GROUP BY g"
         if any(groups):
             yield f"SELECT g, {call} AS value FROM cases WHERE g BETWEEN {first} AND {last}{by}"
         for g, group in enumerate(groups, first):
