@@ -48,7 +48,7 @@ def table(metric, groups):
 
 @dataclass
 class Queries:
-    """The query that rankql.translate makes of SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g"""
+    """What rankql.translate makes of SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g"""
 
     house: object
 
@@ -70,9 +70,7 @@ class Functions:
             query.replace(
                 sessions.text(metric, options, groups), of_function(metric, options, groups)
             )
-            for (options, groups), query in zip(
-                asked, sessions.selects(metric, asked), strict=True
-            )
+            for (options, groups), query in zip(asked, sessions.selects(metric, asked), strict=True)
         ]
         return answered(self.house, metric, asked, queries)
 

@@ -132,11 +132,11 @@ class Refused:
 WINDOWS = ("Postgres", "SQLite", "DataFusion", "DuckDB, windows")
 WINDOWS += tuple(name for name, engine in ENGINES.items() if not engine.executed)
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
-IN_SPARK = {
+IN_SPARK = [
     "catalogue_coverage", "user_coverage", "average_popularity", "novelty", "exposure_disparity",
     "disparate_treatment", "expected_exposure_loss", "missing_at", "duplicate_share",
     "unexpectedness", "serendipity",
-}  # fmt: skip
+]  # fmt: skip
 
 
 def beyond(case):
@@ -148,9 +148,7 @@ def listed(case):
 
 
 REFUSED = [
-    Refused(
-        (".pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"
-    ),
+    Refused((".pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
     Refused(
         ("evaluate",),
         "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
@@ -163,9 +161,7 @@ REFUSED = [
         lambda case: case.metric in api.MICRO and any(row[2] is None for row in case.group),
         "RankqlError: run: query is NULL",
     ),
-    Refused(
-        WINDOWS, "list forms", listed, "RankqlError: .* no translation for .*; .* as rows"
-    ),
+    Refused(WINDOWS, "list forms", listed, "RankqlError: .* no translation for .*; .* as rows"),
     Refused(
         WINDOWS,
         "forms by score",
@@ -175,9 +171,7 @@ REFUSED = [
     Refused(
         WINDOWS,
         "Kendall's tau, AP correlation, RBO",
-        lambda case: (
-            case.metric in (*api.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
-        ),
+        lambda case: case.metric in (*api.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b"),
         r"RankqlError: {metric}\(\) has no translation for",
     ),
     Refused(
@@ -297,6 +291,8 @@ def run(engine, place, cases):
             ]
             lines += filter(None, (wrong(engine, entry, *pair) for pair in found))
             asked = {case.where for case, _ in found}
-            lines += [f"{c.where}: {engine.name} is not asked" for c in listed if c.where not in asked]
+            lines += [
+                f"{c.where}: {engine.name} is not asked" for c in listed if c.where not in asked
+            ]
             counted[entry is not None] += len(listed)
     return *counted, lines

@@ -54,7 +54,9 @@ def session(master="local[1]", **settings):
 def table(metric, groups, types=None):
     """The groups of a metric as an Arrow table, numbers first."""
     made = engines.frame(engines.flat(metric, groups), types or {})
-    made = made.select(sorted(made.columns, key=lambda name: name not in engines.NUMBERS)).to_arrow()
+    made = made.select(
+        sorted(made.columns, key=lambda name: name not in engines.NUMBERS)
+    ).to_arrow()
     return made.cast(pa.schema([field.with_type(plain(field.type)) for field in made.schema]))
 
 

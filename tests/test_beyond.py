@@ -212,9 +212,7 @@ def test_types(metric, kind):
     """Numbers in columns of any type."""
     types = {n: kind for n in columns(metric) if TYPES[n] in (pl.Float64, pl.Int64)}
     types |= {"embedding": pl.List(kind)} if metric == "cosine_diversity" else {}
-    cases = [
-        c for c in CASES if c.metric == metric and "." not in str(c.group).replace(".0", "")
-    ]
+    cases = [c for c in CASES if c.metric == metric and "." not in str(c.group).replace(".0", "")]
     for case in cases:
         whole = [
             tuple(int(x) if isinstance(x, float) and name != "embedding" else x
