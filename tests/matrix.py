@@ -94,23 +94,23 @@ ENGINES = {
             of("polars", "polars over", "polars select", "polars list", "polars score",
                "polars score expected"),
         ),
-        Engine("lazy", of("polars lazy", "polars select lazy", "polars list lazy",
+        Engine("polars lazy", of("polars lazy", "polars select lazy", "polars list lazy",
                           "polars score lazy")),
-        Engine("streaming", of("polars streaming", "polars over streaming",
+        Engine("polars streaming", of("polars streaming", "polars over streaming",
                                "polars select streaming", "polars list streaming",
                                "polars score streaming")),
-        Engine(".pipe", of("pipe", "pipe lazy", "pipe streaming", "pipe whole", "pipe list",
+        Engine("polars .pipe", of("pipe", "pipe lazy", "pipe streaming", "pipe whole", "pipe list",
                            "pipe score")),
         Engine("evaluate", of("evaluate ranked", "evaluate joined", "evaluate scored",
                               "evaluate scores", "evaluate whole")),
         Engine("Spark", lambda spark: [sessions.Frames(spark)], "spark"),
         Engine("Spark SQL", lambda spark: [sessions.Queries(spark)], "spark"),
         Engine("ClickHouse", lambda house: [houses.Queries(house)], "clickhouse"),
-        Engine("its functions", lambda house: [houses.Functions(house)], "clickhouse"),
+        Engine("ClickHouse functions", lambda house: [houses.Functions(house)], "clickhouse"),
         Engine("Postgres", windows("postgres"), "postgres"),
         Engine("SQLite", windows("sqlite"), "sqlite"),
         Engine("DataFusion", windows("datafusion"), "datafusion"),
-        Engine("DuckDB, windows", windows("duckdb"), "duckdb"),
+        Engine("DuckDB windows", windows("duckdb"), "duckdb"),
         *(
             Engine(name, printed(name.lower()), "nowhere", executed=False)
             for name in ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
@@ -129,7 +129,7 @@ class Refused:
     error: str
 
 
-WINDOWS = ("Postgres", "SQLite", "DataFusion", "DuckDB, windows")
+WINDOWS = ("Postgres", "SQLite", "DataFusion", "DuckDB windows")
 WINDOWS += tuple(name for name, engine in ENGINES.items() if not engine.executed)
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
 IN_SPARK = [
@@ -148,7 +148,9 @@ def listed(case):
 
 
 REFUSED = [
-    Refused((".pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"),
+    Refused(
+        ("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"
+    ),
     Refused(
         ("evaluate",),
         "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
@@ -193,20 +195,20 @@ REFUSED = [
         r"RankqlError: {metric}\(\) has no translation for ClickHouse",
     ),
     Refused(
-        ("its functions",),
+        ("ClickHouse functions",),
         "metrics of the catalogue and of diversity",
         beyond,
         # Of its own it has a gini, of one argument.
         "DB::Exception: (Unknown|Aggregate) function {metric}|Function with name .{metric}",
     ),
     Refused(
-        ("ClickHouse", "its functions"),
+        ("ClickHouse", "ClickHouse functions"),
         "a list that is NULL",
         lambda case: listed(case) and case.group[0] is None,
         "DB::Exception: Cannot convert NULL to Array",
     ),
     Refused(
-        ("its functions",),
+        ("ClickHouse functions",),
         "options beyond k and those that a metric must be given",
         lambda case: (
             not beyond(case)
