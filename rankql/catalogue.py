@@ -172,10 +172,11 @@ def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
     """
     pairs = pl.struct(user=column(user), item=column(item))
     pairs = pairs.filter(column(user).is_not_null() & column(item).is_not_null()).unique()
-    counts = pairs.struct.field("item").unique_counts().cast(pl.Float64)
+    # Used once: lazy frames work counts out for every use, and in another order each time.
+    counts = pairs.struct.field("item").value_counts().struct.field("count").cast(pl.Float64)
     users = pairs.struct.field("user").n_unique()
-    both = pairs.len().cast(pl.Float64) * (users - 1)
-    return 1 - ratio((counts * (counts - 1)).sum(), both)
+    n = pairs.len().cast(pl.Float64)
+    return 1 - ratio(counts.pow(2).sum() - n, n * (users - 1))
 
 
 @metric(by=None)

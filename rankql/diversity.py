@@ -37,9 +37,10 @@ def category_diversity(
     """
     r = ranking(pos, pos, k)
     known = column(category).filter(r.shown).drop_nulls()
-    counts = known.unique_counts().cast(pl.Float64)
+    # Used once: lazy frames work counts out for every use, and in another order each time.
+    counts = known.value_counts().struct.field("count").cast(pl.Float64)
     n = known.len().cast(pl.Float64)
-    return _mean_distance(_two(n) - _two(counts).sum(), n, r, missing)
+    return _mean_distance((n.pow(2) - counts.pow(2).sum()) / 2, n, r, missing)
 
 
 @metric()

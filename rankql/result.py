@@ -274,7 +274,9 @@ class Result(show.Tabular):
             means = con.sql(f"""
                 SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
                        i, CASE WHEN any_value(weighed)
-                               THEN fsum(value * weight) {kept} / nullif(fsum(weight) {kept}, 0)
+                               -- where nothing weighs, all values are alike
+                               THEN coalesce(fsum(value * weight) {kept}
+                                             / nullif(fsum(weight) {kept}, 0), max(value) {kept})
                                ELSE favg(value) {kept} END AS mean,
                        CASE WHEN NOT any_value(weighed)
                             THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) END AS error,

@@ -6,11 +6,16 @@ import sqlite3
 import subprocess
 import tempfile
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import engines
 import pyarrow as pa
+import sessions
+import sqlglot
 
+from rankql import windows
 from rankql.macros import quoted
 
 NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}
@@ -122,6 +127,9 @@ def postgres():
         shutil.rmtree(folder)
 
 
+NAMES = ("duckdb", "sqlite", "datafusion", "postgres")
+
+
 @contextmanager
 def opened(name):
     if name == "postgres":
@@ -129,3 +137,33 @@ def opened(name):
             yield server
     else:
         yield {"duckdb": DuckDB, "sqlite": SQLite, "datafusion": DataFusion}[name]()
+
+
+@dataclass
+class Queries:
+    """The window query that is made of SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g"""
+
+    name: str
+    engine: object
+
+    def many(self, metric, asked):
+        selects = sessions.selects(metric, asked, lists=False)
+        queries = [windows.translated(select, self.name) for select in selects]
+        groups = sessions.groups_of(asked)
+        self.engine.load("cases", sessions.table(metric, groups))
+        return engines.in_order((row for text in queries for row in self.engine.ask(text)), groups)
+
+
+@dataclass
+class Printed:
+    """The same for an engine that is not there: its text can be read back."""
+
+    name: str
+
+    def many(self, metric, asked):
+        for query in sessions.selects(metric, asked, lists=False):
+            text = windows.translated(query, self.name)
+            assert text.startswith("-- not executed: "), text
+            dialect = windows.ENGINES[self.name].dialect
+            sqlglot.parse_one(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE)
+        return [None for _ in sessions.groups_of(asked)]

@@ -53,6 +53,24 @@ NUMBERS = {
     "ideal": "DOUBLE",
 }
 LISTS = {"rels", "ideal"}
+# The columns of the metrics beyond accuracy, of which rel and pos are as they are elsewhere.
+BEYOND = {
+    "item": pl.String,
+    "user": pl.Int64,
+    "popularity": pl.Float64,
+    "shown_at": pl.Float64,
+    "pos": pl.Int64,
+    "exposure": pl.Float64,
+    "merit": pl.Float64,
+    "target": pl.Float64,
+    "category": pl.String,
+    "attribute": pl.String,
+    "attributes": pl.List(pl.String),
+    "embedding": pl.List(pl.Float64),
+    "baseline": pl.Boolean,
+    "rel": pl.Float64,
+    "subtopics": pl.List(pl.String),
+}
 
 
 class Column(str):
@@ -61,6 +79,8 @@ class Column(str):
 
 def names(metric):
     """The columns of the groups of a metric."""
+    if metric in api.BEYOND:
+        return [name for name, default in api.BEYOND[metric].items() if default is api.NEEDED]
     if metric.startswith("list_"):
         return ["rels", "ideal"]
     if metric.endswith("_by_score"):
@@ -89,7 +109,9 @@ def frame(data, types):
     series = []
     for name, values in data.items():
         if name not in NUMBERS:
-            series.append(pl.Series(name, values, dtype=None if name == "item" else pl.Int64))
+            as_given = name == "item" and any(value is not None for value in values)
+            kind = None if as_given else BEYOND.get(name, pl.Int64)
+            series.append(pl.Series(name, values, dtype=kind))
             continue
         wanted = TYPES[{**NUMBERS, **types}[name]]
         made_as = pl.String if wanted == pl.String else pl.Float64
@@ -328,6 +350,13 @@ def expression(metric, options, arguments=None):
     return getattr(rankql, metric)(*arguments, **options).alias("value")
 
 
+def gained(made, options):
+    """The frame with the gain in place of the grades, and the other options."""
+    others = {name: value for name, value in options.items() if name != "gain"}
+    gain = [rankql.exp2_gain("rel").alias("rel")] if "gain" in options else []
+    return made.with_columns(gain), others
+
+
 def collect(made, mode):
     if mode == "eager":
         return made
@@ -378,17 +407,21 @@ class PolarsOver:
         return None if group else "no rows, no group"
 
 
+@dataclass
 class PolarsSelect:
     """df.select(rankql.ndcg("rel", "pos", k=10)), for each group: an empty frame has one too"""
+
+    mode: str = "eager"
 
     def run(self, metric, groups, options, **types):
         made = frame(flat(metric, groups), types)
         arguments = [name for name in names(metric) if name != "query"]
         value = expression(metric, options, arguments)
-        return [made.filter(pl.col("g") == g).select(value).item() for g in range(len(groups))]
+        wholes = (start(made.filter(pl.col("g") == g), self.mode) for g in range(len(groups)))
+        return [collect(whole.select(value), self.mode).item() for whole in wholes]
 
     def cannot(self, metric, options, group):
-        return None
+        return None if metric in {**api.ROWS, **api.BEYOND} else "it is of rows"
 
 
 @dataclass
@@ -399,14 +432,36 @@ class PolarsPipe:
 
     def run(self, metric, groups, options, **types):
         made = start(frame(flat(metric, groups), types), self.mode)
+        made, options = gained(made, options)
         made = collect(made.pipe(getattr(rankql, metric), by="g", **options), self.mode)
         assert made.columns == ["g", metric]
         return in_order(of_frame(made.rename({metric: "value"})), groups)
 
     def cannot(self, metric, options, group):
-        if "gain" in options:
-            return "a gain is composed in an expression"
         return None if group else "no rows, no group"
+
+
+class PipeWhole:
+    """df.pipe(rankql.ndcg, by=None, k=10), for each group: an empty frame has one too"""
+
+    def run(self, metric, groups, options, **types):
+        made, options = gained(frame(flat(metric, groups), types), options)
+        wholes = (made.filter(pl.col("g") == g) for g in range(len(groups)))
+        return [whole.pipe(getattr(rankql, metric), by=None, **options).item() for whole in wholes]
+
+    def cannot(self, metric, options, group):
+        return None if metric in {**api.ROWS, **api.BEYOND} else "it is of rows"
+
+
+class PipeLists:
+    """df.pipe(rankql.list_ndcg, by="g"), which there is not"""
+
+    def run(self, metric, groups, options, **types):
+        made = frame(flat(metric, groups), types)
+        return of_frame(made.pipe(getattr(rankql, metric), by="g"))
+
+    def cannot(self, metric, options, group):
+        return None if metric.startswith("list_") else "other forms are asked"
 
 
 @dataclass
@@ -435,12 +490,11 @@ class PipeScores:
     def run(self, metric, groups, options, **types):
         metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
         made = start(frame(flat(metric, groups), types), self.mode)
+        made, options = gained(made, options)
         made = made.pipe(getattr(rankql, metric), *names(metric), by="g", **options)
         return in_order(of_frame(collect(made, self.mode).rename({metric: "value"})), groups)
 
     def cannot(self, metric, options, group):
-        if "gain" in options:
-            return "a gain is composed in an expression"
         return score_cannot(self, metric, options, group)
 
 
@@ -471,8 +525,9 @@ def name_of(metric, options):
     options = {name: value for name, value in options.items() if value is not None}
     cutoff = f"@{options.pop('k')}" if "k" in options else ""
     given = ", ".join(f"{name}={value}" for name, value in options.items())
-    measure = next(m for m in MEASURES if m.macro == metric and not m.weight)
-    return f"{measure.name}({given}){cutoff}", discounts
+    plain, micro = metric.removeprefix("micro_"), metric in api.MICRO
+    known = (m.name for m in MEASURES if m.macro == plain and bool(m.weight) == micro)
+    return f"{next(known, metric)}({given}){cutoff}", discounts
 
 
 def cannot_evaluate(metric, group):
@@ -531,6 +586,49 @@ class EvaluateJoined:
         return reason
 
 
+class EvaluateScores:
+    """rankql.evaluate(run, qrels, "nDCG@10", ties="item").per_query"""
+
+    def run(self, metric, groups, options, **types):
+        data = frame(flat(metric, groups), types)
+        more = pl.DataFrame({"g": [-1], "item": ["x"], "rel": [1.0], "score": [1.0]})
+        data = pl.concat([data, more], how="diagonal_relaxed")
+        run = data.filter(pl.col("score").is_not_null()).select("g", "item", "score")
+        qrels = data.filter(pl.col("rel").is_not_null()).select("g", "item", "rel")
+        options = dict(options)
+        ties = {"ties": options.pop("ties")} if "ties" in options else {}
+        text, discounts = name_of(metric.removesuffix("_by_score"), options)
+        result = rankql.evaluate(run, qrels, text, query="g", interval=None, **ties, **discounts)
+        made = result.per_query.filter(pl.col("g") >= 0)
+        return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        return None if metric.endswith("_by_score") else "other engines are asked for rows"
+
+
+class EvaluateWhole:
+    """rankql.evaluate(ranked table, metrics="microP@5")["microP@5"], for each group
+
+    It is asked too for what evaluate refuses: rows and metrics that the others leave out.
+    """
+
+    def run(self, metric, groups, options, **types):
+        given = {"query": "query" if metric in api.MICRO else "g", "interval": None}
+        given["metrics"], _ = name_of(metric, {n: o for n, o in options.items() if n != "query"})
+        if metric not in api.ROWS or metric in api.TWO_RANKINGS:
+            return rankql.evaluate(pl.DataFrame({"g": [0], "rel": [1], "pos": [1]}), **given)
+        data = frame(flat(metric, groups), types)
+        wholes = (data.filter(pl.col("g") == g) for g in range(len(groups)))
+        results = [rankql.evaluate(whole, **given) for whole in wholes]
+        return [result[next(iter(result))] for result in results]
+
+    def cannot(self, metric, options, group):
+        if metric.endswith("_by_score") or metric in api.RATING:
+            return "others are asked"
+        judged = metric in api.RANKING
+        return "others are asked" if judged and not cannot_evaluate(metric, group) else None
+
+
 ROWS = {
     "sql": SqlRows(),
     "sql whole table": SqlWhole(),
@@ -565,7 +663,18 @@ EVALUATE = {
     "evaluate joined": EvaluateJoined(),
     "evaluate scored": EvaluateJoined("score"),
 }
-ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE}
+# Of no other tests than those of the cases.
+MORE = {
+    "polars select lazy": PolarsSelect("lazy"),
+    "polars select streaming": PolarsSelect("streaming"),
+    "polars list lazy": PolarsLists("lazy"),
+    "polars score lazy": PolarsScores("lazy"),
+    "pipe whole": PipeWhole(),
+    "pipe list": PipeLists(),
+    "evaluate scores": EvaluateScores(),
+    "evaluate whole": EvaluateWhole(),
+}
+ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE, **MORE}
 
 
 def engines_for(metric):

@@ -1,9 +1,8 @@
 """ClickHouse, within the process, for the tests, and the metrics in it."""
 
 import io
-from collections import defaultdict
 from contextlib import contextmanager
-from itertools import groupby
+from dataclasses import dataclass
 
 import engines
 import polars as pl
@@ -33,9 +32,6 @@ def rows(house, query):
     return pl.read_ipc(io.BytesIO(house.query(query, "Arrow").bytes())).rows()
 
 
-BY = defaultdict(lambda: "GROUP BY g", list_="")
-
-
 def literal(value):
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(literal, value))}]"
@@ -50,44 +46,53 @@ def table(metric, groups):
     return f"SELECT * FROM values('{shape}', {', '.join(f'({row})' for row in cells)})"
 
 
-def values(house, metric, cases):
-    """The values of each case, those of equal options in one query; `absent` without rows.
+@dataclass
+class Queries:
+    """What rankql.translate makes of SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g"""
 
-    They are those of the translated query and, where it takes the options, of the function.
-    """
+    house: object
 
-    def options(case):
-        # A list is never NULL there, so one without `ideal` is another call.
-        return str(case.options), metric.startswith("list_") and case.group[1] is None
+    def many(self, metric, asked):
+        queries = map(clickhouse.translated, sessions.selects(metric, asked))
+        return answered(self.house, metric, asked, [*queries])
 
-    made = []
-    for _, alike in groupby(sorted(cases, key=options), options):
-        alike = list(alike)
-        groups = [case.group for case in alike]
-        text = sessions.text(metric, alike[0].options, groups)
-        if metric.startswith("list_"):
-            groups = [(rels, ideal or []) for rels, ideal in groups]
-        asked = [clickhouse.translated(f"SELECT g, {text} AS value FROM cases {BY[metric[:5]]}")]
-        if call := of_function(metric, alike[0].options, groups):
-            asked.append(f"SELECT g, {call} AS value FROM cases {BY[metric[:5]]}")
-        found = [{} for _ in asked]
-        if any(groups):
-            house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {table(metric, groups)}")
-            found = [dict(rows(house, query)) for query in asked]
-        made += [
-            (case, [values.get(g, "absent") for values in found]) for g, case in enumerate(alike)
+
+@dataclass
+class Functions:
+    """SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g, as it is written"""
+
+    house: object
+
+    def many(self, metric, asked):
+        if metric not in sessions.EVERY:
+            self.house.query(f"SELECT {metric}()")
+        queries = [
+            query.replace(
+                sessions.text(metric, options, groups), of_function(metric, options, groups)
+            )
+            for (options, groups), query in zip(asked, sessions.selects(metric, asked), strict=True)
         ]
-    return made
+        return answered(self.house, metric, asked, queries)
+
+
+def answered(house, metric, asked, queries):
+    groups = sessions.groups_of(asked)
+    handed = [(g[0], g[1] or []) for g in groups] if metric.startswith("list_") else groups
+    house.query(f"CREATE OR REPLACE TABLE cases ENGINE = Memory AS {table(metric, handed)}")
+    return engines.in_order((row for query in queries for row in rows(house, query)), groups)
+
+
+def takes(metric, options, groups):
+    """Does the function have parameters for the options?"""
+    given = sessions.with_ideal(metric, options, groups).keys() - {"gain"}
+    return given <= {*clickhouse.taken(metric)}
 
 
 def of_function(metric, options, groups):
-    """The call of the function, None where it does not take the options."""
-    options = dict(options)
-    gain = options.pop("gain", None)
-    taken = clickhouse.taken(metric)
-    ideal = metric.startswith("list_") and any(ideal for _, ideal in groups)
-    if ideal or not options.keys() <= {*taken}:
-        return None
+    """The call of the function; as in DuckDB where it does not take the options."""
+    if not takes(metric, options, groups):
+        return sessions.text(metric, options, groups)
+    taken, gain = clickhouse.taken(metric), "gain" in options
     given = {name: literal(options.get(name)) for name in taken}
     if options.get("query"):
         given["query"] = options["query"]

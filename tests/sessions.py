@@ -4,8 +4,8 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
 
 import api
 import engines
@@ -30,7 +30,6 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-TYPES = {"item": pa.string(), "query": pa.int64(), "g": pa.int64()}
 
 
 @contextmanager
@@ -53,21 +52,24 @@ def session(master="local[1]", **settings):
 
 
 def table(metric, groups, types=None):
-    """The groups of a metric as an Arrow table."""
-    data = engines.flat(metric, groups)
-    frame = engines.frame({n: v for n, v in data.items() if n in engines.NUMBERS}, types or {})
-    columns = {name: frame[name].to_arrow() for name in frame.columns}
-    columns |= {n: pa.array(v, TYPES[n]) for n, v in data.items() if n not in columns}
-    return pa.table(columns)
+    """The groups of a metric as an Arrow table, numbers first."""
+    made = engines.frame(engines.flat(metric, groups), types or {})
+    made = made.select(
+        sorted(made.columns, key=lambda name: name not in engines.NUMBERS)
+    ).to_arrow()
+    return made.cast(pa.schema([field.with_type(plain(field.type)) for field in made.schema]))
+
+
+def plain(kind):
+    """The type, with texts as every engine takes them."""
+    if pa.types.is_large_list(kind):
+        return pa.large_list(plain(kind.value_type))
+    return pa.string() if kind in (pa.string_view(), pa.large_string()) else kind
 
 
 def text(metric, options, groups):
     """The call of a metric, as it is written in DuckDB."""
-    given, options = engines.names(metric), dict(options)
-    if metric.startswith("list_") and any(ideal is not None for _, ideal in groups):
-        options["ideal"] = engines.Column("ideal")
-    if options.get("query"):
-        options["query"] = engines.Column(options["query"])
+    given, options = engines.names(metric), with_ideal(metric, options, groups)
     made = engines.call(metric, [n for n in given if n not in ("query", "ideal")], options)
     for name in ("rels", "ideal"):  # Spark has no comprehensions
         comprehended = f"[exp2_gain(rel) for rel in {name}]"
@@ -75,28 +77,77 @@ def text(metric, options, groups):
     return made
 
 
-def values(spark, metric, cases):
-    """The value of each case, a few options in one job; `absent` where a group has no rows."""
-    from rankql.spark import expr
+def with_ideal(metric, options, groups):
+    """The options, with the column that some list needs."""
+    needed = metric.startswith("list_") and any(ideal is not None for _, ideal in groups)
+    return {**options, **({"ideal": engines.Column("ideal")} if needed else {})}
 
-    frames, order = [], []
-    key = lambda case: str(case.options)  # noqa: E731
-    for i, (_, alike) in enumerate(groupby(sorted(cases, key=key), key)):
-        alike = list(alike)
-        order += [((i, g), case) for g, case in enumerate(alike)]
-        groups = [case.group for case in alike]
-        frame = spark.createDataFrame(table(metric, groups))
-        value = expr(text(metric, alike[0].options, groups)).alias("value")
-        made = (
-            frame.select("g", value)
-            if metric.startswith("list_")
-            else frame.groupBy("g").agg(value)
-        )
-        frames.append(made.selectExpr(f"{i} AS i", "g", "value"))
-    jobs = [frames[at : at + 4] for at in range(0, len(frames), 4)]
-    rows = [row for job in jobs for row in reduce(lambda a, b: a.union(b), job).collect()]
-    found = {(row.i, row.g): row.value for row in rows}
-    return [(case, found.get(at, "absent")) for at, case in order]
+
+def selects(metric, asked, lists=True):
+    """One SELECT for each pair of options and groups, and each group that has no rows.
+
+    A list is a row, but where an engine has no lists.
+    """
+    first, by = 0, "" if lists and metric.startswith("list_") else " GROUP BY g"
+    for options, groups in asked:
+        call, last = text(metric, options, groups), first + len(groups) - 1
+        if any(groups):
+            yield f"SELECT g, {call} AS value FROM cases WHERE g BETWEEN {first} AND {last}{by}"
+        for g, group in enumerate(groups, first):
+            if not group:
+                yield f"SELECT {g} AS g, {call} AS value FROM cases WHERE g = {g}"
+        first = last + 1
+
+
+@dataclass
+class Frames:
+    """df.groupBy("g").agg(rankql.spark.ndcg("rel", "pos", k=10))"""
+
+    spark: object
+
+    def many(self, metric, asked):
+        made, first = [], 0
+        values = [self.value(metric, options, groups) for options, groups in asked]
+        frame = self.spark.createDataFrame(table(metric, groups_of(asked))).coalesce(1)
+        for value, (_, groups) in zip(values, asked, strict=True):
+            last = first + len(groups) - 1
+            rows = frame.where(f"g BETWEEN {first} AND {last}")
+            lists = metric.startswith("list_")
+            made.append(rows.select("g", value) if lists else rows.groupBy("g").agg(value))
+            for g, group in enumerate(groups, first):
+                if not group:
+                    made.append(rows.where(f"g = {g}").agg(value).selectExpr(f"{g}L AS g", "value"))
+            first = last + 1
+        return engines.in_order(reduce(lambda a, b: a.union(b), made).collect(), groups_of(asked))
+
+    @staticmethod
+    def value(metric, options, groups):
+        import rankql.spark
+
+        if "gain" in options:
+            value = rankql.spark.expr(text(metric, options, groups))
+        else:
+            value = getattr(rankql.spark, metric)(**with_ideal(metric, options, groups))
+        return value.alias("value")
+
+
+@dataclass
+class Queries:
+    """rankql.spark.sql(spark, "SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g")"""
+
+    spark: object
+
+    def many(self, metric, asked):
+        from rankql import spark
+
+        query = " UNION ALL ".join(selects(metric, asked))
+        frame = self.spark.createDataFrame(table(metric, groups_of(asked)))
+        frame.coalesce(1).createOrReplaceTempView("cases")
+        return engines.in_order(spark.sql(self.spark, query).collect(), groups_of(asked))
+
+
+def groups_of(asked):
+    return [group for _, groups in asked for group in groups]
 
 
 METRICS = [*api.RANKING, *api.MICRO, *api.RATING, *api.TWO_RANKINGS]

@@ -1,9 +1,7 @@
 """Beyond accuracy: catalogue and diversity, by hand, against the reference and other libraries."""
 
-import csv
 import math
-from itertools import combinations, groupby, permutations
-from pathlib import Path
+from itertools import combinations, permutations
 
 import api
 import duckdb
@@ -12,34 +10,14 @@ import polars as pl
 import pyndeval
 import pytest
 import reference
+from casebook import ALL
 from hypothesis import given
 from hypothesis import strategies as st
-from test_cases import ast, evaluate, option
 
 import rankql
 
-CASES = Path(__file__).parent / "cases" / "beyond"
-TYPES = {
-    "item": pl.String,
-    "user": pl.Int64,
-    "popularity": pl.Float64,
-    "shown_at": pl.Float64,
-    "pos": pl.Int64,
-    "exposure": pl.Float64,
-    "merit": pl.Float64,
-    "target": pl.Float64,
-    "category": pl.String,
-    "attribute": pl.String,
-    "attributes": pl.List(pl.String),
-    "embedding": pl.List(pl.Float64),
-    "baseline": pl.Boolean,
-    "rel": pl.Float64,
-    "subtopics": pl.List(pl.String),
-}
-
-
-def columns(metric):
-    return [name for name, default in api.BEYOND[metric].items() if default is api.NEEDED]
+TYPES, columns = engines.BEYOND, engines.names
+CASES = [case for case in ALL if case.metric in api.BEYOND]
 
 
 def frame(metric, groups, **types):
@@ -112,65 +90,21 @@ def same(value, expected):
     return engines.same(value, None if expected is None else float(expected))
 
 
-# By hand
+# By hand; that every engine gives their values is test_matrix.py
 
 
-def cell(name, text):
-    if text == "-":
-        return None
-    kind = TYPES[name]
-    if isinstance(kind, pl.List):
-        entries = [] if text == "[]" else text.split(",")
-        return [float(entry) for entry in entries] if name == "embedding" else entries
-    if kind == pl.Boolean:
-        return text == "t"
-    return text if kind == pl.String else float(text) if kind == pl.Float64 else int(text)
-
-
-def load():
-    for path in sorted(CASES.glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as lines:
-            for line, row in enumerate(csv.DictReader(lines), 2):
-                assert None not in row, f"{path.name}:{line} has too many cells"
-                metric, expected = row["metric"], row["expected"]
-                names = columns(metric)
-                group = [
-                    tuple(cell(name, text) for name, text in zip(names, cells.split(), strict=True))
-                    for cells in row["rows"].split(";")
-                    if cells
-                ]
-                value = None
-                if expected != "NULL":
-                    value = float(evaluate(ast.parse(expected, mode="eval")))
-                options = dict(map(option, row["options"].split()))
-                yield metric, options, group, value, f"{path.name}:{line}"
-
-
-ALL = sorted(load(), key=lambda case: case[0])
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("metric", api.BEYOND)
-def test_case(metric, name):
-    cases = [case for case in ALL if case[0] == metric]
-    for _, alike in groupby(sorted(cases, key=lambda c: str(c[1])), lambda c: str(c[1])):
-        _, options, groups, values, _ = map(list, zip(*alike, strict=True))
-        agree(metric, groups, options[0], values, [name])
-
-
-@pytest.mark.parametrize("case", ALL, ids=lambda case: f"{case[0]}-{case[-1]}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.metric}-{case.where.split()[0]}")
 def test_reference(case):
-    metric, options, group, value, _ = case
-    found = getattr(reference, metric)(group, **options)
-    assert same(None if found is None else float(found), value)
+    found = getattr(reference, case.metric)(case.group, **case.options)
+    assert same(None if found is None else float(found), case.expected)
 
 
 def test_every_metric_and_option_has_cases():
     for metric, parameters in api.BEYOND.items():
-        cases = [case for case in ALL if case[0] == metric]
+        cases = [case for case in CASES if case.metric == metric]
         assert len(cases) >= 3, metric
         options = {name for name, default in parameters.items() if default is not api.NEEDED}
-        assert options <= {name for case in cases for name in case[1]}, metric
+        assert options <= {name for case in cases for name in case.options}, metric
 
 
 # Drawn at random, against the reference
@@ -278,16 +212,16 @@ def test_types(metric, kind):
     """Numbers in columns of any type."""
     types = {n: kind for n in columns(metric) if TYPES[n] in (pl.Float64, pl.Int64)}
     types |= {"embedding": pl.List(kind)} if metric == "cosine_diversity" else {}
-    cases = [c for c in ALL if c[0] == metric and "." not in str(c[2]).replace(".0", "")]
-    for _, options, group, value, _ in cases:
+    cases = [c for c in CASES if c.metric == metric and "." not in str(c.group).replace(".0", "")]
+    for case in cases:
         whole = [
             tuple(int(x) if isinstance(x, float) and name != "embedding" else x
                   for name, x in zip(columns(metric), row, strict=True))
-            for row in group
+            for row in case.group
         ]  # fmt: skip
         if kind in (pl.UInt16, pl.UInt64) and "-" in str(whole):
             continue
-        agree(metric, [whole], options, [value], ["sql", "polars"], **types)
+        agree(metric, [whole], case.options, [case.expected], ["sql", "polars"], **types)
 
 
 def test_arrays():

@@ -1,4 +1,4 @@
-"""The metrics in ClickHouse: every hand-checked case, as functions and in queries; errors."""
+"""The metrics in ClickHouse: as functions and in queries; errors."""
 
 import re
 
@@ -8,7 +8,6 @@ import houses
 import polars as pl
 import pytest
 import sessions
-import test_cases
 from engines import same
 
 import rankql
@@ -24,21 +23,6 @@ def house():
         for statement in clickhouse.functions().split(";\n"):
             made.query(statement)
         yield made
-
-
-@pytest.mark.parametrize("metric", test_cases.METRICS)
-def test_case(house, metric):
-    # A list is never NULL there.
-    cases = [
-        c for c in test_cases.METRICS[metric] if not (metric[:5] == "list_" and c.group[0] is None)
-    ]
-    wrong = [
-        f"{metric} {case.options} of {case.group}: {value}, expected {case.expected}"
-        for case, values in houses.values(house, metric, cases)
-        for value in values
-        if not (same(value, case.expected) if value != "absent" else case.group == [])
-    ]
-    assert not wrong, "\n".join(wrong)
 
 
 def test_every_metric_of_a_ranking_is_a_function():

@@ -1,4 +1,4 @@
-"""The metrics in Spark: every hand-checked case, whole runs, errors, several executors."""
+"""The metrics in Spark: whole runs, errors, several executors."""
 
 import random
 import subprocess
@@ -7,12 +7,11 @@ import textwrap
 from pathlib import Path
 
 import duckdb
+import matrix
 import polars as pl
 import pytest
 import sessions
-import test_cases
 import test_facts
-from engines import same
 from polars.testing import assert_frame_equal
 from test_dl19 import DATA, JUDGMENTS
 from test_dl19 import RUN as RUN_OF
@@ -34,17 +33,6 @@ def spark():
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     return write_shop(tmp_path_factory.mktemp("shop"), queries=300)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("metric", test_cases.METRICS)
-def test_case(spark, metric):
-    wrong = [
-        f"{metric} {case.options} of {case.group}: {value}, expected {case.expected}"
-        for case, value in sessions.values(spark, metric, test_cases.METRICS[metric])
-        if not (same(value, case.expected) if value != "absent" else case.group == [])
-    ]
-    assert not wrong, "\n".join(wrong)
 
 
 def alike(ours, theirs):
@@ -346,14 +334,6 @@ def test_every_metric_of_a_ranking_is_translated(metric):
     assert len(text) < 40_000
 
 
-# Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
-BEYOND = [
-    "catalogue_coverage", "user_coverage", "average_popularity", "novelty", "exposure_disparity",
-    "disparate_treatment", "expected_exposure_loss", "missing_at", "duplicate_share",
-    "unexpectedness", "serendipity",
-]  # fmt: skip
-
-
 def test_which_metrics_beyond_accuracy_are_translated():
     def translated(name):
         try:
@@ -362,11 +342,11 @@ def test_which_metrics_beyond_accuracy_are_translated():
             assert "has no translation" in str(error)
 
     ours = [name for name in test_facts.FACTS if name not in sessions.EVERY]
-    assert [name for name in ours if translated(name)] == BEYOND
+    assert [name for name in ours if translated(name)] == [*matrix.IN_SPARK]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BEYOND)
+@pytest.mark.parametrize("name", matrix.IN_SPARK)
 def test_beyond(spark, name):
     """As in DuckDB, of random rows, empty columns and NULLs among them."""
     con = duckdb.connect()

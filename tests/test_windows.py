@@ -1,8 +1,7 @@
-"""The metrics as window queries: every hand-checked case on every engine that runs them here."""
+"""The metrics as window queries, on every engine that runs them here."""
 
 import os
 import random
-from itertools import groupby
 from pathlib import Path
 
 import api
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pytest
 import sessions
 import sqlglot
-import test_cases
 from engines import same
 
 import rankql
@@ -57,27 +55,6 @@ def test_the_same_parameters():
     for name, macro in windows._macros().items():
         if name in macros.statements("windows") and name in macros.comments():
             assert list(macro.parameters) == list(theirs[name]), name
-
-
-@pytest.mark.parametrize("metric", OFFERED)
-def test_case(engine, metric):
-    key = lambda case: str(case.options)  # noqa: E731
-    cases = sorted((c for c in test_cases.METRICS[metric] if c.group), key=key)
-    engine.load("cases", sessions.table(metric, [case.group for case in cases]))
-    found, first = {}, 0
-    for _, alike in groupby(cases, key):
-        alike = list(alike)
-        call = sessions.text(metric, alike[0].options, [])
-        last = first + len(alike) - 1
-        query = f"SELECT g, {call} FROM cases WHERE g BETWEEN {first} AND {last} GROUP BY g"
-        found |= dict(engine.ask(windows.translated(query, engine.name)))
-        first = last + 1
-    wrong = [
-        f"{metric} {case.options} of {case.group}: {found[g]!r}, expected {case.expected}"
-        for g, case in enumerate(cases)
-        if not same(found[g], case.expected)
-    ]
-    assert not wrong, "\n".join(wrong)
 
 
 def equal(engine, duck, query, tables):
