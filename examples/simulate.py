@@ -1,4 +1,4 @@
-"""The simulated data of the stories, the same for the same seed: a shop and a video feed.
+"""The simulated data of the examples, the same for the same seed: shops, a feed, a large log.
 
 python examples/simulate.py [folder]
 """
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 # ---------------------------------------------------------------------------------------- the shop
 QUERIES, CANDIDATES, SHOWN, DAYS = 120, 30, 10, 14
@@ -168,6 +170,41 @@ def videos(folder: Path, users: int = 2_000, items: int = 1_200, seed: int = 3) 
     folder.mkdir(parents=True, exist_ok=True)
     pl.DataFrame(catalogue).drop("pull").write_parquet(folder / "videos.parquet")
     pl.DataFrame(rows).write_parquet(folder / "watched.parquet")
+
+
+# ----------------------------------------------------------------------------- a log of any size
+# Of 256 users who look at the first item so many click on it.
+CLICKS = {"new": 40, "regular": 80, "vip": 160}
+LENGTH = 200  # items of each user
+AT_ONCE = 600  # users in a row group; however many there are, memory is that of these
+
+
+def large_log(folder: Path, users: int, seed: int = 11) -> None:
+    """What a shop showed to its users in a month, in one Parquet file of any size.
+
+    users.parquet: each user's segment. log.parquet: user, item, pos and rel, 1 for a click, 2 for
+    a cart, 3 for a purchase.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    segments = pl.Series([[*CLICKS][i] for i in (0, 1, 0, 1, 0, 2, 0, 1, 0, 1)])  # of ten users
+    every = pl.DataFrame({"user": range(users)})
+    every = every.with_columns(segment=segments[every["user"] % 10])
+    every.write_parquet(folder / "users.parquet")
+    positions = pl.DataFrame({"pos": range(1, LENGTH + 1)})
+    rng, draw = random.Random(seed), pl.col("draw")
+    chance = pl.col("segment").replace_strict(CLICKS) / pl.col("pos").sqrt()
+    rel = sum((draw % 256 < chance / rarer).cast(pl.Int64) for rarer in (1, 3, 8))
+    with pq.ParquetWriter(folder / "log.parquet", pa.schema(
+        {name: pa.int64() for name in ("user", "item", "pos", "rel")}
+    )) as log:  # fmt: skip
+        for some in every.iter_slices(AT_ONCE):
+            rows = some.join(positions, how="cross")
+            draws = [None, pa.py_buffer(rng.randbytes(4 * len(rows)))]
+            draws = pl.Series(pa.Array.from_buffers(pa.uint32(), len(rows), draws))
+            rows = rows.with_columns(draw=draws.cast(pl.Int64))
+            log.write_table(
+                rows.select("user", item=draw // 256 % 5_000, pos="pos", rel=rel).to_arrow()
+            )
 
 
 if __name__ == "__main__":

@@ -214,8 +214,17 @@ def _ndcg_by_counts(
     if not (plain and numeric and schema["_pos"].is_integer()):
         return None
 
-    grade, place, by = pl.col("_rel"), pl.col("_pos"), pl.col(names)
-    first = pl.any_horizontal(by.is_null() | by.ne_missing(by.shift()))
+    def starts(keys: Sequence[pl.Series]) -> pl.Series:
+        by = pl.all()
+        return (
+            pl.select(*keys)
+            .select(pl.any_horizontal(by.is_null() | by.ne_missing(by.shift())))
+            .to_series()
+        )
+
+    grade, place = pl.col("_rel"), pl.col("_pos")
+    # Batch by batch: for a shift of the whole, as for a second pass, streaming would keep the rows.
+    first = pl.map_batches(names, starts, pl.Boolean, is_elementwise=True)
 
     counters = pl.lit(0, pl.Int64)
     for level in range(LEVELS):
@@ -229,7 +238,6 @@ def _ndcg_by_counts(
     value /= _ideal_by_sort(grade, r.k, None, base)
     kept = rows.filter((grade > 0) | other | first).group_by(names)
     exact = kept.agg(checked(value, {"rel": grade, "pos": place}).alias("ndcg"))
-    # In one pass: for a second over the same scan polars would keep all of its rows.
     shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
     gain = pl.when(other).then(math.nan).otherwise(shown)
     sums = kept.agg(_counters=counters.sum(), _rows=pl.len(), _dcg=gain.sum())
