@@ -172,6 +172,43 @@ def videos(folder: Path, users: int = 2_000, items: int = 1_200, seed: int = 3) 
     pl.DataFrame(rows).write_parquet(folder / "watched.parquet")
 
 
+# --------------------------------------------------------------------------- a search, twice ranked
+# Of each kind of query: its share, and how well the old and the new ranker know what is relevant.
+KINDS = {"product name": (0.5, 1.4, 1.6), "need": (0.35, 0.6, 1.1), "part number": (0.15, 1.8, 1.2)}
+
+
+def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
+    """The same queries ranked by an old and a new search, and what judges say of the items.
+
+    queries.parquet: each query's kind. old.parquet, new.parquet: the 20 best of 60 items by score.
+    judgments.parquet: grades 0 to 3 of what the old search showed first, and of some of the new
+    one's; a few items were judged twice.
+    """
+    rng, folder = random.Random(seed), Path(folder)
+    kinds, runs, judgments = [], {"old": [], "new": []}, []
+    for number in range(queries):
+        query = f"q{number:03}"
+        (kind,) = rng.choices([*KINDS], [share for share, *_ in KINDS.values()])
+        kinds.append({"query": query, "kind": kind})
+        liking = {f"item{n:04}": rng.gauss(0, 1) for n in rng.sample(range(5_000), 60)}
+        pooled: dict[str, None] = {}
+        for (system, run), knows in zip(runs.items(), KINDS[kind][1:], strict=True):
+            scores = {item: round(knows * x + rng.gauss(0, 1), 6) for item, x in liking.items()}
+            best = sorted(scores, key=scores.__getitem__, reverse=True)[:20]
+            run += [{"query": query, "item": item, "score": scores[item]} for item in best]
+            pooled |= dict.fromkeys(best[: 15 if system == "old" else 8])
+        for item in pooled:
+            for _ in range(2 if rng.random() < 0.01 else 1):
+                seen = liking[item] + rng.gauss(0, 0.3)
+                rel = sum(seen > step for step in (1.2, 1.8, 2.4))
+                judgments.append({"query": query, "item": item, "rel": rel})
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {"queries": kinds, **runs, "judgments": judgments}
+    for name, rows in tables.items():
+        pl.DataFrame(rows).write_parquet(folder / f"{name}.parquet")
+    return folder
+
+
 # ----------------------------------------------------------------------------- a log of any size
 # Of 256 users who look at the first item so many click on it.
 CLICKS = {"new": 40, "regular": 80, "vip": 160}
@@ -211,4 +248,5 @@ if __name__ == "__main__":
     target = Path(*sys.argv[1:2] or ["rankql-stories"])
     shop(target / "shop")
     videos(target / "feed")
+    search(target / "search")
     print(f"Wrote simulated data to {target}/")
