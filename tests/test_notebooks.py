@@ -3,27 +3,35 @@
 `python tests/test_notebooks.py` runs the Jupyter notebook and writes its outputs anew.
 """
 
+import contextlib
+import importlib.util
 import os
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 from test_readme import cells
+from test_report import SCREENS, browser  # noqa: F401
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[1] / "examples"
 JUPYTER = EXAMPLES / "is_it_better.ipynb"
+MARIMO = EXAMPLES / "explore.py"
+# Where simulate.py and rankql are.
+PATH = os.pathsep.join([str(EXAMPLES), str(EXAMPLES.parent)])
 
 
 def executed(folder):
     """The notebook as a clean kernel runs it; without what is of this machine or moment."""
     notebook = nbformat.read(JUPYTER, as_version=4)
-    path = os.pathsep.join([str(EXAMPLES), *filter(None, sys.path)])
     client = NotebookClient(notebook, kernel_name="python3", record_timing=False, timeout=300)
-    client.execute(cwd=folder, env={**os.environ, "PYTHONPATH": path})
+    client.execute(cwd=folder, env={**os.environ, "PYTHONPATH": PATH})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return notebook
@@ -45,6 +53,61 @@ def test_jupyter(tmp_path):
     assert text.count('"image/png": "') == 2
     machine = (str(EXAMPLES), sys.prefix, tempfile.gettempdir(), "iopub")
     assert not [word for word in machine if word in text]
+
+
+def test_marimo_as_a_script(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    spec = importlib.util.spec_from_file_location("explore", MARIMO)
+    notebook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebook)
+    with contextlib.chdir(tmp_path):
+        _, defined = notebook.app.run()
+    # The same as in the other notebook.
+    means = {row["system"]: row["mean"] for row in defined["means"].to_dicts()
+             if row["kind"] == "together" and row["metric"] == "nDCG"}  # fmt: skip
+    assert means == {"new": pytest.approx(0.7201, abs=5e-5), "old": pytest.approx(0.6448, abs=5e-5)}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The address of the notebook, served from a process of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "marimo", "-q", "run", MARIMO, "--headless", "--no-token"]
+    folder = tmp_path_factory.mktemp("served")
+    environment = {**os.environ, "PYTHONPATH": PATH}
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(
+            [*command, "--port", str(port)], cwd=folder, env=environment, stdout=log, stderr=log
+        )
+        for _ in range(600):
+            with socket.socket() as door:
+                if door.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert server.poll() is None, (folder / "log").read_text()
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+        server.terminate()
+        server.wait(30)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_marimo_redraws(browser, served, screen):  # noqa: F811
+    page = browser.new_page(**SCREENS[screen])
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and errors.append(message.text))
+    page.goto(served)
+    card = page.get_by_text("of new").first
+    card.wait_for(timeout=120_000)
+    assert card.text_content() == "nDCG@10 of new"
+    page.screenshot(path=f"/tmp/seven/notes/m-{screen}.png", full_page=True)
+    page.get_by_role("slider").first.press("ArrowLeft")
+    page.get_by_text("nDCG@9 of new").wait_for(timeout=60_000)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert errors == []
+    page.context.close()
 
 
 if __name__ == "__main__":
