@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
 """Which is better? Two simulated rankers, compared as you choose: a marimo notebook.
 
 pip install '.[report]' 'marimo[sql]' && marimo run examples/explore.py
@@ -17,12 +21,12 @@ def _():
     import simulate
 
     import rankql
-    from rankql.charts import CONFIG, PALETTE
+    from rankql.charts import CONFIG, GREY, PALETTE
 
     folder = simulate.search("rankql-stories/search")
     con = duckdb.connect(":default:")  # the one of SQL cells
     rankql.register(con)
-    return CONFIG, PALETTE, alt, con, folder, mo
+    return CONFIG, GREY, PALETTE, alt, con, folder, mo
 
 
 @app.cell(hide_code=True)
@@ -73,28 +77,29 @@ def _(con, folder, mo):
 
 @app.cell
 def _(con, gain, k, kind, mo, runs, threshold):
-    values = mo.sql(
+    per_query = mo.sql(
         f"""
         SELECT system, kind, query,
                ndcg_by_score({gain.value}, score, item, {k.value}) AS "nDCG",
-               precision_at_by_score(rel, score, item, {k.value}, threshold := {threshold.value}) AS "P",
-               rr_by_score(rel, score, item, {k.value}, threshold := {threshold.value}) AS "RR"
-        FROM runs WHERE '{kind.value}' IN ('all', kind)
+               precision_at_by_score(relevant, score, item, {k.value}) AS "P",
+               rr_by_score(relevant, score, item, {k.value}) AS "RR"
+        FROM (SELECT *, CAST(rel >= {threshold.value} AS INT) AS relevant FROM runs)
+        WHERE '{kind.value}' IN ('all', kind)
         GROUP BY system, kind, query
         """,
         output=False,
         engine=con,
     )
-    return (values,)
+    return (per_query,)
 
 
 @app.cell
-def _(con, mo, values):
+def _(con, mo, per_query):
     means = mo.sql(
         """
         SELECT coalesce(kind, 'together') AS kind, system, metric,
                avg(value) AS mean, count(value) AS queries
-        FROM (UNPIVOT values ON "nDCG", "P", "RR" INTO NAME metric VALUE value)
+        FROM per_query UNPIVOT (value FOR metric IN ("nDCG", "P", "RR"))
         GROUP BY GROUPING SETS ((kind, system, metric), (system, metric))
         ORDER BY ALL
         """,
@@ -123,19 +128,24 @@ def _(k, means, mo):
 
 
 @app.cell(hide_code=True)
-def _(CONFIG, PALETTE, alt, means):
+def _(CONFIG, GREY, PALETTE, alt, means):
     base = alt.Chart(means).encode(y=alt.Y("kind", title=None))
-    colour = alt.Color("system", sort=["old", "new"]).scale(domain=["old", "new"], range=PALETTE[:2])
+    colour = alt.Color("system", sort=["old", "new"]).scale(
+        domain=["old", "new"], range=PALETTE[:2]
+    )
     panels = alt.layer(
-        base.mark_rule(strokeWidth=3, opacity=0.3).encode(x="min(mean)", x2="max(mean)"),
+        base.mark_rule(strokeWidth=3, opacity=0.4, color=GREY).encode(
+            x="min(mean)", x2="max(mean)"
+        ),
         base.mark_point(filled=True, size=90, opacity=1).encode(
             x=alt.X("mean", title=None).scale(domain=[0, 1]),
             color=colour,
             tooltip=["kind", "system", "metric", alt.Tooltip("mean", format=".4f"), "queries"],
         ),
-    ).properties(width=220, height=alt.Step(28))
-    header = alt.Header(title=None, labelAnchor="start", labelFontWeight="bold")
-    panels.facet(alt.Facet("metric", header=header), columns=1).configure(**CONFIG)
+    ).properties(width=260, height=alt.Step(28))
+    header = alt.Header(title=None, labelAnchor="start", labelColor=GREY, labelFontSize=13)
+    rows = alt.Facet("metric", header=header, sort=["nDCG", "P", "RR"])
+    panels.facet(rows, columns=1).configure(**CONFIG)
     return
 
 

@@ -99,12 +99,16 @@ def test_marimo_redraws(browser, served, screen):  # noqa: F811
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: message.type == "error" and errors.append(message.text))
     page.goto(served)
-    card = page.get_by_text("of new").first
-    card.wait_for(timeout=120_000)
-    assert card.text_content() == "nDCG@10 of new"
-    page.screenshot(path=f"/tmp/seven/notes/m-{screen}.png", full_page=True)
+    chart = page.locator(".vega-embed canvas, .vega-embed svg").first
+    chart.wait_for(timeout=120_000)
+    page.get_by_text("+0.075 on 398 queries").wait_for(timeout=60_000)
+    drawn = chart.screenshot()
     page.get_by_role("slider").first.press("ArrowLeft")
     page.get_by_text("nDCG@9 of new").wait_for(timeout=60_000)
+    page.get_by_label("queries").select_option("part number")
+    page.get_by_text("on 55 queries").first.wait_for(timeout=60_000)
+    chart.wait_for()
+    assert chart.screenshot() != drawn
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert errors == []
     page.context.close()
