@@ -142,7 +142,7 @@ def _(CONFIG, GREY, PALETTE, alt, means):
             color=colour,
             tooltip=["kind", "system", "metric", alt.Tooltip("mean", format=".4f"), "queries"],
         ),
-    ).properties(width=260, height=alt.Step(28))
+    ).properties(width=210, height=alt.Step(28))
     header = alt.Header(title=None, labelAnchor="start", labelColor=GREY, labelFontSize=13)
     rows = alt.Facet("metric", header=header, sort=["nDCG", "P", "RR"])
     panels.facet(rows, columns=1).configure(**CONFIG)
