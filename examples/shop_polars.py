@@ -1,27 +1,31 @@
-"""nDCG of a simulated shop by segment, in polars, streamed from Parquet.
+"""nDCG by segment, in polars, streamed from a Parquet that need not fit into memory.
 
-python -m rankql demo && python examples/shop_polars.py
+python examples/shop_polars.py [million rows, 40 if left out] [streaming or in-memory]
+
+On simulated data. A few row groups at a time are in memory, and a few numbers for each user.
 """
 
+import sys
+import time
+from pathlib import Path
+
 import polars as pl
+import simulate
 
 import rankql
 
-log = pl.scan_parquet("rankql-demo/shop.parquet")
-ranking = ["segment", "query"]
+millions = int((sys.argv[1:] or ["40"])[0])
+engine = (sys.argv[2:] or ["streaming"])[0]
+folder = Path("rankql-stories") / f"log-{millions}"
+if not folder.exists():
+    simulate.large_log(folder, users=millions * 1_000_000 // simulate.LENGTH)
 
-# One value per ranking first; the average after, with what it leaves out.
-quality = log.group_by(ranking).agg(
-    rankql.ndcg("rel", "pos", k=10),
-    rankql.ndcg(rankql.exp2_gain("rel"), "pos", k=10).alias("ndcg_exponential"),
-    rankql.rr("rel", "pos", threshold=3).alias("rr_bought"),
-    rankql.judged_at("rel", "pos", k=10),
-)
+# One value per user first; the average after, with what it leaves out.
+log, users = pl.scan_parquet(folder / "log.parquet"), pl.scan_parquet(folder / "users.parquet")
+quality = log.pipe(rankql.ndcg, by="user", k=10).join(users, on="user")
 by_segment = quality.group_by("segment").agg(
-    queries=pl.len(), undefined=pl.col("ndcg").null_count(), mean=pl.col("ndcg").mean()
+    users=pl.len(), undefined=pl.col("ndcg").null_count(), mean=pl.col("ndcg").mean()
 )
-print(by_segment.sort("segment").collect(engine="streaming"))
-
-# Without positions: the same from the scores.
-by_score = log.group_by(ranking).agg(rankql.ndcg_by_score("rel", "score", "item", k=10))
-print(by_score.select(pl.col("ndcg_by_score").mean()).collect())
+start = time.perf_counter()
+print(by_segment.sort("segment").collect(engine=engine))
+print(f"{millions * 24 / 1000:.1f} GB of columns in {time.perf_counter() - start:.1f} s")

@@ -1,4 +1,4 @@
-"""The simulated data of the stories, the same for the same seed: a shop and a video feed.
+"""The simulated data of the examples, the same for the same seed: shops, a feed, a large log.
 
 python examples/simulate.py [folder]
 """
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 # ---------------------------------------------------------------------------------------- the shop
 QUERIES, CANDIDATES, SHOWN, DAYS = 120, 30, 10, 14
@@ -170,8 +172,81 @@ def videos(folder: Path, users: int = 2_000, items: int = 1_200, seed: int = 3) 
     pl.DataFrame(rows).write_parquet(folder / "watched.parquet")
 
 
+# --------------------------------------------------------------------------- a search, twice ranked
+# Of each kind of query: its share, and how well the old and the new ranker know what is relevant.
+KINDS = {"product name": (0.5, 1.4, 1.6), "need": (0.35, 0.6, 1.1), "part number": (0.15, 1.8, 1.2)}
+
+
+def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
+    """The same queries ranked by an old and a new search, and what judges say of the items.
+
+    queries.parquet: each query's kind. old.parquet, new.parquet: the 20 best of 60 items by score.
+    judgments.parquet: grades 0 to 3 of what the old search showed first, and of some of the new
+    one's; a few items were judged twice.
+    """
+    rng, folder = random.Random(seed), Path(folder)
+    kinds, runs, judgments = [], {"old": [], "new": []}, []
+    for number in range(queries):
+        query = f"q{number:03}"
+        (kind,) = rng.choices([*KINDS], [share for share, *_ in KINDS.values()])
+        kinds.append({"query": query, "kind": kind})
+        liking = {f"item{n:04}": rng.gauss(0, 1) for n in rng.sample(range(5_000), 60)}
+        pooled: dict[str, None] = {}
+        for (system, run), knows in zip(runs.items(), KINDS[kind][1:], strict=True):
+            scores = {item: round(knows * x + rng.gauss(0, 1), 6) for item, x in liking.items()}
+            best = sorted(scores, key=scores.__getitem__, reverse=True)[:20]
+            run += [{"query": query, "item": item, "score": scores[item]} for item in best]
+            pooled |= dict.fromkeys(best[: 15 if system == "old" else 8])
+        for item in pooled:
+            for _ in range(2 if rng.random() < 0.01 else 1):
+                seen = liking[item] + rng.gauss(0, 0.3)
+                rel = sum(seen > step for step in (1.2, 1.8, 2.4))
+                judgments.append({"query": query, "item": item, "rel": rel})
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {"queries": kinds, **runs, "judgments": judgments}
+    for name, rows in tables.items():
+        pl.DataFrame(rows).write_parquet(folder / f"{name}.parquet")
+    return folder
+
+
+# ----------------------------------------------------------------------------- a log of any size
+# Of 256 users who look at the first item so many click on it.
+CLICKS = {"new": 40, "regular": 80, "vip": 160}
+LENGTH = 200  # items of each user
+AT_ONCE = 600  # users in a row group; however many there are, memory is that of these
+
+
+def large_log(folder: Path, users: int, seed: int = 11) -> None:
+    """What a shop showed to its users in a month, in one Parquet file of any size.
+
+    users.parquet: each user's segment. log.parquet: user, item, pos and rel, 1 for a click, 2 for
+    a cart, 3 for a purchase.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    segments = pl.Series([[*CLICKS][i] for i in (0, 1, 0, 1, 0, 2, 0, 1, 0, 1)])  # of ten users
+    every = pl.DataFrame({"user": range(users)})
+    every = every.with_columns(segment=segments[every["user"] % 10])
+    every.write_parquet(folder / "users.parquet")
+    positions = pl.DataFrame({"pos": range(1, LENGTH + 1)})
+    rng, draw = random.Random(seed), pl.col("draw")
+    chance = pl.col("segment").replace_strict(CLICKS) / pl.col("pos").sqrt()
+    rel = sum((draw % 256 < chance / rarer).cast(pl.Int64) for rarer in (1, 3, 8))
+    with pq.ParquetWriter(folder / "log.parquet", pa.schema(
+        {name: pa.int64() for name in ("user", "item", "pos", "rel")}
+    )) as log:  # fmt: skip
+        for some in every.iter_slices(AT_ONCE):
+            rows = some.join(positions, how="cross")
+            draws = [None, pa.py_buffer(rng.randbytes(4 * len(rows)))]
+            draws = pl.Series(pa.Array.from_buffers(pa.uint32(), len(rows), draws))
+            rows = rows.with_columns(draw=draws.cast(pl.Int64))
+            log.write_table(
+                rows.select("user", item=draw // 256 % 5_000, pos="pos", rel=rel).to_arrow()
+            )
+
+
 if __name__ == "__main__":
     target = Path(*sys.argv[1:2] or ["rankql-stories"])
     shop(target / "shop")
     videos(target / "feed")
+    search(target / "search")
     print(f"Wrote simulated data to {target}/")

@@ -214,16 +214,22 @@ def _ndcg_by_counts(
     if not (plain and numeric and schema["_pos"].is_integer()):
         return None
 
-    grade, place, by = pl.col("_rel"), pl.col("_pos"), pl.col(names)
-    first = pl.any_horizontal(by.is_null() | by.ne_missing(by.shift()))
+    def starts(keys: Sequence[pl.Series]) -> pl.Series:
+        by = pl.all()
+        return (
+            pl.select(*keys)
+            .select(pl.any_horizontal(by.is_null() | by.ne_missing(by.shift())))
+            .to_series()
+        )
+
+    grade, place = pl.col("_rel"), pl.col("_pos")
+    # Batch by batch: for a shift of the whole, as for a second pass, streaming would keep the rows.
+    first = pl.map_batches(names, starts, pl.Boolean, is_elementwise=True)
 
     counters = pl.lit(0, pl.Int64)
     for level in range(LEVELS):
         ones = sum(1 << BITS * below for below in range(level + 1))
         counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
-    gaining = rows.filter((grade > 0) | first).group_by(names)
-    counted = gaining.agg(_counters=counters.sum(), _rows=pl.len())
-
     other = (grade > LEVELS) | (place < 1)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
@@ -232,10 +238,9 @@ def _ndcg_by_counts(
     value /= _ideal_by_sort(grade, r.k, None, base)
     kept = rows.filter((grade > 0) | other | first).group_by(names)
     exact = kept.agg(checked(value, {"rel": grade, "pos": place}).alias("ndcg"))
-    gain = pl.when(other).then(math.nan).otherwise(r.rel / (r.pos + 1).log(base))
-    shown = rows.filter(other | ((grade > 0) & r.shown)).group_by(names).agg(_dcg=gain.sum())
-    both = pl.concat([counted, shown], how="diagonal")
-    sums = both.group_by(names).agg(pl.col("_counters", "_rows", "_dcg").sum())
+    shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
+    gain = pl.when(other).then(math.nan).otherwise(shown)
+    sums = kept.agg(_counters=counters.sum(), _rows=pl.len(), _dcg=gain.sum())
 
     size = min(r.k or 1 << BITS, 1 << BITS)
     reached = [pl.col("_counters") // (1 << BITS * level) % (1 << BITS) for level in range(LEVELS)]

@@ -1,0 +1,120 @@
+"""The notebooks run from a clean kernel or process, and show what is committed.
+
+`python tests/test_notebooks.py` runs the Jupyter notebook and writes its outputs anew.
+"""
+
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from test_readme import cells
+from test_report import SCREENS, browser  # noqa: F401
+
+pytestmark = pytest.mark.slow
+EXAMPLES = Path(__file__).parents[1] / "examples"
+JUPYTER = EXAMPLES / "is_it_better.ipynb"
+MARIMO = EXAMPLES / "explore.py"
+# Where simulate.py and rankql are.
+PATH = os.pathsep.join([str(EXAMPLES), str(EXAMPLES.parent)])
+
+
+def executed(folder):
+    """The notebook as a clean kernel runs it; without what is of this machine or moment."""
+    notebook = nbformat.read(JUPYTER, as_version=4)
+    client = NotebookClient(notebook, kernel_name="python3", record_timing=False, timeout=300)
+    client.execute(cwd=folder, env={**os.environ, "PYTHONPATH": PATH})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return notebook
+
+
+def shown(notebook):
+    """What the cells show: of what kinds it is, and the cells and words of its text."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = {"text/plain": output.get("text", ""), **output.get("data", {})}
+            yield sorted(data), cells(data.get("text/markdown", data["text/plain"]))
+
+
+def test_jupyter(tmp_path):
+    committed = nbformat.read(JUPYTER, as_version=4)
+    nbformat.validate(committed)
+    assert [*shown(executed(tmp_path))] == [*shown(committed)]
+    text = JUPYTER.read_text()
+    assert text.count('"image/png": "') == 2
+    machine = (str(EXAMPLES), sys.prefix, tempfile.gettempdir(), "iopub")
+    assert not [word for word in machine if word in text]
+
+
+def test_marimo_as_a_script(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    spec = importlib.util.spec_from_file_location("explore", MARIMO)
+    notebook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebook)
+    with contextlib.chdir(tmp_path):
+        _, defined = notebook.app.run()
+    # The same as in the other notebook.
+    means = {row["system"]: row["mean"] for row in defined["means"].to_dicts()
+             if row["kind"] == "together" and row["metric"] == "nDCG"}  # fmt: skip
+    assert means == {"new": pytest.approx(0.7201, abs=5e-5), "old": pytest.approx(0.6448, abs=5e-5)}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The address of the notebook, served from a process of its own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "marimo", "-q", "run", MARIMO, "--headless", "--no-token"]
+    folder = tmp_path_factory.mktemp("served")
+    environment = {**os.environ, "PYTHONPATH": PATH}
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(
+            [*command, "--port", str(port)], cwd=folder, env=environment, stdout=log, stderr=log
+        )
+        for _ in range(600):
+            with socket.socket() as door:
+                if door.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert server.poll() is None, (folder / "log").read_text()
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+        server.terminate()
+        server.wait(30)
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_marimo_redraws(browser, served, screen):  # noqa: F811
+    page = browser.new_page(**SCREENS[screen])
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and errors.append(message.text))
+    page.goto(served)
+    chart = page.locator(".vega-embed canvas, .vega-embed svg").first
+    chart.wait_for(timeout=120_000)
+    page.get_by_text("+0.075 on 398 queries").wait_for(timeout=60_000)
+    drawn = chart.screenshot()
+    page.get_by_role("slider").first.press("ArrowLeft")
+    page.get_by_text("nDCG@9 of new").wait_for(timeout=60_000)
+    page.get_by_label("queries").select_option("part number")
+    page.get_by_text("on 55 queries").first.wait_for(timeout=60_000)
+    chart.wait_for()
+    assert chart.screenshot() != drawn
+    for box in ("html", ".chart-wrapper"):
+        assert page.locator(box).first.evaluate("box => box.scrollWidth <= box.clientWidth"), box
+    assert errors == []
+    page.context.close()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        nbformat.write(executed(folder), JUPYTER)
