@@ -1,0 +1,34 @@
+"""The site: `sphinx-build -W -b html docs site`."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+project = "rankql"
+copyright = "the rankql authors"
+release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "mathml",
+]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+nitpicky = True
+suppress_warnings = ["config.cache"]
+
+html_theme = "furo"
+html_title = "rankql"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+copybutton_prompt_text = ">>> "
+copybutton_only_copy_prompt_lines = True
