@@ -21,8 +21,10 @@ extensions = [
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-nitpicky = True
-suppress_warnings = ["config.cache"]
+default_role = "code"
+suppress_warnings = ["misc.highlighting_failure"]  # DuckDB's MAP {}
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
 
 html_theme = "furo"
 html_title = "rankql"
