@@ -26,7 +26,7 @@ from rankql.cli import main
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Run: sql, python, and sh that calls rankql; what sql and sh print stands in the next block.
-BLOCK = re.compile(r"(?<=```)(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?", re.DOTALL)
+BLOCK = re.compile(r"```(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?", re.DOTALL)
 # Not run: how to install and what belongs to other programs; test_spark.py runs py.
 OTHERS = {"bash", "yaml", "py", "text"}
 
@@ -64,9 +64,9 @@ def run(text):
         kind, code, label, _ = found.groups()
         if kind == "python":
             after = "" if label is None else f"{label}{found[4]}```\n"
-            return f"python\n{python(code)}```\n{after}"
+            return f"```python\n{python(code)}```\n{after}"
         printed = {"sql": sql, "sh": sh}[kind](code)
-        return f"{kind}\n{code}```\n" + ("" if label is None else f"{label}{printed}```\n")
+        return f"```{kind}\n{code}```\n" + ("" if label is None else f"{label}{printed}```\n")
 
     return BLOCK.sub(block, text)
 
