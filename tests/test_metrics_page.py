@@ -22,13 +22,17 @@ def page(function):
 
 def table():
     """`rankql.metrics()` in Markdown."""
-    lines = ["| metric | function | of | better | range | undefined where |", "|---" * 6 + "|"]
+    lines = [
+        "| function | in `evaluate` | of | better | range | undefined where |",
+        "|---" * 6 + "|",
+    ]
     for row in rankql.metrics().to_dicts():
+        name, function = row["name"], row["function"]
         low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
-        reach = f"from {low}" if high is None else f"{low} to {high}"
+        reach = f"≥ {low}" if high is None else f"{low} to {high}"
         cells = [
-            f"[{row['name']}]({page(row['function'])})",
-            f"`{row['function']}`",
+            f"[`{function}`]({page(function)})",
+            "" if name == function else f"`{name}`",
             row["level"],
             row["better"],
             "any" if low is None else reach,
