@@ -55,7 +55,7 @@ def _is_expected(error: Exception) -> bool:
     return isinstance(error, RankqlError | duckdb.Error | OSError)
 
 
-@click.group(cls=_Group)
+@click.group("rankql", cls=_Group)
 @click.version_option(package_name="rankql")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 def main(debug: bool) -> None:

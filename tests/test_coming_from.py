@@ -51,9 +51,8 @@ def test_queries():
     con.register("scored", scored)
     compared = 0
     for name, call in names("SQL and polars"):
-        found = con.sql(
-            f"SELECT query, coalesce({call}, 0) FROM ranked('scored', query := 'query') GROUP BY query"
-        ).fetchall()
+        table = "ranked('scored', query := 'query')"
+        found = con.sql(f"SELECT query, coalesce({call}, 0) FROM {table} GROUP BY query").fetchall()
         assert evaluated(name) == pytest.approx(dict(found), abs=1e-12), name
         compared += 1
     assert compared == len(ROWS) - 2
