@@ -1,6 +1,6 @@
-"""The pages of the metrics: the table of all of them, and each on the page of its family.
+"""The pages of the metrics: what holds of each in a table, and its docstring.
 
-`python tests/test_metrics_page.py` writes the table anew.
+`python tests/test_metrics_page.py` writes the tables anew.
 """
 
 import re
@@ -11,7 +11,7 @@ import pytest
 import rankql
 from rankql.facts import FACTS
 
-PAGES = Path(__file__).parents[1] / "docs" / "metrics"
+FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
 TABLE = re.compile(r"(<!-- metrics.*?-->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -20,19 +20,18 @@ def page(function):
     return getattr(rankql, function).__module__.removeprefix("rankql.") + ".md"
 
 
-def table():
-    """`rankql.metrics()` in Markdown."""
-    lines = [
-        "| function | in `evaluate` | of | better | range | undefined where |",
-        "|---" * 6 + "|",
-    ]
+def table(name):
+    """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
+    lines = ["| function | name | of | better | range | undefined where |", "|---" * 6 + "|"]
     for row in rankql.metrics().to_dicts():
-        name, function = row["name"], row["function"]
+        function, home = row["function"], page(row["function"])
+        if name not in ("index.md", home):
+            continue
         low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
         reach = f"≥ {low}" if high is None else f"{low} to {high}"
         cells = [
-            f"[`{function}`]({page(function)})",
-            "" if name == function else f"`{name}`",
+            f"[`{function}`]({home})" if name == "index.md" else f"`{function}`",
+            "" if row["name"] == function else f"`{row['name']}`",
             row["level"],
             row["better"],
             "any" if low is None else reach,
@@ -42,25 +41,31 @@ def table():
     return "\n".join(lines)
 
 
-def written(text):
-    """The index with the table as it is now."""
-    return TABLE.sub(lambda found: f"{found[1]}\n{table()}\n\n{found[2]}", text)
+PAGES = sorted({"index.md", *map(page, FACTS)})
 
 
-def test_table():
-    text = (PAGES / "index.md").read_text()
+def written(name):
+    """The page with its table as it is now."""
+    text = (FOLDER / name).read_text()
+    return TABLE.sub(lambda found: f"{found[1]}\n{table(name)}\n\n{found[2]}", text)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_table(name):
+    text = (FOLDER / name).read_text()
     assert TABLE.search(text)
-    assert written(text) == text
+    assert written(name) == text
 
 
 @pytest.mark.parametrize("function", FACTS)
-def test_place(function):
-    """Its docstring stands on the page of its family, and something is said of it before."""
-    text = (PAGES / page(function)).read_text()
+def test_docstring(function):
+    """It stands on the page of its family, and something is said of it before."""
+    text = (FOLDER / page(function)).read_text()
     said, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
     assert directive
-    assert re.search(rf"\b{function}\b", said)
+    assert len(re.findall(rf"\b{function}\b", said)) > 2
 
 
 if __name__ == "__main__":
-    (PAGES / "index.md").write_text(written((PAGES / "index.md").read_text()))
+    for name in PAGES:
+        (FOLDER / name).write_text(written(name))
