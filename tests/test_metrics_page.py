@@ -22,7 +22,7 @@ def page(function):
 
 def table(name):
     """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
-    lines = ["| function | name | of | better | range | undefined where |", "|---" * 6 + "|"]
+    lines = ["| function, name | of | better | range | undefined where |", "|---" * 5 + "|"]
     for row in rankql.metrics().to_dicts():
         function, home = row["function"], page(row["function"])
         if name not in ("index.md", home):
@@ -30,8 +30,8 @@ def table(name):
         low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
         reach = f"≥ {low}" if high is None else f"{low} to {high}"
         cells = [
-            f"[`{function}`]({home})" if name == "index.md" else f"`{function}`",
-            "" if row["name"] == function else f"`{row['name']}`",
+            (f"[`{function}`]({home})" if name == "index.md" else f"`{function}`")
+            + ("" if row["name"] == function else f", `{row['name']}`"),
             row["level"],
             row["better"],
             "any" if low is None else reach,
