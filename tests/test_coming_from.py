@@ -90,11 +90,16 @@ def test_ranx():
     import ranx
 
     run, judged = ranx.Run(RUN), ranx.Qrels(QRELS)
+
+    def asked(theirs):
+        values = map(float, ranx.evaluate(judged, run, [theirs], return_mean=False))
+        return pytest.approx(dict(zip(run.keys(), values, strict=True)), abs=1e-12)
+
     for name, theirs in names("ranx"):
         if name != "Bpref":  # which is NaN where all judged items are relevant: test_profiles.py
-            values = map(float, ranx.evaluate(judged, run, [theirs], return_mean=False))
-            found = dict(zip(run.keys(), values, strict=True))
-            assert evaluated(name, conventions="ranx") == pytest.approx(found, abs=1e-12), name
+            assert evaluated(name, conventions="ranx") == asked(theirs), name
+    graded = evaluated("RBP(p=0.8, max_rel=3)", conventions="ranx")
+    assert {query: 3 * value for query, value in graded.items()} == asked("rbp.8")
 
 
 @pytest.mark.slow

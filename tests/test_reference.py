@@ -26,3 +26,11 @@ def test_forms_are_those_of_metrics_with_an_entry():
 def test_every_command_has_its_help():
     asked = re.findall(r"^rankql (\w+) --help$", TEXTS["reference.md"], re.MULTILINE)
     assert sorted(asked) == sorted(main.commands)
+
+
+def test_the_chinese_quick_start_has_the_same_blocks():
+    blocks = [
+        re.findall(r"^```.*?^```$", TEXTS[page], re.M | re.S) for page in ("start.md", "zh.md")
+    ]
+    assert blocks[0] == blocks[1]
+    assert len(blocks[0]) > 10
