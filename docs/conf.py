@@ -22,6 +22,7 @@ extensions = [
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 default_role = "code"
+smartquotes = False
 suppress_warnings = ["misc.highlighting_failure"]  # DuckDB's MAP {}
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
@@ -34,3 +35,13 @@ html_show_sphinx = False
 html_copy_source = False
 copybutton_prompt_text = ">>> "
 copybutton_only_copy_prompt_lines = True
+
+
+def setup(app):
+    """The Chinese page says that it is Chinese, so that browsers draw its glyphs."""
+
+    def told(app, page, template, context, tree):
+        if page == "zh":
+            context["language"] = "zh-CN"
+
+    app.connect("html-page-context", told)
