@@ -395,7 +395,7 @@ def _folded(summary: str, parts: Sequence[str]) -> list[str]:
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
     """How many queries a paired t test needs to show an effect d_z with this power.
 
-    The least n at which P(|T| > t(1 - alpha/2, n - 1)) reaches the power, T noncentral t with
+    The least n at which `P(|T| > t(1 - alpha/2, n - 1))` reaches the power, T noncentral t with
     n - 1 degrees of freedom and noncentrality d_z sqrt(n).
 
     >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]

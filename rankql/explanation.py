@@ -50,14 +50,14 @@ def explain(
     `of` is the id of a query, `which` the system where there are several; everything else is as in
     `evaluate`, whose value is explained. The contribution of an item is its term of the sum that
     the metric is, for nDCG gain / discount / IDCG. In the ideal ranking the judged items stand best
-    first, equals in the order in which they stand in the run, those not retrieved last (by item):
+    first, equals in the order in which they stand in the run, those not retrieved last by item::
 
-        loss = contribution at the item's ideal position - contribution where it stands,
+        loss = contribution at the item's ideal position - contribution where it stands
 
-    0 where it is not in the ranking, or not in the ideal one. So an item that stands too high has a
-    loss below 0, for which others pay; an item without gain costs nothing itself; of equals none is
-    to blame for standing above another; and the losses add up to the ideal value - the value, which
-    is 1 - nDCG. Without `of` they are summed over all queries, by query and by item.
+    It is 0 where it is not in the ranking, or not in the ideal one. So an item that stands too high
+    has a loss below 0, for which others pay; an item without gain costs nothing itself; of equals
+    none is to blame for standing above another; and the losses add up to the ideal value - the
+    value, which is 1 - nDCG. Without `of` they are summed over all queries, by query and by item.
 
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})

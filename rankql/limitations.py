@@ -52,9 +52,9 @@ def limits(
     """How far the metrics of one or many runs can be trusted, each limit with a count.
 
     Takes what `evaluate` takes, and refuses what it refuses. The sensitivity of a metric to the
-    position i is what a swap of neighbours changes in it,
+    position i is what a swap of neighbours changes in it::
 
-        loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|,
+        loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|
 
     for i from 1 to its cutoff (at most 100; to 10 without one). Where nothing stands at i + 1, the
     item moves down to it. Bounds are those of unjudged='bounds', and count in the undefined queries

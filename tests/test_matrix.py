@@ -12,7 +12,7 @@ import matrix
 import pytest
 
 # Where the table stands, between two markers.
-PAGE = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
 MARKED = re.compile(r"(?<=<!-- matrix -->\n).*?(?=\n<!-- /matrix -->)", re.DOTALL)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from test_readme import cells
+from test_docs import cells
 from test_report import SCREENS, browser  # noqa: F401
 
 pytestmark = pytest.mark.slow

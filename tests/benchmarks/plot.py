@@ -1,4 +1,4 @@
-"""The tables of the README from results of run.py, and two charts in tests/benchmarks/results/.
+"""The tables of docs/speed.md from results of run.py, and two charts in tests/benchmarks/results/.
 
     python tests/benchmarks/plot.py RESULTS.json [MORE.json ...] [--folder DIR]
 

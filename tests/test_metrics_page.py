@@ -1,0 +1,71 @@
+"""The pages of the metrics: what holds of each in a table, and its docstring.
+
+`python tests/test_metrics_page.py` writes the tables anew.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import rankql
+from rankql.facts import FACTS
+
+FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
+TABLE = re.compile(r"(<!-- metrics.*?-->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def page(function):
+    """The page of a function's family."""
+    return getattr(rankql, function).__module__.removeprefix("rankql.") + ".md"
+
+
+def table(name):
+    """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
+    lines = ["| function, name | of | better | range | undefined where |", "|---" * 5 + "|"]
+    for row in rankql.metrics().to_dicts():
+        function, home = row["function"], page(row["function"])
+        if name not in ("index.md", home):
+            continue
+        low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
+        reach = f"≥ {low}" if high is None else f"{low} to {high}"
+        cells = [
+            (f"[`{function}`]({home})" if name == "index.md" else f"`{function}`")
+            + ("" if row["name"] == function else f", `{row['name']}`"),
+            row["level"],
+            row["better"],
+            "any" if low is None else reach,
+            row["undefined"],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+PAGES = sorted({"index.md", *map(page, FACTS)})
+
+
+def written(name):
+    """The page with its table as it is now."""
+    text = (FOLDER / name).read_text()
+    return TABLE.sub(lambda found: f"{found[1]}\n{table(name)}\n\n{found[2]}", text)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_table(name):
+    text = (FOLDER / name).read_text()
+    assert TABLE.search(text)
+    assert written(name) == text
+
+
+@pytest.mark.parametrize("function", FACTS)
+def test_docstring(function):
+    """It stands on the page of its family, and something is said of it before."""
+    text = (FOLDER / page(function)).read_text()
+    said, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
+    assert directive
+    assert len(re.findall(rf"\b{function}\b", said)) > 2
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (FOLDER / name).write_text(written(name))
