@@ -563,7 +563,7 @@ def test_casts(spark, ansi):
     query = "SELECT ndcg(CAST(r AS DOUBLE), p) FROM (VALUES ('1', 2), (NULL, 1){}) AS t (r, p)"
     try:
         ((value,),) = metrics.sql(spark, query.format("")).collect()
-        assert same(value, 0.6309297535714575)
+        assert value == pytest.approx(0.6309297535714575, abs=1e-12)
         with pytest.raises(Exception, match="cannot be cast to"):
             metrics.sql(spark, query.format(", ('x', 3)")).collect()
     finally:
