@@ -144,7 +144,7 @@ def translated(query: str, dialect: str) -> str:
     no test runs an engine, the text says so at its top. A dialect that is not known, a wrong option
     and what has no translation are a RankqlError that names it.
 
-    >>> print(translated("SELECT user, recall_at(rel, pos, 5) AS r FROM t GROUP BY user", "sqlite"))
+    >>> print(translated("SELECT user, recall_at(rel, pos, 5) FROM t GROUP BY user", "postgres"))
     ... # doctest: +ELLIPSIS
     WITH "rankql_rows" AS (
     ...

@@ -241,12 +241,12 @@ def test_without_a_command(tmp_path):
     for line in commands:
         given = line.strip().replace("RUN", new).replace("QRELS", shop).split()
         run(tmp_path, *given)
-    assert run(tmp_path, code=2)[1].count("main demo") == 1  # by the name that it was called by
+    assert run(tmp_path, code=2)[1].count("rankql demo") == 1  # by the name that it was called by
 
 
 def test_demo_says_what_is_next(tmp_path):
     _, err = run(tmp_path, "demo", "--out", "my demo", "--queries", 50)
-    (line,) = re.findall(r"^Next: main (.*)$", err, re.MULTILINE)
+    (line,) = re.findall(r"^Next: rankql (.*)$", err, re.MULTILINE)
     assert "segment=vip" in run(tmp_path, *shlex.split(line))[0]
 
 
