@@ -39,10 +39,11 @@ def kendall_tau_distance(
 
 @metric(in_order=True)
 def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
-    """Kendall's tau-b between grades and positions: 1 for the best order, -1 for its reverse.
+    """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
 
     (C - D) / sqrt((n0 - n1) * n0): C pairs with the higher grade above, D with the lower, n0 in
-    all, n1 of equal grade. NULL where no two grades differ. Kendall 1945.
+    all, n1 of equal grade. The best order has sqrt((n0 - n1) / n0), its reverse the negative. NULL
+    where no two grades differ. Kendall 1945.
 
     >>> df = pl.DataFrame({"rel": [1, 3, 2], "pos": [1, 2, 3]})
     >>> round(df.select(kendall_tau_b("rel", "pos")).item(), 4)

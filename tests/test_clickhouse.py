@@ -5,6 +5,7 @@ import re
 import api
 import duckdb
 import houses
+import matrix
 import polars as pl
 import pytest
 import sessions
@@ -19,9 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def house():
-    with houses.session() as made:
-        for statement in clickhouse.functions().split(";\n"):
-            made.query(statement)
+    with matrix.clickhouse() as made:
         yield made
 
 
