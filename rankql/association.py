@@ -14,7 +14,7 @@ import polars as pl
 from rankql import show
 from rankql.arguments import check, option, z
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation import execute, reporting
+from rankql.execution import execute, reporting
 from rankql.matching import (
     Given,
     OutcomeNames,

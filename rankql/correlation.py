@@ -10,7 +10,7 @@ import polars as pl
 
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
-from rankql.evaluation import examples, execute, once, reporting, script, sound
+from rankql.execution import examples, execute, once, reporting, script, sound
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import CORRELATIONS, Metric, parse

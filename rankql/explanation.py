@@ -13,7 +13,7 @@ import polars as pl
 from rankql import show
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation import complete, duplicates, execute, inspect, outcome, reporting, sound
+from rankql.execution import complete, duplicates, execute, inspect, outcome, reporting, sound
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import MEASURES, Metric, Rows, parse

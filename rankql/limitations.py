@@ -12,7 +12,8 @@ import polars as pl
 from rankql import show
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError
-from rankql.evaluation import DEFAULT, complete, evaluate, examples, execute, reporting
+from rankql.evaluation import DEFAULT, evaluate
+from rankql.execution import complete, examples, execute, reporting
 from rankql.explanation import DUST
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import quoted

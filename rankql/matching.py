@@ -13,7 +13,7 @@ import polars as pl
 from rankql.arguments import check, need_name
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation import examples, execute, reporting
+from rankql.execution import examples, execute, reporting
 from rankql.macros import literal, quoted
 from rankql.names import EVERY, is_metric, parse
 from rankql.result import Result, written

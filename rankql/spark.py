@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 from rankql import macros, parts
 from rankql.conventions import choose
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation import DEFAULT, complete, outcome
+from rankql.evaluation import DEFAULT
+from rankql.execution import complete, outcome
 from rankql.inputs import Inputs
 from rankql.names import parse
 from rankql.query import per_query

@@ -322,7 +322,7 @@ SECTIONS = {
     "Macros in a database": "macros",
     "Reading data": "tables inputs",
     "Names of metrics, conventions": "names conventions",
-    "evaluate and combine": "evaluation query packed parts result",
+    "evaluate and combine": "evaluation execution query packed parts result",
     "compare": "comparison pairing significance",
     "associate and sign_agreement": "association matching regression",
     "explain, check, limits, correlate": "explanation preflight limitations correlation",
