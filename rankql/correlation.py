@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql.arguments import whole
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
 from rankql.execution import examples, execute, once, reporting, script, sound
@@ -69,7 +70,6 @@ def correlate(
         with reporting():
             _distinct(here, given, chosen)
             found = execute(here, sql).pl()
-        assert isinstance(found, pl.DataFrame)
         shared = pl.all_horizontal(pl.col("in reference", "in run") > 0)
         return Result(
             meta={
@@ -92,8 +92,8 @@ def correlate(
 
 def _cut(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
     """The metrics, at the cutoff where they have none of their own."""
-    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
-        raise RankqlError(f"k must be a whole number from 1, not {k!r}")
+    if k is not None:
+        whole("k", k, 1)
     for metric in metrics:
         if metric.measure is None:
             raise RankqlError(f"{metric.label!r} is an expression; name metrics of two rankings")

@@ -132,7 +132,8 @@ def sound(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "s
     with reporting():
         for table in given.tables:
             if "rel" in roles:
-                _no_nulls(here, table, given.system if table in given.runs.values() else None)
+                system = given.system if table in given.runs.values() else None
+                complete_ids(table.label, *present(here, table, system))
             numbers(here, table, roles)
 
 
@@ -173,7 +174,8 @@ def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:
     found = []
     for system, shown, both, unjudged in sides(here, given, chosen):
         if not both:
-            _nothing_judged(here, given, chosen, named(system), unjudged)
+            judgments = judged(here, given, chosen)
+            raise RankqlError(none_judged(named(system), unjudged, judgments))
         if shown > both:
             found.append(left_out(system, shown, both, unjudged))
     return found
@@ -206,12 +208,6 @@ def left_out(system: str | None, shown: int, both: int, unjudged: Sequence[objec
     )
 
 
-def _nothing_judged(
-    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object] | None
-) -> None:
-    raise RankqlError(none_judged(run, theirs, judged(here, given, chosen)))
-
-
 def judged(here: Session, given: Inputs, chosen: Conventions) -> Sequence[object] | None:
     """Some queries that are judged."""
     sql = f"{with_sources(given, chosen)}SELECT min(DISTINCT query, 3) FROM qrels"
@@ -224,11 +220,6 @@ def none_judged(run: str, theirs: Sequence[object] | None, ours: Sequence[object
     if not ours:
         return "qrels has no grades: there is nothing to judge the run by"
     return f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
-
-
-def _no_nulls(here: Session, table: Table, system: str | None) -> None:
-    """Refuse ids that are NULL."""
-    complete_ids(table.label, *present(here, table, system))
 
 
 def present(here: Session, table: Table, system: str | None) -> tuple[int, dict[str, int]]:

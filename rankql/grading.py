@@ -74,8 +74,7 @@ def grade_events(
             "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
         with reporting():
-            found = execute(here, sql, checked=True).pl()
-        assert isinstance(found, pl.DataFrame)
+            found: pl.DataFrame = execute(here, sql, checked=True).pl()
         return found
 
 

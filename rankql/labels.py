@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, finite, number, numbers, option
+from rankql.arguments import TEXT, Column, check, column, finite, is_whole, number, numbers, option
 from rankql.forms import Frame, metric, need_columns
 
 Moment: TypeAlias = date | datetime | float
@@ -64,7 +64,7 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
 
     def known(events: pl.Series) -> pl.Series:
         dtype = events.dtype
-        fit = dtype.is_integer() or dtype in (*_TEXT, pl.Boolean, pl.Null)
+        fit = dtype.is_integer() or dtype in (*TEXT, pl.Boolean, pl.Null)
         remedy = "cast it to text"
         check(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
         events = events.cast(pl.String)
@@ -111,9 +111,6 @@ def is_finite(value: object) -> bool:
         return False
 
 
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
-
-
 def _left(
     moment: Column | None, until: Moment | None, within: Duration | None, half_life: Duration | None
 ) -> pl.Expr:
@@ -144,7 +141,7 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
     dtype = times.dtype
     if dtype == pl.Null and times.is_empty():
         return times.cast(pl.Float64)
-    kind = "text" if dtype in _TEXT else str(dtype)
+    kind = "text" if dtype in TEXT else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
     check(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()
@@ -445,7 +442,7 @@ def _label(name: str, what: str) -> pl.Expr:
 
     def sound(labels: pl.Series) -> pl.Series:
         dtype = labels.dtype
-        kind = "text" if dtype in _TEXT else str(dtype)
+        kind = "text" if dtype in TEXT else str(dtype)
         fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
         check(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
         return labels.cast(pl.Float64)
@@ -499,8 +496,7 @@ def leave_one_out(
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """
-    ok = number(n) >= 1 and number(n) % 1 == 0
-    check(ok, f"n must be a whole number from 1, not {n}")
+    check(is_whole(n), f"n must be a whole number from 1, not {n}")
     times, text = _logged(frame, moment), column(item).cast(pl.String)
     need_columns(frame, text, column(query))
     _no_split(frame)

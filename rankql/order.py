@@ -14,7 +14,7 @@ from typing import cast
 
 import polars as pl
 
-from rankql.arguments import Column, check, flag, number, option
+from rankql.arguments import Column, check, flag, option, patience
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, ratio
 
@@ -94,9 +94,7 @@ def rbo(
     >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)
     0.685
     """
-    check(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
-    p = number(p)
-    check(0 < p < 1, f"p must lie between 0 and 1, not {p}")
+    p = patience(p)
     option("bound", bound, "ext", "min", "max", "residual")
     theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
     known = _distinct(theirs, "reference") & _distinct(ours, "pos")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql.arguments import TEXT
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -69,8 +71,7 @@ def cell(value: Any) -> str:
 
 def csv(frame: pl.DataFrame) -> str:
     """A frame as CSV, no text of which a spreadsheet takes for a formula."""
-    texts = (pl.String, pl.Categorical, pl.Enum)
-    columns = [pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in texts]
+    columns = [pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in TEXT]
     risky = [column.str.contains(r"^[=+\-@\t\r]") for column in columns]
     safe = [
         pl.when(formula).then(pl.concat_str(pl.lit("'"), column)).otherwise(column)
