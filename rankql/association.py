@@ -490,14 +490,7 @@ class Association(show.Tabular):
         frame = self.table.drop("sentence")
         idle = ["slice"] if not self.groupings else []
         idle += ["remark"] if frame["remark"].null_count() == len(frame) else []
-        small = [
-            pl.when(pl.col(name) < 0.0001)
-            .then(pl.lit("<0.0001"))
-            .otherwise(pl.col(name).map_elements(show.cell, return_dtype=pl.String))
-            .alias(name)
-            for name in ("pearson_p", "spearman_p")
-        ]
-        return show.cells(frame.drop(idle).with_columns(small))
+        return show.cells(show.small(frame.drop(idle), "pearson_p", "spearman_p"))
 
     def remarks(self) -> list[str]:
         """The notes, as they stand below."""

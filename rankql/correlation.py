@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql import show
 from rankql.arguments import whole
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
@@ -190,8 +191,7 @@ def _call(metric: Metric) -> str:
 
 def _notes(found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric]) -> Iterator[str]:
     """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
-    *most, last = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"] or [""]
-    names = f"{', '.join(most)} and {last}" if most else last
+    others = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"]
     for name in found["system"].unique(maintain_order=True) if given.many else [None]:
         run = "the run" if name is None else f"run {name!r}"
         rows = found if name is None else found.filter(system=name)
@@ -215,7 +215,8 @@ def _notes(found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric]) -> Ite
         shared = int(both["in both"].sum())
         items = int(both["in run"].sum()) + int(both["in reference"].sum()) - shared
         if shared < items:
-            of_these = f"; {names} look{'' if most else 's'} at these alone" if names else ""
+            look = "look" if len(others) > 1 else "looks"
+            of_these = f"; {show.listed(others)} {look} at these alone" if others else ""
             yield f"{shared} of {items} items of {run} and the reference are in both{of_these}"
 
 

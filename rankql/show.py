@@ -57,6 +57,24 @@ def chance(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
+def small(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The frame with p-values as text; what would be 0.0000 is below that."""
+    return frame.with_columns(
+        pl.when(pl.col(name) < 0.0001)
+        .then(pl.lit("<0.0001"))
+        .otherwise(pl.col(name).map_elements(cell, return_dtype=pl.String))
+        .alias(name)
+        for name in names
+        if name in frame.columns
+    )
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a sentence: a, b and c."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def cells(frame: pl.DataFrame) -> Rows:
     """The header of a frame, and its rows, as text."""
     return [frame.columns, *([cell(value) for value in row] for row in frame.rows())]
