@@ -15,7 +15,7 @@ from rankql import cli, versions
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 # Those of who works on rankql, not with it.
-OURS = {"bench", "test"}
+OURS = {"bench", "docs", "test"}
 
 
 def names(needs):
