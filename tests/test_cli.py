@@ -45,7 +45,8 @@ def run(folder, *arguments, code=0):
     before = os.getcwd()
     os.chdir(folder)
     try:
-        done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+        given = [str(argument) for argument in arguments]
+        done = CliRunner().invoke(main, given, prog_name="main")
     finally:
         os.chdir(before)
     assert done.exit_code == code, done.output
