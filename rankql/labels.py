@@ -13,7 +13,18 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.arguments import TEXT, Column, check, column, finite, is_whole, number, numbers, option
+from rankql.arguments import (
+    TEXT,
+    Column,
+    check,
+    column,
+    finite,
+    is_whole,
+    number,
+    numbers,
+    option,
+    refuse,
+)
 from rankql.forms import Frame, metric, need_columns
 
 Moment: TypeAlias = date | datetime | float
@@ -153,8 +164,7 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
         for end in ends.filter(ends.abs() >= (_DAYS if dtype == pl.Date else 2**63 - 1)).head(1):
             infinity = "infinity" if end > 0 else "-infinity"
             check(False, f"{name} must be a timestamp or a finite number, not {infinity}")
-    for value in times.filter(bad).head(1):
-        check(False, f"{name} must be a timestamp or a finite number, not {value}")
+    refuse(f"{name} must be a timestamp or a finite number", times, bad)
     return times
 
 
@@ -243,8 +253,8 @@ def _weights(rel: Column, weight: Column | float) -> pl.Expr:
         values = given.cast(pl.Float64) if fit else none
         good = (values >= 0) & values.is_finite()
         missing = labels.is_null() & given.is_null()
-        for bad in given.filter(~(good.fill_null(False) | missing)).head(1):
-            check(False, f"weight must be a finite number from 0, not {bad}")
+        bad = ~(good.fill_null(False) | missing)
+        refuse("weight must be a finite number from 0", given, bad)
         return values.set(labels.is_null(), None)
 
     given = column(weight) if isinstance(weight, Column) else pl.lit(weight)
@@ -419,8 +429,7 @@ def _labels(
             check(row.field(name).null_count() == 0, f"{lines.get(name)} must not be NULL")
         values = row.field("v")
         if values.dtype.is_float():
-            for value in values.filter(~values.is_finite()).head(1):
-                check(False, f"{lines['v']} must be a finite number, not {value}")
+            refuse(f"{lines['v']} must be a finite number", values, ~values.is_finite())
         if annotator is not None:
             for twice in rows.filter(row.field("n") > 1).head(1):
                 check(

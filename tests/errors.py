@@ -216,12 +216,9 @@ def in_python():
 # SQL
 
 
-# Files that say in the SQL of another engine what common.sql has said.
 _MACRO = re.compile(
     r"^CREATE OR REPLACE MACRO (\w+)\((.*?)\)\s+AS(?:\s+TABLE)?\s(.*?);\s*$", re.M | re.S
 )
-
-
 _PARAMETER = re.compile(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?")
 
 
