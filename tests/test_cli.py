@@ -45,8 +45,7 @@ def run(folder, *arguments, code=0):
     before = os.getcwd()
     os.chdir(folder)
     try:
-        given = [str(argument) for argument in arguments]
-        done = CliRunner().invoke(main, given, prog_name="main")
+        done = CliRunner().invoke(main, [str(argument) for argument in arguments])
     finally:
         os.chdir(before)
     assert done.exit_code == code, done.output
