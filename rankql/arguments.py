@@ -14,6 +14,7 @@ import polars as pl
 from rankql.errors import RankqlError
 
 Column: TypeAlias = str | pl.Expr
+TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 def check(ok: bool, message: str) -> None:
@@ -25,6 +26,30 @@ def check(ok: bool, message: str) -> None:
 def number(value: object) -> float:
     """An argument as a float; NaN, which fails every comparison, where it is no number."""
     return float(value) if isinstance(value, Real) else math.nan
+
+
+def is_whole(value: object, least: float = 1) -> bool:
+    """Is it a whole number from the least, also one such as 3.0?"""
+    return number(value) >= least and number(value) % 1 == 0
+
+
+def cutoff(k: object) -> None:
+    """Refuse a cutoff that is none."""
+    ok = k is None or is_whole(k)
+    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
+
+
+def whole(name: str, value: object, least: int) -> None:
+    """Refuse an argument that is not an int from the least."""
+    ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    check(ok, f"{name} must be a whole number from {least}, not {value!r}")
+
+
+def patience(p: float | None) -> float:
+    """The chance to look at the next item, which has no default."""
+    check(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
+    check(0 < number(p) < 1, f"p must lie between 0 and 1, not {p}")
+    return number(p)
 
 
 def finite(name: str, value: object) -> None:
@@ -226,11 +251,21 @@ def check_baseline(values: pl.Series) -> None:
 
 def _need_numbers(name: str, values: pl.Series) -> None:
     dtype = values.dtype
-    text = dtype in (pl.String, pl.Categorical, pl.Enum)
     check(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
-        f"{name} must be a number, not {'text' if text else dtype}; cast it first",
+        f"{name} must be a number, not {'text' if dtype in TEXT else dtype}; cast it first",
     )
+
+
+def floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
+    """The values as numbers; NULL, to be refused, what is of a type that holds none."""
+    kind, inner = values.dtype, values.dtype
+    while isinstance(inner, pl.List | pl.Array):
+        inner = inner.inner  # type: ignore[assignment]
+    check(inner not in TEXT, f"{name} must be {what}, not text; cast it first")
+    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
+        return values.cast(pl.Float64, strict=False)
+    return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
 
 
 def refuse(message: str, values: pl.Series, bad: pl.Series) -> None:

@@ -12,9 +12,9 @@ import duckdb
 import polars as pl
 
 from rankql import show
-from rankql.arguments import check, option, z
+from rankql.arguments import check, option, whole, z
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation import execute, reporting
+from rankql.execution import execute, reporting
 from rankql.matching import (
     Given,
     OutcomeNames,
@@ -316,8 +316,7 @@ class Association(show.Tabular):
         from rankql.regression import binned, half_width
 
         metric, outcome = self._named(metric, outcome)
-        sound = isinstance(bins, int) and not isinstance(bins, bool) and bins > 1
-        check(sound, f"bins must be a whole number from 2, not {bins}")
+        whole("bins", bins, 2)
         rows = self._known([metric], outcome)
         x, y = pl.col(metric), pl.col(outcome)
         frame = (
@@ -399,9 +398,8 @@ class Association(show.Tabular):
 
         outcome = _one("outcome", outcome, self.outcomes)
         option("shape", shape, *SHAPES)
-        for name, value, least in (("folds", folds, 2), ("seed", seed, 0)):
-            sound = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            check(sound, f"{name} must be a whole number from {least}, not {value}")
+        whole("folds", folds, 2)
+        whole("seed", seed, 0)
         known = [*self.on, *dict.fromkeys(itertools.chain(*self.groupings))]
         if group is not None and group not in known:
             raise RankqlError(f"group: there is no column {group!r}{did_you_mean(group, known)}")
@@ -492,14 +490,7 @@ class Association(show.Tabular):
         frame = self.table.drop("sentence")
         idle = ["slice"] if not self.groupings else []
         idle += ["remark"] if frame["remark"].null_count() == len(frame) else []
-        small = [
-            pl.when(pl.col(name) < 0.0001)
-            .then(pl.lit("<0.0001"))
-            .otherwise(pl.col(name).map_elements(show.cell, return_dtype=pl.String))
-            .alias(name)
-            for name in ("pearson_p", "spearman_p")
-        ]
-        return show.cells(frame.drop(idle).with_columns(small))
+        return show.cells(show.small(frame.drop(idle), "pearson_p", "spearman_p"))
 
     def remarks(self) -> list[str]:
         """The notes, as they stand below."""
@@ -592,7 +583,6 @@ def sign_agreement(
         with reporting():
             sql = f"SELECT {key} AS key, {x} AS x, {y} AS y FROM {side.tables[None].sql}"
             rows = execute(here, sql).pl()
-    assert isinstance(rows, pl.DataFrame)
     needed = ["x", "y"] if experiment is None else ["key", "x", "y"]
     kept = rows.drop_nulls(needed)
     check(len(kept) > 0, "experiments has no row with both differences")

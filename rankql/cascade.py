@@ -9,7 +9,7 @@ import math
 
 import polars as pl
 
-from rankql.arguments import Column, check, number, numbers
+from rankql.arguments import Column, check, number, numbers, patience
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, stops
 
@@ -127,12 +127,7 @@ def rbp_residual(
 
 
 def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
-    check(
-        p is not None,
-        "p must be given: the chance to look at the next item, between 0 and 1",
-    )
-    check(0 < number(p) < 1, f"p must lie between 0 and 1, not {p}")
-    p = number(p)
+    p = patience(p)
     return (1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, flag, number, numbers, option
+from rankql.arguments import Column, check, column, flag, is_whole, number, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import metric
 from rankql.ranking import ranking, ratio
@@ -292,8 +292,7 @@ def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
 
 def _check_total(total: object, name: str, of: str) -> None:
     check(total is not None, f"{name} must be given: the number of {of}")
-    ok = number(total) >= 1 and number(total) % 1 == 0
-    check(ok, f"{name} must be a whole number from 1, not {total}")
+    check(is_whole(total), f"{name} must be a whole number from 1, not {total}")
 
 
 def _firsts(item: Column, shown_at: pl.Expr, pos: pl.Expr, of: pl.Expr) -> pl.Expr:

@@ -25,6 +25,8 @@ PALETTE = ("#2b7fc4", "#d1601f", "#12936b", "#b266ad",
 GREY = "#7d8590"
 # Of more queries one bar stands for several; of more slices, pairs and metrics the first are drawn.
 BARS, SLICES, PAIRS, METRICS = 300, 40, 6, 6
+# Of what a chart shows so much is said in words, too.
+SAID = 6
 BINS = 20
 # Of more keys so many are drawn, taken at random.
 POINTS = 2000
@@ -396,8 +398,7 @@ def of_association(
     """The panel of a kind."""
     draw = {"scatter": scatter, "slices": correlations, "calibration": calibration,
             "quadrants": quadrants}  # fmt: skip
-    if kind not in draw:
-        raise RankqlError(f"kind: there is no plot {kind!r}{did_you_mean(kind, list(draw))}")
+    _check(kind, list(draw))
     return draw[kind](association, metric, outcome)
 
 
@@ -406,8 +407,7 @@ def of_comparison(
 ) -> alt.TopLevelMixin:
     """The panels of a kind together."""
     kinds = ("differences", "means", "intervals", "distribution", "slices", "cutoffs")
-    if kind not in kinds:
-        raise RankqlError(f"kind: there is no plot {kind!r}{did_you_mean(kind, kinds)}")
+    _check(kind, kinds)
     metrics = _metrics(comparison, metric)
     if kind == "cutoffs":
         return cutoffs(comparison, metrics[0])
@@ -423,11 +423,14 @@ def of_comparison(
 
 def of_result(shown: Shown, kind: str, metric: str | None) -> alt.TopLevelMixin:
     """The means or the distributions together."""
-    if kind not in ("means", "distribution"):
-        hint = did_you_mean(kind, ("means", "distribution"))
-        raise RankqlError(f"kind: there is no plot {kind!r}{hint}")
+    _check(kind, ("means", "distribution"))
     draw = means if kind == "means" else distribution
     return _together([draw(shown, name) for name in _metrics(shown, metric)])
+
+
+def _check(kind: str, kinds: Sequence[str]) -> None:
+    if kind not in kinds:
+        raise RankqlError(f"kind: there is no plot {kind!r}{did_you_mean(kind, kinds)}")
 
 
 def _together(panels: Sequence[alt.LayerChart]) -> alt.TopLevelMixin:
@@ -604,9 +607,9 @@ def _apart(values: Sequence[float], gap: float) -> list[float]:
     return [place - shift / len(values) for place in places] if values else []
 
 
-def _listed(words: Sequence[str], most: int = 6) -> str:
-    more = f"; and {len(words) - most} more" if len(words) > most else ""
-    return "; ".join(words[:most]) + more
+def _listed(words: Sequence[str]) -> str:
+    more = f"; and {len(words) - SAID} more" if len(words) > SAID else ""
+    return "; ".join(words[:SAID]) + more
 
 
 def interval(bounds: Sequence[Any], sign: str = "") -> str:

@@ -182,9 +182,34 @@ def _groupings(by: Sequence[str]) -> list[list[str]]:
     return [group.split(",") for group in by]
 
 
-def _interval(given: str | None) -> str | None:
-    """The interval of the means, as Python has it."""
-    return {None: "auto", "none": None}.get(given, given)
+def _print_means(
+    function: Callable[..., Result],
+    default: Sequence[str],
+    data: tuple[Any, str | None],
+    form: str,
+    *,
+    metrics: Sequence[str],
+    by: Sequence[str],
+    per_query: bool,
+    interval: str | None,
+    **options: Any,
+) -> None:
+    """What eval or correlate finds: the values per query, or their means."""
+    with _connection() as con:
+        result = function(
+            *data,
+            list(metrics) or default,
+            by=_groupings(by),
+            con=con,
+            interval={None: "auto", "none": None}.get(interval, interval),
+            **_columns(options),
+        )
+    if per_query:
+        _print(result.per_query, form, result.remarks())
+    elif form in ("csv", "jsonl"):
+        _print(result.summary, form, result.remarks())
+    else:
+        _echo(result, form)
 
 
 @main.command("eval")
@@ -195,30 +220,11 @@ def _interval(given: str | None) -> str | None:
 @_FORMAT
 @_convention_options
 @_column_options
-def eval_command(
-    inputs: Sequence[str],
-    metrics: Sequence[str],
-    by: Sequence[str],
-    per_query: bool,
-    interval: str | None,
-    form: str,
-    **options: Any,
-) -> None:
+def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Evaluate runs against judgments, or one ranked table of both."""
     from rankql.evaluation import DEFAULT, evaluate
 
-    run, qrels = _run_and_qrels(inputs)
-    with _connection() as con:
-        result = evaluate(
-            run,
-            qrels,
-            list(metrics) or DEFAULT,
-            by=_groupings(by),
-            con=con,
-            interval=_interval(interval),
-            **_columns(options),
-        )
-    _print_result(result, per_query, form)
+    _print_means(evaluate, DEFAULT, _run_and_qrels(inputs), form, **options)
 
 
 # How systems are tested, of compare, report and gate alike; and how systems are compared.
@@ -318,32 +324,14 @@ def report_command(
 @_MEANS_OPTIONS
 @_FORMAT
 @_column_options
-def correlate_command(
-    inputs: Sequence[str],
-    metrics: Sequence[str],
-    by: Sequence[str],
-    per_query: bool,
-    interval: str | None,
-    form: str,
-    **options: Any,
-) -> None:
+def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Say how alike the rankings of runs are to those of another."""
     from rankql.correlation import DEFAULT, correlate
 
     run, reference = _run_and_qrels(inputs)
     if reference is None or options.pop("rel") is not None:
         raise click.UsageError("correlate compares a RUN with a REFERENCE, which have no grades")
-    with _connection() as con:
-        result = correlate(
-            run,
-            reference,
-            list(metrics) or DEFAULT,
-            by=_groupings(by),
-            con=con,
-            interval=_interval(interval),
-            **_columns(options),
-        )
-    _print_result(result, per_query, form)
+    _print_means(correlate, DEFAULT, (run, reference), form, **options)
 
 
 @main.command("associate")
@@ -640,16 +628,6 @@ def demo_command(
     if path:
         rankql = ctx.find_root().command_path
         click.echo(f"Next: {rankql} eval {shlex.quote(str(path))} --by segment", err=True)
-
-
-def _print_result(result: Result, per_query: bool, form: str) -> None:
-    """The values per query, or their means."""
-    if per_query:
-        _print(result.per_query, form, result.remarks())
-    elif form in ("csv", "jsonl"):
-        _print(result.summary, form, result.remarks())
-    else:
-        _echo(result, form)
 
 
 def _echo(shown: Any, form: str) -> None:

@@ -23,9 +23,12 @@ from rankql.translation import (
     as_double,
     cast_or_fail,
     constant,
+    entry,
     folded,
     function,
+    pattern,
     plain_condition,
+    sorted_by,
 )
 
 # NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) NULL.
@@ -263,27 +266,11 @@ def _mapped(translation: Translation, node: exp.Anonymous) -> exp.Expr:
     return translation.function(name, step, values, *index)
 
 
-def _sorted(translation: Translation, node: exp.Anonymous) -> exp.Expr:
-    """With NULL last, as all our sorts have it."""
-    values, *how = node.expressions
-    match [part.this for part in how if isinstance(part, exp.Literal)]:
-        case ["ASC", "NULLS LAST"]:
-            return function("arraySort", values)
-        case ["DESC", "NULLS LAST"]:
-            return function("arrayReverseSort", values)
-    translation.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
-
-
 def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
     """One entry, from 1, or a slice."""
-    (index,) = node.expressions
-    if isinstance(index, exp.Slice):
-        first = index.this or exp.Literal.number(1)
-        if index.expression is None or first.sql() != "1" or index.args.get("step"):
-            translation.refuse("a slice that does not begin with 1 and have an end")
-        return function("arraySlice", node.this, first, index.expression)
-    if isinstance(index, exp.Neg):
-        translation.refuse("an index from the end")
+    index, is_slice = entry(translation, node)
+    if is_slice:
+        return function("arraySlice", node.this, exp.Literal.number(1), index)
     return function("arrayElement", node.this, index)
 
 
@@ -318,10 +305,7 @@ def _from_outside(column: exp.Column) -> bool:
 
 
 def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
-    if not isinstance(node.expression, exp.Literal):
-        translation.refuse("SIMILAR TO with a pattern that is no constant")
-    pattern = exp.Literal.string(f"^({node.expression.this})$")
-    return function("match", node.this, pattern)
+    return function("match", node.this, pattern(translation, node))
 
 
 def _searched(translation: Translation, node: exp.Case) -> exp.Expr:
@@ -387,7 +371,10 @@ CLICKHOUSE = Target(
         exp.Case: _searched,
         "list_transform": _mapped,
         "list_filter": _mapped,
-        "list_sort": _sorted,
+        "list_sort": sorted_by(
+            lambda values: function("arraySort", values),
+            lambda values: function("arrayReverseSort", values),
+        ),
         "count": _count,
         "round": _rounded,
         # Without a value where there is none to take.

@@ -366,15 +366,7 @@ class Comparison(show.Tabular):
             frame = frame.drop("slice")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        small = [
-            pl.when(pl.col(name) < 0.0001)
-            .then(pl.lit("<0.0001"))
-            .otherwise(pl.col(name).map_elements(show.cell, return_dtype=pl.String))
-            .alias(name)
-            for name in ("p", "p_adjusted")
-            if name in frame.columns
-        ]
-        return show.cells(frame.with_columns(small))
+        return show.cells(show.small(frame, "p", "p_adjusted"))
 
     def remarks(self) -> list[str]:
         """What belongs under the table: conventions, columns, notes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation import prepared, reporting
+from rankql.execution import prepared, reporting
 from rankql.macros import literal
 from rankql.query import BY_ITEM
 from rankql.result import whole

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql import show
+from rankql.arguments import whole
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
-from rankql.evaluation import examples, execute, once, reporting, script, sound
+from rankql.execution import examples, execute, once, reporting, script, sound
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import CORRELATIONS, Metric, parse
@@ -69,7 +71,6 @@ def correlate(
         with reporting():
             _distinct(here, given, chosen)
             found = execute(here, sql).pl()
-        assert isinstance(found, pl.DataFrame)
         shared = pl.all_horizontal(pl.col("in reference", "in run") > 0)
         return Result(
             meta={
@@ -92,8 +93,8 @@ def correlate(
 
 def _cut(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
     """The metrics, at the cutoff where they have none of their own."""
-    if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
-        raise RankqlError(f"k must be a whole number from 1, not {k!r}")
+    if k is not None:
+        whole("k", k, 1)
     for metric in metrics:
         if metric.measure is None:
             raise RankqlError(f"{metric.label!r} is an expression; name metrics of two rankings")
@@ -190,8 +191,7 @@ def _call(metric: Metric) -> str:
 
 def _notes(found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric]) -> Iterator[str]:
     """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
-    *most, last = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"] or [""]
-    names = f"{', '.join(most)} and {last}" if most else last
+    others = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"]
     for name in found["system"].unique(maintain_order=True) if given.many else [None]:
         run = "the run" if name is None else f"run {name!r}"
         rows = found if name is None else found.filter(system=name)
@@ -215,7 +215,8 @@ def _notes(found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric]) -> Ite
         shared = int(both["in both"].sum())
         items = int(both["in run"].sum()) + int(both["in reference"].sum()) - shared
         if shared < items:
-            of_these = f"; {names} look{'' if most else 's'} at these alone" if names else ""
+            look = "look" if len(others) > 1 else "looks"
+            of_these = f"; {show.listed(others)} {look} at these alone" if others else ""
             yield f"{shared} of {items} items of {run} and the reference are in both{of_these}"
 
 

@@ -20,6 +20,8 @@ from rankql.arguments import (
     check_pos,
     column,
     finite,
+    floats,
+    is_whole,
     need_name,
     number,
     refuse,
@@ -365,8 +367,7 @@ def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float 
     >>> items.select(item_propensity("popularity", users=10000).round(3)).to_series().to_list()
     [0.084, 0.22, 0.767]
     """
-    whole = 3 <= number(users) < float("inf") and number(users) % 1 == 0
-    check(whole, f"users must be a whole number from 3, not {users}")
+    check(is_whole(users, 3), f"users must be a whole number from 3, not {users}")
     for name, value in {"a": a, "b": b}.items():
         ok = 0 < number(value) < float("inf")
         check(ok, f"{name} must be a finite number above 0, not {value}")
@@ -417,9 +418,9 @@ def propensity_scored(
         return hit / _chance(names["t"], t).fill_null(1)
 
     def graded(values: pl.Series) -> pl.Series:
-        floats = _floats(names["c"], values, "a number")
-        refuse(f"{names['c']} must be a finite number", values, ~floats.is_finite())
-        return floats
+        grades = floats(names["c"], values)
+        refuse(f"{names['c']} must be a finite number", values, ~grades.is_finite())
+        return grades
 
     hit = _each_row(graded, pl.col("c")).ge(threshold).cast(pl.Float64)
     places = _each_row(_position(names["p"]), pl.col("p"))
@@ -555,24 +556,24 @@ def _clicks(
 
 def check_clicks(values: pl.Series, name: str = "click") -> pl.Series:
     """Clicks as 1 and 0, NULL where there is none."""
-    floats = _floats(name, values, "0 or 1")
-    refuse(f"{name} must be 0 or 1", values, ~floats.is_in([0.0, 1.0]))
-    return floats
+    clicks = floats(name, values, "0 or 1")
+    refuse(f"{name} must be 0 or 1", values, ~clicks.is_in([0.0, 1.0]))
+    return clicks
 
 
 def _chance(name: str, values: pl.Series) -> pl.Series:
     """Chances that can be divided by."""
-    floats = _floats(name, values, "a number")
-    fit = floats.is_finite() & (floats > 0) & (floats <= 1)
+    chances = floats(name, values)
+    fit = chances.is_finite() & (chances > 0) & (chances <= 1)
     refuse(f"{name} must be above 0 and at most 1", values, ~fit)
-    return floats
+    return chances
 
 
 def _prediction(predicted: Column, name: str = "predicted") -> pl.Expr:
     def sound(values: pl.Series) -> pl.Series:
-        floats = _floats(name, values, "a number")
-        refuse(f"{name} must lie between 0 and 1", values, ~floats.is_between(0, 1))
-        return floats
+        guesses = floats(name, values)
+        refuse(f"{name} must lie between 0 and 1", values, ~guesses.is_between(0, 1))
+        return guesses
 
     return _each_row(sound, column(predicted))
 
@@ -586,15 +587,3 @@ def _position(name: str) -> Callable[[pl.Series], pl.Series]:
         return values.cast(pl.Float64)
 
     return whole
-
-
-def _floats(name: str, values: pl.Series, what: str) -> pl.Series:
-    """The values as numbers; NULL, to be refused, what is of a type that holds none."""
-    kind, inner = values.dtype, values.dtype
-    while isinstance(inner, pl.List | pl.Array):
-        inner = inner.inner  # type: ignore[assignment]
-    text = inner in (pl.String, pl.Categorical, pl.Enum)
-    check(not text, f"{name} must be {what}, not text; cast it first")
-    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
-        return values.cast(pl.Float64, strict=False)
-    return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))

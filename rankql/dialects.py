@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Sequence
 
 from rankql.errors import RankqlError, did_you_mean, needs
 
-F = TypeVar("F")
+DIALECTS = (
+    *("clickhouse", "spark", "postgres", "sqlite", "datafusion"),
+    # Their texts are parsed and compared only, which each says at its top.
+    *("snowflake", "bigquery", "databricks", "trino", "redshift"),
+)
 
 
 def translate(query: str, dialect: str) -> str:
@@ -21,56 +24,31 @@ def translate(query: str, dialect: str) -> str:
     >>> "ndcg(" in text.replace('"ndcg(rel, pos, 10)"', ""), "log2(" in text
     (False, True)
     """
-    return _among(_QUERIES, dialect)(query)
+    _check(dialect, DIALECTS)
+    if dialect == "clickhouse":
+        from rankql import clickhouse
+
+        return clickhouse.translated(query)
+    if dialect == "spark":
+        from rankql import translation
+
+        return translation.query(query, translation.SPARK)
+    from rankql import windows
+
+    return windows.translated(query, dialect)
 
 
 def functions(dialect: str) -> str:
     """The metrics as functions of an engine, for one that has them."""
-    if dialect in _QUERIES and dialect not in _FUNCTIONS:
+    if dialect in DIALECTS and dialect != "clickhouse":
         raise RankqlError(f"{dialect} has no such functions: give the query to be translated")
-    return _among(_FUNCTIONS, dialect)()
+    _check(dialect, ["clickhouse"])
+    from rankql import clickhouse
+
+    return clickhouse.functions()
 
 
-def _among(known: Mapping[str, F], dialect: str) -> F:
+def _check(dialect: str, known: Sequence[str]) -> None:
     if dialect not in known:
-        raise RankqlError(f"unknown dialect {dialect!r}{did_you_mean(dialect, [*known])}")
+        raise RankqlError(f"unknown dialect {dialect!r}{did_you_mean(dialect, known)}")
     needs("sqlglot", "dialects", f"dialect {dialect}")
-    return known[dialect]
-
-
-def _clickhouse(query: str) -> str:
-    from rankql.clickhouse import translated
-
-    return translated(query)
-
-
-def _spark(query: str) -> str:
-    from rankql import translation
-
-    return translation.query(query, translation.SPARK)
-
-
-def _windows(dialect: str) -> Callable[[str], str]:
-    def made(query: str) -> str:
-        from rankql.windows import translated
-
-        return translated(query, dialect)
-
-    return made
-
-
-def _clickhouse_functions() -> str:
-    from rankql.clickhouse import functions
-
-    return functions()
-
-
-_WINDOWS = ("postgres", "sqlite", "datafusion")
-# Their texts are parsed and compared only, which each says at its top.
-_PRINTED = ("snowflake", "bigquery", "databricks", "trino", "redshift")
-_QUERIES: Mapping[str, Callable[[str], str]] = {
-    "clickhouse": _clickhouse,
-    "spark": _spark,
-    **{dialect: _windows(dialect) for dialect in (*_WINDOWS, *_PRINTED)},
-}
-_FUNCTIONS: Mapping[str, Callable[[], str]] = {"clickhouse": _clickhouse_functions}

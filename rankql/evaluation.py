@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 import duckdb
 
-from rankql import macros, packed
 from rankql.conventions import Conventions, choose
-from rankql.errors import RankqlError
+from rankql.execution import (
+    complete,
+    execute,
+    inspect,
+    outcome,
+    prepared,
+    reporting,
+    scale,
+    script,
+    sound,
+)
 from rankql.inputs import Inputs, read
-from rankql.macros import elsewhere, quoted
-from rankql.names import Metric, parse
-from rankql.query import DUPLICATES, JUDGED, NO_SCORE, Query, per_query, with_sources
+from rankql.macros import elsewhere
+from rankql.names import parse
+from rankql.query import Query, per_query
 from rankql.result import Result, groupings, parquet, validate
-from rankql.tables import ROLES, Data, Session, Table, each, session
+from rankql.tables import ROLES, Data, Session, each, session
 
 DEFAULT = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 
@@ -107,33 +114,6 @@ def evaluate(
     return result
 
 
-def outcome(
-    here: Session,
-    given: Inputs,
-    built: Query,
-    chosen: Conventions,
-    groups: Sequence[Sequence[str]] = (),
-    interval: str | None = None,
-    confidence: float = 0.95,
-) -> Result:
-    """The result of a query that is yet to run."""
-    return Result(
-        meta={
-            "query": given.query,
-            "system": given.many,
-            "by": list(given.by),
-            "groupings": list(groups),
-            "metrics": built.metrics,
-            "weights": built.weights,
-            "conventions": chosen.as_dict(),
-        },
-        sql=script(here, built.sql),
-        columns={table.label: table.roles for table in given.tables},
-        interval=interval,
-        confidence=confidence,
-    )
-
-
 def plan(
     here: Session,
     given: Inputs,
@@ -159,306 +139,3 @@ def query_of(
     with session(None) as here:
         given = read(here, run, qrels, None, columns, system)
         return script(here, plan(here, given, metrics, conventions, options)[0].sql)
-
-
-def script(here: Session, sql: str) -> str:
-    """A query, after the statements that read the text files."""
-    return ";\n".join([*here.loaded.values(), sql])
-
-
-def prepared(here: Session, sql: str, checked: bool = False) -> str:
-    """The SQL with its macros made known to the connection."""
-    create, query = macros.called(sql, checked)
-    if create:
-        here.con.execute(create).fetchall()
-    return query
-
-
-def execute(here: Session, sql: str, checked: bool = False) -> duckdb.DuckDBPyRelation:
-    """The rows of a query that may call our macros."""
-    return here.con.sql(prepared(here, sql, checked))
-
-
-def complete(
-    here: Session, given: Inputs, wanted: Sequence[Metric], chosen: Conventions
-) -> tuple[Conventions, list[Metric]]:
-    """The conventions with the scale of the grades, where a metric needs its end; the metrics
-    under their names within the conventions."""
-    if not given.scored:
-        chosen = replace(chosen, ties="item")  # positions are never tied
-    scales = [m.options.get("max_rel", chosen.max_rel) for m in wanted if m.scaled]
-    exponential = any(m.measure and m.gain(vars(chosen)) == "exp2" for m in wanted)
-    limits = [1000, *(end for end in scales if end is not None)]
-    if None in scales or (
-        (scales or exponential) and _any_grade(here, given, f"{{rel}} > {min(limits)}")
-    ):
-        highest = _highest(here, given, chosen)
-        if highest > 1000:
-            raise RankqlError(f"2^rel of grade {highest:g} is beyond all numbers; scale the grades")
-        for scale in scales:
-            if scale is not None and scale < highest:
-                raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
-        if None in scales:
-            chosen = replace(chosen, max_rel=highest or 1.0)
-    if chosen.unjudged == "bounds" and chosen.levels is None:
-        chosen = replace(chosen, levels=_grades(here, given, chosen))
-    return chosen, list({m.name: m for m in (m.under(vars(chosen)) for m in wanted)}.values())
-
-
-def _highest(here: Session, given: Inputs, chosen: Conventions) -> float:
-    """The highest grade, from 0."""
-    sql = f"{with_sources(given, chosen)}SELECT greatest(max(rel), 0) FROM {given.graded}"
-    with reporting(here, given, chosen):
-        return float(execute(here, sql).fetchall()[0][0])
-
-
-def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, ...]:
-    """The grades that occur, from 0."""
-    sql = f"{with_sources(given, chosen)}SELECT DISTINCT rel FROM {given.graded} WHERE rel > 0"
-    with reporting(here, given, chosen):
-        return (0.0, *sorted(rel for (rel,) in execute(here, sql).fetchall()))
-
-
-def scale(here: Session, given: Inputs) -> int:
-    """The end of the scale, if all grades are whole numbers from 0 to a few; else 0."""
-    fraction = "" if all(t.integer("rel") for t in given.judging) else " OR {rel} <> floor({rel})"
-    for end in packed.SCALES:
-        if not _any_grade(here, given, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
-            return end
-    return 0
-
-
-def _any_grade(here: Session, given: Inputs, condition: str) -> bool:
-    """Is there a grade of which the condition on {rel} holds?"""
-    # Of a column as it is: what its statistics rule out DuckDB does not read.
-    return any(
-        here.con.sql(
-            f"SELECT 1 FROM {table.sql} "
-            f"WHERE {condition.format(rel=table.integer('rel') or table.number('rel'))} LIMIT 1"
-        ).fetchall()
-        for table in given.judging
-    )
-
-
-def sound(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "score")) -> None:
-    """Refuse tables that hold what cannot be evaluated in the columns of these roles."""
-    with reporting():
-        for table in given.tables:
-            if "rel" in roles:
-                _no_nulls(here, table, given.system if table in given.runs.values() else None)
-            numbers(here, table, roles)
-
-
-def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> list[str]:
-    """Refuse what cannot be evaluated; return what is worth knowing of queries on one side only."""
-    alike(here, given, chosen)
-    found = [] if given.qrels is None else _one_sided(here, given, chosen)
-    once(here, given, chosen, built.once)
-    return found
-
-
-def alike(here: Session, given: Inputs, chosen: Conventions) -> None:
-    """Refuse attributes that are not those of the query."""
-    for home in ("attributes", "qrels", "run"):
-        for name in given.homed(home):
-            _one_value(here, given, chosen, home, name)
-
-
-def once(
-    here: Session, given: Inputs, chosen: Conventions, columns: Sequence[tuple[str, str, str]]
-) -> None:
-    """Refuse what stands twice within a query: in which table, which column, of which rows."""
-    for source, column, where in columns:
-        # By their hashes, which are quicker to compare than ids.
-        key = given.keys if source == "run" else "query"
-        hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
-        sql = (
-            f"{with_sources(given, chosen)}SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
-        )
-        if execute(here, f"{sql} LIMIT 1").fetchall() and (
-            twice := duplicates(here, given, chosen, source, where, column)
-        ):
-            raise RankqlError(twice)
-
-
-def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:
-    """Which queries of the run are not judged; refuse a run of which none is."""
-    found = []
-    for system, shown, both, unjudged in sides(here, given, chosen):
-        if not both:
-            _nothing_judged(here, given, chosen, named(system), unjudged)
-        if shown > both:
-            found.append(left_out(system, shown, both, unjudged))
-    return found
-
-
-Side: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
-
-
-def sides(here: Session, given: Inputs, chosen: Conventions) -> list[Side]:
-    """By system: the queries of the run, those of them that are judged, and some that are not."""
-    system = "system" if given.many else "NULL"
-    sql = f"""{with_sources(given, chosen)}
-        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
-        FROM (SELECT DISTINCT {given.keys} FROM run)
-        LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
-        GROUP BY ALL ORDER BY 1"""
-    return execute(here, sql).fetchall()
-
-
-def named(system: str | None) -> str:
-    """A run, as an error or a note speaks of it."""
-    return "the run" if system is None else f"run {system!r}"
-
-
-def left_out(system: str | None, shown: int, both: int, unjudged: Sequence[object] | None) -> str:
-    """The note on queries that are not judged."""
-    return (
-        f"{shown - both} of {shown} queries of {named(system)} are not judged and left out "
-        f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
-    )
-
-
-def _nothing_judged(
-    here: Session, given: Inputs, chosen: Conventions, run: str, theirs: Sequence[object] | None
-) -> None:
-    raise RankqlError(none_judged(run, theirs, judged(here, given, chosen)))
-
-
-def judged(here: Session, given: Inputs, chosen: Conventions) -> Sequence[object] | None:
-    """Some queries that are judged."""
-    sql = f"{with_sources(given, chosen)}SELECT min(DISTINCT query, 3) FROM qrels"
-    found: Sequence[object] | None = execute(here, sql).fetchall()[0][0]
-    return found
-
-
-def none_judged(run: str, theirs: Sequence[object] | None, ours: Sequence[object] | None) -> str:
-    """The error of a run that has nothing to do with the judgments."""
-    if not ours:
-        return "qrels has no grades: there is nothing to judge the run by"
-    return f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
-
-
-def _no_nulls(here: Session, table: Table, system: str | None) -> None:
-    """Refuse ids that are NULL."""
-    complete_ids(table.label, *present(here, table, system))
-
-
-def present(here: Session, table: Table, system: str | None) -> tuple[int, dict[str, int]]:
-    """How many rows a table has, and in how many there is an id, by the name of its column."""
-    names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    names += [system] if system else []
-    counts = ", ".join(f"count({quoted(name)})" for name in names)
-    total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
-    return total, dict(zip(names, found, strict=True))
-
-
-def complete_ids(label: str, total: int, found: Mapping[str, int]) -> None:
-    """Refuse a table that is empty, or in which ids are NULL."""
-    if not total:
-        raise RankqlError(f"{label} is empty: it has no rows")
-    for name, count in found.items():
-        if count < total:
-            raise RankqlError(
-                f"{label}: {name} is NULL in {total - count} of {total} rows; leave them out"
-            )
-
-
-def numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
-    """Refuse what is no number where one belongs."""
-    bad = {}
-    for role in roles:
-        if role in table.roles and table.integer(role) is None:
-            name, value = quoted(table.roles[role]), table.number(role)
-            bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
-    if bad:
-        # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
-        counts = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
-        (found,) = execute(here, f"SELECT {counts} FROM {table.sql}").fetchall()
-        bad = {role: wrong for (role, wrong), n in zip(bad.items(), found, strict=True) if n}
-    for role, wrong in bad.items():
-        sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
-        execute(here, sql).fetchall()
-    if "pos" in roles and (pos := table.integer("pos")):
-        wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
-        if here.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
-            execute(here, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
-
-
-def _one_value(here: Session, given: Inputs, chosen: Conventions, home: str, name: str) -> None:
-    """Refuse an attribute that is not one of the query."""
-    sql = f"""{with_sources(given, chosen)}
-        SELECT query, min({quoted(name)}), max({quoted(name)}) FROM {home} GROUP BY query
-        HAVING min({quoted(name)}) <> max({quoted(name)}) ORDER BY ALL LIMIT 1"""
-    for key, low, high in execute(here, sql).fetchall():
-        raise RankqlError(several_values(home, name, key, low, high))
-
-
-def several_values(home: str, name: str, key: object, low: object, high: object) -> str:
-    """The error of an attribute that is none of the query."""
-    return (
-        f"by: {name} must have one value per query, but {home} has "
-        f"{low!r} and {high!r} for query {key!r}"
-    )
-
-
-def examples(values: Sequence[object] | None) -> str:
-    """A few values, as an error shows them."""
-    return ", ".join(map(repr, values or []))
-
-
-@contextmanager
-def reporting(
-    here: Session | None = None, given: Inputs | None = None, chosen: Conventions | None = None
-) -> Iterator[None]:
-    """Errors of DuckDB in the words of rankql; where all is given, with the duplicates named."""
-    try:
-        yield
-    except duckdb.Error as error:
-        line = re.sub(r"^[\w ]+ Error: ", "", str(error).splitlines()[0])
-        if here and given and NO_SCORE in line:
-            sound(here, given, ("score",))
-        if here and given and chosen and DUPLICATES in line:
-            line = _duplicates(here, given, chosen)
-        raise RankqlError(line) from error
-    except RuntimeError as error:
-        if "interrupt" in str(error).lower():
-            raise KeyboardInterrupt from error
-        raise
-
-
-def _duplicates(here: Session, given: Inputs, chosen: Conventions) -> str:
-    """The line that names three of the duplicates."""
-    judged = "WHERE rel IS NOT NULL" if given.qrels is None else JUDGED
-    found = None
-    if all("item" in table.roles for table in given.runs.values()):
-        found = duplicates(here, given, chosen, "run", judged)
-    if not found and not given.scored:
-        found = duplicates(here, given, chosen, "run", "WHERE pos IS NOT NULL", "pos")
-    return found or DUPLICATES
-
-
-def duplicates(
-    here: Session, given: Inputs, chosen: Conventions, source: str, where: str, column: str = "item"
-) -> str | None:
-    """Three rows that are there more than once, as an error says it."""
-    columns = f"{given.keys if source == 'run' else 'query'}, {column}"
-    sql = f"""{with_sources(given, chosen)}
-        SELECT {columns} FROM {source} {where}
-        GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 3"""
-    found = execute(here, sql).fetchall()
-    return there_twice(given, source, columns, found) if found else None
-
-
-def there_twice(given: Inputs, source: str, columns: str, found: Sequence[Sequence[object]]) -> str:
-    """The error of rows that are there more than once."""
-    shown = "; ".join(
-        ", ".join(
-            f"{name} {value:g}" if name == "pos" else f"{name} {value!r}"
-            for name, value in zip(columns.split(", "), row, strict=True)
-        )
-        for row in found
-    )
-    alone = source == "run" and not given.many
-    hint = ", or name the column that tells systems apart: system=" if alone else ""
-    return f"{source} has duplicates: {shown}; keep one row of each{hint}"

@@ -11,9 +11,10 @@ import duckdb
 import polars as pl
 
 from rankql import show
+from rankql.arguments import whole
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation import complete, duplicates, execute, inspect, outcome, reporting, sound
+from rankql.execution import complete, duplicates, execute, inspect, outcome, reporting, sound
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import MEASURES, Metric, Rows, parse
@@ -64,8 +65,7 @@ def explain(
     >>> explain(run, qrels, "a", "RR").positions["item", "contribution", "loss"].rows()
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
-    if isinstance(worst, bool) or not isinstance(worst, int) or worst < 1:
-        raise RankqlError(f"worst must be a whole number from 1, not {worst!r}")
+    whole("worst", worst, 1)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     wanted, chosen = _one(metric), choose(conventions, options)
     with session(con, run, qrels) as here:
@@ -147,7 +147,7 @@ class Explanation(show.Tabular):
         """The tables as text, each with what belongs below it."""
         if self.positions is None:
             queries, items = self._frames().values()
-            return [(_cells(queries), []), (_cells(items), [*self._sums(), *self._remarks()])]
+            return [(_cells(queries), []), (_cells(items), [*self._sums(), *self.result.remarks()])]
         frame, notes = self.positions, []
         if len(frame) > LONG:
             seen = frame.filter(pl.any_horizontal(pl.col(_WORTH).fill_null(0) != 0))
@@ -155,7 +155,7 @@ class Explanation(show.Tabular):
             frame = seen
         of = "" if self.system is None else f"{self.system}, "
         notes.append(f"{of}query {show.plain(str(self.query))}: {self.formula}")
-        return [(_cells(frame), [*notes, *self._sums(), *self._remarks()])]
+        return [(_cells(frame), [*notes, *self._sums(), *self.result.remarks()])]
 
     def _sums(self) -> list[str]:
         """What the losses add up to, for each system that there is."""
@@ -179,9 +179,6 @@ class Explanation(show.Tabular):
             f"losses of {len(losses)} queries{named} add up to {losses.sum():z.4f}; "
             f"the mean is {_equation(ideal - value, ideal, self.metric, value)}"
         )
-
-    def _remarks(self) -> list[str]:
-        return self.result.remarks()
 
 
 _WORTH = ["contribution", "ideal_contribution", "loss"]
@@ -463,7 +460,7 @@ def _one_query(
         rows = execute(here, sql).pl()
     if missing:
         result.notes = [f"the run has no row of query {key!r}"]
-    value = _values(result)[metric.name][0]
+    value = result.frame()[metric.name][0]
     formula = terms.formula
     if value is None:
         rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in _WORTH)
@@ -494,7 +491,7 @@ def _all_queries(
         sums = execute(here, sql).pl()
     keys = [*systems, "query"]
     ideals = sums.filter("whole").select(*keys, "ideal")
-    found = _values(result)
+    found = result.frame()
     values = found.rename({result.meta["query"]: "query", metric.name: "value"})
     queries = values.join(ideals, on=keys, how="left", maintain_order="left").select(
         *keys,
@@ -536,11 +533,6 @@ def _valued(
         raise RankqlError(twice)
     result.rows = execute(here, built.sql).pl()
     return result, built.rows
-
-
-def _values(result: Result) -> pl.DataFrame:
-    assert isinstance(result.rows, pl.DataFrame)
-    return result.rows
 
 
 def _of_system(here: Session, given: Inputs, which: str) -> Inputs:

@@ -49,7 +49,9 @@ FACTS = {
     "err": Facts("ranking", "higher", 0, 1, _NO_GAIN),
     "rbp": Facts("ranking", "higher", 0, 1, _NEVER),
     "rbp_residual": Facts("ranking", "lower", 0, 1, _NEVER),
-    "kendall_tau_distance": Facts("ranking", "lower", 0, None, _NEVER),
+    "kendall_tau_distance": Facts(
+        "ranking", "lower", 0, None, f"{_NEVER} (normalized: no two grades differ)"
+    ),
     "kendall_tau_b": Facts("ranking", "higher", -1, 1, "no two grades or no two positions differ"),
     "tau_ap": Facts("ranking", "higher", -1, 1, "there are not two items in both rankings"),
     "rbo": Facts("ranking", "higher", 0, 1, "a ranking is empty"),

@@ -15,6 +15,7 @@ import polars as pl
 from polars import selectors
 
 from rankql import show
+from rankql.arguments import whole
 from rankql.comparison import Comparison, Results, compare, is_result
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation import DEFAULT, evaluate
@@ -72,7 +73,9 @@ def gate(
     0.333333 on 3 queries
     dropped by 0.267 (0.123 to 0.41), more than 0.1 and beyond noise: p = 0.015
     """
-    _sound(alpha, min_queries)
+    if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
+        raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
+    whole("min_queries", min_queries, 1)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
     groups = groupings(by)
@@ -210,13 +213,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _sound(alpha: Any, min_queries: Any) -> None:
-    if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
-        raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
-    if isinstance(min_queries, bool) or not isinstance(min_queries, int) or min_queries < 1:
-        raise RankqlError(f"min_queries must be a whole number from 1, not {min_queries!r}")
 
 
 # What it is asked of

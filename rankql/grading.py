@@ -10,7 +10,7 @@ import polars as pl
 
 from rankql.arguments import check, finite, number, option
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation import execute, reporting
+from rankql.execution import execute, reporting
 from rankql.labels import check_grades, event_name, is_finite
 from rankql.macros import literal, quoted
 from rankql.tables import Data, assigned, session
@@ -74,8 +74,7 @@ def grade_events(
             "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
         with reporting():
-            found = execute(here, sql, checked=True).pl()
-        assert isinstance(found, pl.DataFrame)
+            found: pl.DataFrame = execute(here, sql, checked=True).pl()
         return found
 
 

@@ -18,7 +18,7 @@ RESERVED = (
     *("slice", "metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample"),
     *("value", "weight", "weighed", "whole rel", "whole pos", "pos of reference"),
 )
-JUDGED = ("query", "item", "rel")
+_OF_QRELS = ("query", "item", "rel")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def read(
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
     if judged:
-        judged = _only(assigned(judged, first[1], JUDGED), JUDGED)
+        judged = _only(assigned(judged, first[1], _OF_QRELS), _OF_QRELS)
     if theirs:
         theirs = _run(theirs, first[1], True)
     about = None

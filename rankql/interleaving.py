@@ -17,7 +17,7 @@ from uuid import UUID
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, flag, number
+from rankql.arguments import Column, check, column, cutoff, flag, floats, refuse
 from rankql.forms import metric
 
 Items: TypeAlias = Sequence[Hashable]
@@ -125,16 +125,9 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
 
 
 def _preferences(values: pl.Series) -> pl.Series:
-    dtype = values.dtype
-    text = dtype in (pl.String, pl.Categorical, pl.Enum)
-    check(not text, "preference must be a number, not text; cast it first")
-    fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
-    none = pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
-    floats = values.cast(pl.Float64) if fit else none
-    bad = values.is_not_null() & ~floats.is_finite().fill_null(False)
-    for value in values.filter(bad).head(1):
-        check(False, f"preference must be a finite number, not {value}")
-    return floats
+    given = floats("preference", values)
+    refuse("preference must be a finite number", values, ~given.is_finite())
+    return given
 
 
 def _tails(counts: pl.Series) -> pl.Series:
@@ -173,8 +166,7 @@ def _check(a: Items, b: Items, k: int | None = None) -> None:
         check(listed, f"{name} must be a list of items, not {items}")
         check(None not in set(items), f"{name} must not hold NULL")
         check(len(set(items)) == len(items), f"{name} must not hold an item twice")
-    ok = k is None or (number(k) >= 1 and number(k) % 1 == 0)
-    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
+    cutoff(k)
 
 
 def _sign(value: int) -> float:

@@ -13,7 +13,18 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, finite, number, numbers, option
+from rankql.arguments import (
+    TEXT,
+    Column,
+    check,
+    column,
+    finite,
+    is_whole,
+    number,
+    numbers,
+    option,
+    refuse,
+)
 from rankql.forms import Frame, metric, need_columns
 
 Moment: TypeAlias = date | datetime | float
@@ -64,7 +75,7 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
 
     def known(events: pl.Series) -> pl.Series:
         dtype = events.dtype
-        fit = dtype.is_integer() or dtype in (*_TEXT, pl.Boolean, pl.Null)
+        fit = dtype.is_integer() or dtype in (*TEXT, pl.Boolean, pl.Null)
         remedy = "cast it to text"
         check(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
         events = events.cast(pl.String)
@@ -111,9 +122,6 @@ def is_finite(value: object) -> bool:
         return False
 
 
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
-
-
 def _left(
     moment: Column | None, until: Moment | None, within: Duration | None, half_life: Duration | None
 ) -> pl.Expr:
@@ -144,7 +152,7 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
     dtype = times.dtype
     if dtype == pl.Null and times.is_empty():
         return times.cast(pl.Float64)
-    kind = "text" if dtype in _TEXT else str(dtype)
+    kind = "text" if dtype in TEXT else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
     check(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()
@@ -156,8 +164,7 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
         for end in ends.filter(ends.abs() >= (_DAYS if dtype == pl.Date else 2**63 - 1)).head(1):
             infinity = "infinity" if end > 0 else "-infinity"
             check(False, f"{name} must be a timestamp or a finite number, not {infinity}")
-    for value in times.filter(bad).head(1):
-        check(False, f"{name} must be a timestamp or a finite number, not {value}")
+    refuse(f"{name} must be a timestamp or a finite number", times, bad)
     return times
 
 
@@ -246,8 +253,8 @@ def _weights(rel: Column, weight: Column | float) -> pl.Expr:
         values = given.cast(pl.Float64) if fit else none
         good = (values >= 0) & values.is_finite()
         missing = labels.is_null() & given.is_null()
-        for bad in given.filter(~(good.fill_null(False) | missing)).head(1):
-            check(False, f"weight must be a finite number from 0, not {bad}")
+        bad = ~(good.fill_null(False) | missing)
+        refuse("weight must be a finite number from 0", given, bad)
         return values.set(labels.is_null(), None)
 
     given = column(weight) if isinstance(weight, Column) else pl.lit(weight)
@@ -422,8 +429,7 @@ def _labels(
             check(row.field(name).null_count() == 0, f"{lines.get(name)} must not be NULL")
         values = row.field("v")
         if values.dtype.is_float():
-            for value in values.filter(~values.is_finite()).head(1):
-                check(False, f"{lines['v']} must be a finite number, not {value}")
+            refuse(f"{lines['v']} must be a finite number", values, ~values.is_finite())
         if annotator is not None:
             for twice in rows.filter(row.field("n") > 1).head(1):
                 check(
@@ -445,7 +451,7 @@ def _label(name: str, what: str) -> pl.Expr:
 
     def sound(labels: pl.Series) -> pl.Series:
         dtype = labels.dtype
-        kind = "text" if dtype in _TEXT else str(dtype)
+        kind = "text" if dtype in TEXT else str(dtype)
         fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
         check(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
         return labels.cast(pl.Float64)
@@ -499,8 +505,7 @@ def leave_one_out(
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """
-    ok = number(n) >= 1 and number(n) % 1 == 0
-    check(ok, f"n must be a whole number from 1, not {n}")
+    check(is_whole(n), f"n must be a whole number from 1, not {n}")
     times, text = _logged(frame, moment), column(item).cast(pl.String)
     need_columns(frame, text, column(query))
     _no_split(frame)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,8 @@ import polars as pl
 from rankql import show
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError
-from rankql.evaluation import DEFAULT, complete, evaluate, examples, execute, reporting
+from rankql.evaluation import DEFAULT, evaluate
+from rankql.execution import complete, examples, execute, reporting
 from rankql.explanation import DUST
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import quoted
@@ -81,7 +82,9 @@ def limits(
         given = read(here, run, qrels, None, columns, system)
         chosen, wanted = complete(here, given, parse(metrics), chosen)
         found = Limits(result, [], *(_framed(result, name) for name in FRAMES))
-        found.undefined = _undefined(result)
+        found.undefined = result.summary.select(
+            *result.keys[:-1], "metric", "queries", "undefined"
+        ).with_columns(share=pl.col("undefined") / pl.col("queries"))
         try:
             # As the items stand, those too that a convention would take out.
             ties = "item" if chosen.ties == "expected" else chosen.ties
@@ -219,12 +222,17 @@ def _framed(result: Result, name: str, rows: Iterable[Mapping[str, Any]] = ()) -
     return pl.DataFrame(list(rows), schema={**systems, **FRAMES[name]})
 
 
-# What is undefined
-
-
-def _undefined(result: Result) -> pl.DataFrame:
-    frame = result.summary.select(*result.keys[:-1], "metric", "queries", "undefined")
-    return frame.with_columns(share=pl.col("undefined") / pl.col("queries"))
+def _able(
+    wanted: Sequence[Metric], what: str, why_not: Callable[[Metric], str]
+) -> tuple[list[Metric], list[str]]:
+    """The metrics that have something, and the notes on why the others have none."""
+    reasons = {metric.name: why_not(metric) for metric in wanted}
+    lacking: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        lacking.setdefault(why, []).append(name)
+    lacking.pop("", None)
+    notes = [f"no {what} of {show.listed(names)}: {why}" for why, names in lacking.items()]
+    return [metric for metric in wanted if not reasons[metric.name]], notes
 
 
 # What is unjudged
@@ -281,16 +289,12 @@ def _bound(
     found: Limits, given: Inputs, wanted: Sequence[Metric], chosen: Conventions, evaluated: Any
 ) -> None:
     """The bounds of the metrics that have them; why the others have none."""
-    result, names = found.result, []
+    result = found.result
     unjudged = bool(found.judged["unjudged"].sum())
-    lacking: dict[str, list[str]] = {}
-    for metric in wanted:
-        if reason := _unbounded(given, metric, chosen):
-            lacking.setdefault(reason, []).append(metric.name)
-        else:
-            names.append(metric.name)
+    able, lacking = _able(wanted, "bounds", lambda metric: _unbounded(given, metric, chosen))
+    names = [metric.name for metric in able]
     if unjudged:
-        found.notes += [f"no bounds of {_listed(of)}: {why}" for why, of in lacking.items()]
+        found.notes += lacking
     # Where all is judged there is but one value, and no need to look for others.
     bounded = evaluated(names, unjudged="bounds") if names and unjudged else None
     rows = []
@@ -340,14 +344,8 @@ def _swap(
     found: Limits, here: Session, given: Inputs, wanted: Sequence[Metric], chosen: Conventions
 ) -> None:
     """What each swap of neighbours changes, of all metrics in one pass over the data."""
-    moved = []
-    lacking: dict[str, list[str]] = {}
-    for metric in wanted:
-        if reason := _unmoved(metric, chosen):
-            lacking.setdefault(reason, []).append(metric.name)
-        else:
-            moved.append(metric)
-    found.notes += [f"no sensitivity of {_listed(of)}: {why}" for why, of in lacking.items()]
+    moved, lacking = _able(wanted, "sensitivity", lambda metric: _unmoved(metric, chosen))
+    found.notes += lacking
     changes: dict[tuple[str | None, int], Sequence[Any]] = {}
     if moved:
         rows = execute(here, _swapped(given, moved, chosen)).fetchall()
@@ -490,7 +488,7 @@ def _said_undefined(
         if undefined:
             verb = "is" if undefined == 1 else "are"
             some = f"{undefined:,} of {show.queries(queries)} ({_percent(undefined, queries)})"
-            yield f"{some} {verb} undefined for {_listed(names)}{why}"
+            yield f"{some} {verb} undefined for {show.listed(names)}{why}"
 
 
 def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) -> Iterator[str]:
@@ -516,9 +514,9 @@ def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) 
     if ranges:
         opened = max(row["undefined"] for row in bounds)
         then = f" ({show.queries(opened)} counted in that would be defined)" if opened else ""
-        ranges = [f"{_listed(ranges)}, whatever the unjudged items are{then}"]
+        ranges = [f"{show.listed(ranges)}, whatever the unjudged items are{then}"]
     if shares:
-        yield "; ".join([f"{_listed(shares)} are unjudged", *ranges])
+        yield "; ".join([f"{show.listed(shares)} are unjudged", *ranges])
 
 
 def _said_duplicates(found: Limits, system: str | None) -> Iterator[str]:
@@ -539,15 +537,10 @@ def _said_swaps(found: Limits, wanted: Sequence[Metric], system: str | None) -> 
         for row in _of(found._worst(), system).to_dicts()
     ]
     if parts:
-        yield f"on average over the queries, a swap of neighbours changes {_listed(parts)}"
+        yield f"on average over the queries, a swap of neighbours changes {show.listed(parts)}"
     deep = [metric.name for metric in wanted if metric.k and metric.k > DEEP]
     if deep:
-        yield f"swaps beyond position {DEEP} were not looked at for {_listed(deep)}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
+        yield f"swaps beyond position {DEEP} were not looked at for {show.listed(deep)}"
 
 
 def _percent(part: int, whole: int) -> str:

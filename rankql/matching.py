@@ -13,7 +13,7 @@ import polars as pl
 from rankql.arguments import check, need_name
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation import examples, execute, reporting
+from rankql.execution import examples, execute, reporting
 from rankql.macros import literal, quoted
 from rankql.names import EVERY, is_metric, parse
 from rankql.result import Result, written
@@ -320,8 +320,7 @@ def read(here: Session, given: Given) -> pl.DataFrame:
     rows = "\n    UNION ALL BY NAME\n".join(parts)
     sql = f"SELECT {', '.join(values)}\nFROM (\n{rows}\n)\nGROUP BY {', '.join(keys)}"
     with reporting():
-        found = execute(here, sql).pl()
-    assert isinstance(found, pl.DataFrame)
+        found: pl.DataFrame = execute(here, sql).pl()
     texts = [column.alias for column in columns if column.text]
     return found.with_columns(pl.col(texts).cast(pl.String)).sort(keys, nulls_last=True)
 

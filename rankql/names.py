@@ -218,11 +218,8 @@ def _shown(value: object) -> str:
 
 @cache
 def _index(measures: tuple[Measure, ...] = MEASURES) -> dict[str, Measure]:
-    return {name.lower(): m for m in measures for name in (m.name, *m.aliases, *_macro_name(m))}
-
-
-def _macro_name(measure: Measure) -> tuple[str, ...]:
-    return (f"micro_{measure.macro}",) if measure.weight else (measure.macro,)
+    functions = {m: f"micro_{m.macro}" if m.weight else m.macro for m in measures}
+    return {name.lower(): m for m in measures for name in (m.name, *m.aliases, functions[m])}
 
 
 _NAME = re.compile(

@@ -14,7 +14,7 @@ from typing import cast
 
 import polars as pl
 
-from rankql.arguments import Column, check, flag, number, option
+from rankql.arguments import Column, check, flag, option, patience
 from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, ratio
 
@@ -39,10 +39,11 @@ def kendall_tau_distance(
 
 @metric(in_order=True)
 def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
-    """Kendall's tau-b between grades and positions: 1 for the best order, -1 for its reverse.
+    """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
 
     (C - D) / sqrt((n0 - n1) * n0): C pairs with the higher grade above, D with the lower, n0 in
-    all, n1 of equal grade. NULL where no two grades differ. Kendall 1945.
+    all, n1 of equal grade. The best order has sqrt((n0 - n1) / n0), its reverse the negative. NULL
+    where no two grades differ. Kendall 1945.
 
     >>> df = pl.DataFrame({"rel": [1, 3, 2], "pos": [1, 2, 3]})
     >>> round(df.select(kendall_tau_b("rel", "pos")).item(), 4)
@@ -93,9 +94,7 @@ def rbo(
     >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)
     0.685
     """
-    check(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
-    p = number(p)
-    check(0 < p < 1, f"p must lie between 0 and 1, not {p}")
+    p = patience(p)
     option("bound", bound, "ext", "min", "max", "residual")
     theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
     known = _distinct(theirs, "reference") & _distinct(ours, "pos")

@@ -14,6 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql import show
+from rankql.arguments import whole
 from rankql.errors import RankqlError, did_you_mean
 from rankql.names import lower_is_better
 from rankql.result import Result, slices
@@ -78,9 +79,7 @@ class Settings:
         if not isinstance(self.confidence, float) or not 0 < self.alpha < 1:
             raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence}")
         for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise RankqlError(f"{name} must be a whole number from {least}, not {value!r}")
+            whole(name, getattr(self, name), least)
         if not isinstance(self.simultaneous, bool):
             raise RankqlError(f"simultaneous must be True or False, not {self.simultaneous!r}")
         if self.cluster is not None and not TESTS[self.test].clusters:

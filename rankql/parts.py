@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
-from rankql.evaluation import (
+from rankql.execution import (
     alike,
     complete_ids,
     execute,

@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql import show
 from rankql.errors import RankqlError
-from rankql.evaluation import reporting
+from rankql.execution import reporting
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import literal, quoted
 from rankql.query import BY_ITEM, HIGHEST_K, cuts

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.arguments import Column, check, column, finite, number, numbers
+from rankql.arguments import Column, column, cutoff, finite, numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +102,7 @@ Rel: TypeAlias = Column | Ranking
 
 def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
     """The ranking that a metric reads, its k checked."""
-    ok = k is None or (number(k) >= 1 and number(k) % 1 == 0)
-    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
+    cutoff(k)
     k = k and int(k)
     if isinstance(rel, Ranking):
         return replace(rel, k=k)

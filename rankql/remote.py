@@ -20,7 +20,7 @@ from rankql import parts
 from rankql.conventions import Conventions, choose
 from rankql.dialects import translate
 from rankql.errors import RankqlError
-from rankql.evaluation import (
+from rankql.execution import (
     complete,
     complete_ids,
     execute,

@@ -216,9 +216,7 @@ def _title(comparison: Comparison) -> str:
     names = [name for name in comparison.systems if name != base]
     if len(comparison.systems) == 1:
         return f"Evaluation of {comparison.systems[0]}"
-    listed = f"{len(names)} systems"
-    if len(names) <= 3:
-        listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    listed = show.listed(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
 
 

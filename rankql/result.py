@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 
 from rankql import show
+from rankql.arguments import TEXT
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, needs
 from rankql.macros import literal, quoted
@@ -271,7 +272,7 @@ class Result(show.Tabular):
         )
         columns = ", ".join(map(quoted, by))
         with self._connection() as con:
-            means = con.sql(f"""
+            means: pl.DataFrame = con.sql(f"""
                 SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
                        i, CASE WHEN any_value(weighed)
                                -- where nothing weighs, all values are alike
@@ -289,7 +290,6 @@ class Result(show.Tabular):
                 GROUP BY GROUPING SETS ({", ".join(f"({', '.join(map(quoted, s))})" for s in sets)})
                 ORDER BY {", ".join(order)}
             """).pl()
-        assert isinstance(means, pl.DataFrame)
         metric = pl.col("i").replace_strict(dict(enumerate(self.metrics)), return_dtype=pl.String)
         counts = [pl.col(name).cast(pl.Int64) for name in ("queries", "undefined", "missing")]
         return means.with_columns(*self._interval(means), metric.alias("metric")).select(
@@ -494,7 +494,7 @@ def _kind(dtype: pl.DataType) -> str:
     """What values of this type can be compared with."""
     if dtype.is_numeric():
         return "numbers"
-    return "text" if dtype in (pl.String, pl.Categorical, pl.Enum) else str(dtype)
+    return "text" if dtype in TEXT else str(dtype)
 
 
 def _agree(parts: Sequence[Result], whats: Sequence[str]) -> None:

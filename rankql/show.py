@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql.arguments import TEXT
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -55,6 +57,24 @@ def chance(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
+def small(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """The frame with p-values as text; what would be 0.0000 is below that."""
+    return frame.with_columns(
+        pl.when(pl.col(name) < 0.0001)
+        .then(pl.lit("<0.0001"))
+        .otherwise(pl.col(name).map_elements(cell, return_dtype=pl.String))
+        .alias(name)
+        for name in names
+        if name in frame.columns
+    )
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a sentence: a, b and c."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def cells(frame: pl.DataFrame) -> Rows:
     """The header of a frame, and its rows, as text."""
     return [frame.columns, *([cell(value) for value in row] for row in frame.rows())]
@@ -69,8 +89,7 @@ def cell(value: Any) -> str:
 
 def csv(frame: pl.DataFrame) -> str:
     """A frame as CSV, no text of which a spreadsheet takes for a formula."""
-    texts = (pl.String, pl.Categorical, pl.Enum)
-    columns = [pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in texts]
+    columns = [pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in TEXT]
     risky = [column.str.contains(r"^[=+\-@\t\r]") for column in columns]
     safe = [
         pl.when(formula).then(pl.concat_str(pl.lit("'"), column)).otherwise(column)

@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 from rankql import macros, parts
 from rankql.conventions import choose
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation import DEFAULT, complete, outcome
+from rankql.evaluation import DEFAULT
+from rankql.execution import complete, outcome
 from rankql.inputs import Inputs
 from rankql.names import parse
 from rankql.query import per_query
@@ -118,7 +119,7 @@ def evaluate(
             label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
         }
         given = asked.opened(here, empty)
-        graded = {label: _grades(frames[label], given, asked) for label in _judging(given)}
+        graded = {t.label: _grades(frames[t.label], given, asked) for t in given.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         given = asked.opened(here, sample)
         chosen, wanted = complete(here, given, asked.metrics, chosen)
@@ -134,10 +135,6 @@ def evaluate(
     if target:
         result.write(target)
     return result
-
-
-def _judging(given: Inputs) -> list[str]:
-    return [table.label for table in given.judging]
 
 
 def _grades(frame: DataFrame, given: Inputs, task: parts.Task) -> pa.Table:

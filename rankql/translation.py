@@ -629,28 +629,12 @@ def _indexed(translation: Translation, node: exp.Anonymous) -> exp.Expr:
     return translation.function(node.name.removeprefix("list_"), values, step)
 
 
-def _sorted(translation: Translation, node: exp.Anonymous) -> exp.Expr:
-    """With NULL last, as all our sorts have it."""
-    values, *how = node.expressions
-    match [part.this for part in how if isinstance(part, exp.Literal)]:
-        case ["ASC", "NULLS LAST"]:
-            return function("array_sort", values)
-        case ["DESC", "NULLS LAST"]:
-            return function("sort_array", values, exp.false())
-    translation.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
-
-
 def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
     """One entry, from 1, or a slice; NULL beyond the end."""
-    (index,) = node.expressions
-    if isinstance(index, exp.Slice):
-        first = index.this or exp.Literal.number(1)
-        if index.expression is None or first.sql() != "1" or index.args.get("step"):
-            translation.refuse("a slice that does not begin with 1 and have an end")
-        end = function("least", index.expression, exp.Literal.number(2**31 - 1))
-        return function("slice", node.this, first, exp.cast(end, "INT"))
-    if isinstance(index, exp.Neg):
-        translation.refuse("an index from the end")
+    index, is_slice = entry(translation, node)
+    if is_slice:
+        end = function("least", index, exp.Literal.number(2**31 - 1))
+        return function("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
     if isinstance(index, exp.Literal) and not index.is_string:
         return function("get", node.this, exp.Literal.number(int(index.this) - 1))
     return function(
@@ -663,10 +647,7 @@ def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
 
 
 def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
-    if not isinstance(node.expression, exp.Literal):
-        translation.refuse("SIMILAR TO with a pattern that is no constant")
-    pattern = exp.Literal.string(f"^({node.expression.this})$")
-    return exp.RegexpLike(this=node.this, expression=pattern)
+    return exp.RegexpLike(this=node.this, expression=pattern(translation, node))
 
 
 def _shift(name: str) -> Rule:
@@ -681,6 +662,44 @@ def _file(translation: Translation, node: exp.Table) -> exp.Expr:
     elif not isinstance(name, exp.Identifier):
         translation.refuse(f"the table function {name.sql()}")
     return node
+
+
+# For several engines
+
+
+def sorted_by(up: Callable[[exp.Expr], exp.Expr], down: Callable[[exp.Expr], exp.Expr]) -> Rule:
+    """list_sort() with NULL last, as all our sorts have it."""
+
+    def rule(translation: Translation, node: exp.Anonymous) -> exp.Expr:
+        values, *how = node.expressions
+        match [part.this for part in how if isinstance(part, exp.Literal)]:
+            case ["ASC", "NULLS LAST"]:
+                return up(values)
+            case ["DESC", "NULLS LAST"]:
+                return down(values)
+        translation.refuse("list_sort() in another order than 'ASC' or 'DESC' with 'NULLS LAST'")
+
+    return rule
+
+
+def entry(translation: Translation, node: exp.Bracket) -> tuple[exp.Expr, bool]:
+    """The index of an entry, from 1; or the end of a slice from 1, and that it is one."""
+    (index,) = node.expressions
+    if isinstance(index, exp.Slice):
+        begins = index.this is None or index.this.sql() == "1"
+        if index.expression is None or not begins or index.args.get("step"):
+            translation.refuse("a slice that does not begin with 1 and have an end")
+        return index.expression, True
+    if isinstance(index, exp.Neg):
+        translation.refuse("an index from the end")
+    return index, False
+
+
+def pattern(translation: Translation, node: exp.SimilarTo) -> exp.Literal:
+    """The pattern of SIMILAR TO, which all of the text must match."""
+    if not isinstance(node.expression, exp.Literal):
+        translation.refuse("SIMILAR TO with a pattern that is no constant")
+    return exp.Literal.string(f"^({node.expression.this})$")
 
 
 def cast_or_fail(error: str) -> Rule:
@@ -744,7 +763,10 @@ SPARK = Target(
     rules={
         "list_transform": _indexed,
         "list_filter": _indexed,
-        "list_sort": _sorted,
+        "list_sort": sorted_by(
+            lambda values: function("array_sort", values),
+            lambda values: function("sort_array", values, exp.false()),
+        ),
         exp.Bracket: _element,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _matched,

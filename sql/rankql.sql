@@ -960,7 +960,7 @@ COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pai
 
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
-COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, -1 for its reverse.';
+COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
 CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
     CASE WHEN rankql_both(reference, pos, k) THEN

@@ -23,7 +23,10 @@ HOLE = "…"
 # What raises: the classes whose first argument is the message.
 RAISED = ("RankqlError", "click.UsageError")
 # The functions that raise what their callers say: each call of them is an error.
-RAISERS = ("check", "refuse", "_refuse", "finite", "option", "flag", "needs", "_need_numbers")
+RAISERS = (
+    *("check", "refuse", "_refuse", "finite", "option", "flag", "needs", "whole", "floats"),
+    "_need_numbers",
+)
 
 
 # What helpers could say by what they are called with, but never come to.
@@ -120,7 +123,7 @@ class Module:
     def texts(self, node, seen=()):
         """What an expression may say."""
         if isinstance(node, ast.Constant):
-            return [[node.value]] if isinstance(node.value, str) else [[None]]
+            return [[str(node.value)]] if type(node.value) in (str, int) else [[None]]
         if isinstance(node, ast.JoinedStr):
             return self._product(node.values, seen)
         if isinstance(node, ast.FormattedValue) and node.conversion == -1:
@@ -213,12 +216,9 @@ def in_python():
 # SQL
 
 
-# Files that say in the SQL of another engine what common.sql has said.
 _MACRO = re.compile(
     r"^CREATE OR REPLACE MACRO (\w+)\((.*?)\)\s+AS(?:\s+TABLE)?\s(.*?);\s*$", re.M | re.S
 )
-
-
 _PARAMETER = re.compile(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?")
 
 
@@ -322,7 +322,7 @@ SECTIONS = {
     "Macros in a database": "macros",
     "Reading data": "tables inputs",
     "Names of metrics, conventions": "names conventions",
-    "evaluate and combine": "evaluation query packed parts result",
+    "evaluate and combine": "evaluation execution query packed parts result",
     "compare": "comparison pairing significance",
     "associate and sign_agreement": "association matching regression",
     "explain, check, limits, correlate": "explanation preflight limitations correlation",

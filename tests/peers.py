@@ -159,16 +159,6 @@ def ranx_pair(run: Run, qrels: Qrels) -> tuple[Any, Any]:
     return theirs_run, theirs_qrels
 
 
-def ranx_order(run: Run, qrels: Qrels) -> Run:
-    """The judged queries of the run in the order in which ranx ranks their items.
-
-    Up to 15 items of a query it sorts by insertion, so tied ones keep their order; from 16 on by
-    numba's quicksort, which mixes tied ones, and mixes them once more in make_comparable.
-    """
-    theirs, _ = ranx_pair(run, qrels)
-    return {query: dict(items) for query, items in theirs.run.items()}
-
-
 # RecBole
 
 RECBOLE = ["nDCG@k", "AP@k", "RR@k", "P@k", "R@k", "Success@k"]

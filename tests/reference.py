@@ -571,3 +571,16 @@ def by_score(metric, rows, ties="item", **options):
         return metric(ranked(rows), **options)
     values = [metric(order, **options) for order in orders(rows)]
     return None if None in values else fsum(values) / len(values)
+
+
+def extremes(rows, value, levels):
+    """The least and the greatest value over every judgment of what is unjudged, if there is one."""
+    free = [n for n, (rel, pos) in enumerate(rows) if rel is None and pos is not None]
+    values = []
+    for choice in product(levels, repeat=len(free)):
+        full = list(rows)
+        for n, level in zip(free, choice, strict=True):
+            full[n] = (level, rows[n][1])
+        values.append(value(full))
+    known = [found for found in values if found is not None]
+    return (min(known), max(known)) if known else None

@@ -1,6 +1,7 @@
 """The bounds over the unjudged, against every judgement that there could be."""
 
-from itertools import combinations_with_replacement, product
+from functools import partial
+from itertools import combinations_with_replacement
 from math import fsum, log2
 from pathlib import Path
 from random import Random
@@ -72,15 +73,8 @@ def bounds(con, metric, batch, levels, k=None, ideal="judged", **options):
 
 def tried(metric, rows, levels, **options):
     """The lowest and the highest over every judgement, None where none defines the metric."""
-    free = [n for n, (rel, pos) in enumerate(rows) if rel is None and pos is not None]
-    values = []
-    for choice in product(levels, repeat=len(free)):
-        full = list(rows)
-        for n, level in zip(free, choice, strict=True):
-            full[n] = (level, rows[n][1])
-        values.append(getattr(reference, metric)(full, **options))
-    values = [value for value in values if value is not None]
-    return (min(values), max(values)) if values else (None, None)
+    value = partial(getattr(reference, metric), **options)
+    return reference.extremes(rows, value, levels) or (None, None)
 
 
 def same(found, wanted):

@@ -1,7 +1,6 @@
 """How far a metric can be trusted: every figure against plain Python, and what is said of it."""
 
 import json
-from itertools import product
 from math import fsum
 from pathlib import Path
 from random import Random
@@ -86,19 +85,6 @@ def losses(queries, value, i):
     changes = [0.0 if b is None else abs(b - a) for a, b in pairs if a is not None]
     mean = fsum(changes) / len(changes) if changes else None
     return mean, sum(change > NEAR for change in changes)
-
-
-def extremes(rows, value, levels):
-    """The least and the greatest value over every judgment of what is unjudged."""
-    free = [n for n, (rel, pos) in enumerate(rows) if rel is None and pos is not None]
-    values = []
-    for choice in product(levels, repeat=len(free)):
-        full = list(rows)
-        for n, level in zip(free, choice, strict=True):
-            full[n] = (level, rows[n][1])
-        values.append(value(full))
-    there = [v for v in values if v is not None]
-    return (min(there), max(there)) if there else None
 
 
 def data(seed, systems=("",)):
@@ -240,7 +226,7 @@ def test_bounds(seed, form):
     assert found.bounds["metric"].to_list() == BOUNDED
     for metric, lo, mean, hi, opened in found.bounds.rows():
         value = METRICS[metric][0]
-        pairs = [pair for rows in queries if (pair := extremes(rows, value, levels))]
+        pairs = [pair for rows in queries if (pair := reference.extremes(rows, value, levels))]
         values = [v for rows in queries if (v := value(rows)) is not None]
         lows, highs = zip(*pairs, strict=True)
         assert near(lo, fsum(lows) / len(lows)), metric

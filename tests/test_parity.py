@@ -175,6 +175,11 @@ def test_imports_point_one_way():
     assert outside - set(sys.stdlib_module_names) <= {"duckdb", "rankql"}
 
 
+def test_every_module_has_a_room_in_the_house():
+    words = set(re.findall(r"\w+", (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
+    assert {path.stem for path in PACKAGE.glob("[!_]*.py")} <= words
+
+
 def test_one_sql_file():
     """sql/rankql.sql is all the families in one, in UTF-8, and needs no Python."""
     text = (ROOT / "sql" / "rankql.sql").read_text("utf-8")

@@ -411,7 +411,7 @@ def test_printed(dialect):
 def test_every_engine_is_a_dialect_of_the_command():
     from rankql import dialects
 
-    assert {*dialects._QUERIES} == {"clickhouse", "spark", *windows.ENGINES} - {"duckdb"}
+    assert {*dialects.DIALECTS} == {"clickhouse", "spark", *windows.ENGINES} - {"duckdb"}
 
 
 @pytest.mark.parametrize(
