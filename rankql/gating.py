@@ -54,8 +54,8 @@ def gate(
 
     `run` and `baseline` are runs, evaluated on `qrels` as `evaluate` does, which explains `by`,
     `con`, `conventions` and the further options; or what it gave: a result, the file that `output=`
-    wrote, a `per_query` frame. `minimum` is a limit such as "nDCG@10>=0.45" or "RMSE<0.9", or a
-    list of them. `max_drop`, such as "nDCG@10:0.01", is how much worse than the baseline a mean may
+    wrote, a `per_query` frame. `minimum` is a limit such as `nDCG@10>=0.45` or `RMSE<0.9`, or a
+    list of them. `max_drop`, such as `nDCG@10:0.01`, is how much worse than the baseline a mean may
     be: a loss for nDCG, a rise for RMSE. With a baseline and without max_drop nothing may drop at
     all: the metrics of `minimum`, else those of the results, else those of `evaluate`.
 
