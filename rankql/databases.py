@@ -169,7 +169,7 @@ class SQLite(Database):
     """SQLite from version 3.39, with its mathematical functions."""
 
     name, dialect, text = "SQLite", "sqlite", "CAST({} AS TEXT) COLLATE BINARY"
-    error = r"^(?:bad JSON path: |JSON path error near )'(.*)'$"
+    error = r"(?:bad JSON path: |JSON path error near )'(.*)'$"
     steps = "MATERIALIZED"  # then it makes indexes of them
 
     def full_join(self, judged: str, run: str, keys: str, columns: Sequence[str]) -> str:
@@ -233,10 +233,10 @@ def opened(con: Any) -> Iterator[Database]:
             if began := not con.in_transaction():
                 stack.callback(con.begin().rollback)
         elif _is(con, "adbc_driver_manager.dbapi", "Connection"):
+            if began := _idle(con):  # which it is no longer once it is asked for its name
+                stack.callback(con.rollback)
             name = con.adbc_get_info()["vendor_name"]
             database = _database(name)(lambda sql: _by_cursor(con, sql))
-            if began := _idle(con):
-                stack.callback(con.rollback)
         elif _is(con, "psycopg", "Connection"):
             from psycopg.pq import TransactionStatus
             from psycopg.rows import tuple_row
@@ -288,4 +288,9 @@ def _by_cursor(con: Any, sql: str, **options: Any) -> Rows:
         if _is(con, "sqlite3", "Connection"):
             cursor.row_factory = None
         cursor.execute(sql)
-        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        return [tuple(map(_text, row)) for row in cursor.fetchall()] if cursor.description else []
+
+
+def _text(value: Any) -> Any:
+    """Text that a driver gives as its bytes, for sqlite3's text_factory or of no known encoding."""
+    return value.decode() if isinstance(value, bytes) else value

@@ -237,7 +237,7 @@ class _Work:
         values = defined(calls, self.chosen, relevant).values()
         steps = self.sources() | self.rankings()
         asked = [keys, *(f"{value} AS m{i}" for i, value in enumerate(values))]
-        source, last, missing, twice = "ranked", "found", "0", "0"
+        source, last, missing, repeated = "ranked", "found", "0", "0"
         if given.qrels is not None:
             source = f"queries LEFT JOIN ranked USING ({keys})"
             place = "CASE WHEN rel > 0 THEN pos END"
@@ -245,7 +245,7 @@ class _Work:
             last += f" JOIN queries USING ({keys}) LEFT JOIN shown USING ({keys})"
             missing = "CASE WHEN retrieved IS NULL THEN 1 ELSE 0 END"
             wrong = "found.rels > queries.judged OR found.n > found.places"
-            twice = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
+            repeated = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
         query = f"SELECT {', '.join(asked)} FROM {source} GROUP BY {keys}"
         steps["found"] = translate(query, self.database.dialect)
         for home in ("qrels", "run", "attributes"):
@@ -261,7 +261,7 @@ class _Work:
             f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quoted(name)}"
             for i, name in enumerate(calls)
         ]
-        listed = ",\n    ".join([*fields, f"{twice} AS twice"])
+        listed = ",\n    ".join([*fields, f"{repeated} AS repeated"])
         return self._with(steps, f"SELECT {listed}\nFROM {last}\nORDER BY {', '.join(order)}")
 
     def values(self, sql: str, shape: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -379,10 +379,12 @@ class _Work:
 
     def _text(self, table: Table, name: str, always: bool = False) -> str:
         """A column; text so that its bytes count, and what has no order as a number."""
-        kind = table.columns[name]
-        if always or kind == "VARCHAR":
+        kind = "VARCHAR" if always else table.columns[name]
+        if kind == "VARCHAR":
             return self.database.text.format(quoted(name))
-        return f"CAST({quoted(name)} AS INTEGER)" if kind == "BOOLEAN" else quoted(name)
+        # In SQLite some of the numbers may be whole.
+        cast = {"BOOLEAN": "INTEGER", "DOUBLE": "DOUBLE PRECISION"}.get(kind)
+        return f"CAST({quoted(name)} AS {cast})" if cast else quoted(name)
 
     def _graded(self, table: Table, role: str) -> str:
         """The number in a column, as the conventions have it."""
