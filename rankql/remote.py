@@ -112,9 +112,9 @@ def _read(source: Source) -> pa.Schema:
 
 def _known_kinds(given: Inputs, found: Mapping[str, Source], database: Database) -> None:
     """Refuse ids and attributes of which it is not known how they compare or look."""
-    kinds: dict[str, str] = {}
     for table in given.tables:
-        columns, attributes = found[table.label].columns, given.homed(_home(given, table))
+        columns = found[table.label].columns
+        attributes = [_spelled(table, name) for name in given.homed(_home(given, table))]
         for names, known, wrong in (
             (_ids(given, table), IDS, "is neither text nor of whole numbers"),
             (attributes, ATTRIBUTES, "is of a type that no slices are made of"),
@@ -124,10 +124,18 @@ def _known_kinds(given: Inputs, found: Mapping[str, Source], database: Database)
                     raise RankqlError(
                         f"{table.label}: {name} {wrong} in {database.name}; cast it in a view"
                     )
-        for name in attributes:
-            here = table.columns[name]
-            if not same_kind([here, kinds.setdefault(name, here)]):
-                raise RankqlError(f"by: {name} is {kinds[name]} in one run, {here} in another")
+    for name in given.by:
+        kinds = dict.fromkeys(_kinds(given, name))
+        if not (
+            same_kind([*kinds]) or kinds.keys() <= {"VARCHAR", "BIGINT", "INTEGER", "SMALLINT"}
+        ):
+            raise RankqlError(f"by: {name} is {', '.join(kinds)} in the runs; cast it in a view")
+
+
+def _kinds(given: Inputs, name: str) -> list[str]:
+    """The types of an attribute in all tables that it is looked up in."""
+    tables = (t for t in given.tables if _home(given, t) == given.homes[name])
+    return [table.columns[_spelled(table, name)] for table in tables]
 
 
 def _home(given: Inputs, table: Table) -> str:
@@ -138,7 +146,13 @@ def _home(given: Inputs, table: Table) -> str:
 def _ids(given: Inputs, table: Table) -> list[str]:
     """The columns that tell rows apart."""
     names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    return [*names, given.system] if given.system and table.label == "run" else names
+    system = given.system if table.label == "run" else None
+    return [*names, _spelled(table, system)] if system else names
+
+
+def _spelled(table: Table, name: str) -> str:
+    """A column as the table spells it, which a database is particular about."""
+    return next(column for column in table.columns if column.lower() == name.lower())
 
 
 def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
@@ -290,7 +304,7 @@ class _Work:
         sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
             HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
         for key, *ends in self._of_sources(sql):
-            if any(t.columns.get(name) == "BOOLEAN" for t in self.given.tables):
+            if "BOOLEAN" in _kinds(self.given, name):
                 ends = [*map(bool, ends)]
             raise RankqlError(several_values(home, name, key, *ends))
 
@@ -347,7 +361,9 @@ class _Work:
         given, text = self.given, self.database.text
         runs = []
         for name, table in given.runs.items():
-            system = quoted(given.system) if given.system else self.database.literal(name or "")
+            system = self.database.literal(name or "")
+            if given.system:
+                system = quoted(_spelled(table, given.system))
             fields = [f"{text.format(system)} AS system"] if given.many else []
             fields += [
                 f"{self._graded(table, role)} AS {role}"
@@ -372,10 +388,10 @@ class _Work:
             if role in table.roles
         ]
         about = self.given.homed(_home(self.given, table))
-        attributes = [f"{self._text(table, name)} AS {quoted(name)}" for name in about]
-        return (
-            f"SELECT {', '.join([*fields, *keys, *attributes])} FROM {self.found[table.label].sql}"
-        )
+        for name in about:
+            text = not same_kind(_kinds(self.given, name))
+            keys.append(f"{self._text(table, _spelled(table, name), text)} AS {quoted(name)}")
+        return f"SELECT {', '.join([*fields, *keys])} FROM {self.found[table.label].sql}"
 
     def _text(self, table: Table, name: str, always: bool = False) -> str:
         """A column; text so that its bytes count, and what has no order as a number."""

@@ -163,6 +163,13 @@ def test_several_runs(place):
     alike(ours, rankql.evaluate(theirs, "qrels", ["AP", "P@1"], con=con, by="hour"))
     ours = rankql.evaluate(both, QRELS, ["AP", "P@1"], system="model")
     alike(ours, rankql.evaluate("both", "qrels", ["AP", "P@1"], con=con, system="model"))
+    stored(database, other=other.rename({"hour": "Hour"}), both=both.rename({"model": "Model"}))
+    assert_frame_equal(
+        ours.per_query,
+        rankql.evaluate("both", "qrels", ["AP", "P@1"], con=con, system="MODEL").per_query,
+    )
+    ours = rankql.evaluate({"a": RUN, "b": other}, QRELS, "AP", by="hour")
+    alike(ours, rankql.evaluate({"a": "run", "b": "other"}, "qrels", "AP", by="hour", con=con))
 
 
 # What collations, quotes and patterns stumble over.
@@ -619,10 +626,10 @@ def test_another_database():
 def test_other_numbers_and_texts_of_sqlite():
     """Whole numbers among others, texts as bytes, texts that are ordered by other bytes."""
     lite = databases.SQLite()
-    priced = RUN.with_columns(price=pl.col("hour") / 2)
+    priced = RUN.with_columns(price=pl.col("hour") / 2 + 0.5)
     stored(lite, run=priced, qrels=QRELS)
     lite.con.execute("UPDATE run SET price = 1 WHERE price = 1.0")
-    assert lite.ask("SELECT DISTINCT typeof(price) FROM run") == [("real",), ("integer",)]
+    assert lite.ask("SELECT DISTINCT typeof(price) FROM run") == [("integer",), ("real",)]
     lite.con.text_factory = bytes
     ours = rankql.evaluate(priced, QRELS, by="price")
     alike(ours, rankql.evaluate("run", "qrels", by="price", con=lite.con))
@@ -635,10 +642,14 @@ def test_other_numbers_and_texts_of_sqlite():
 
 def test_attributes_of_two_types(place):
     database, con = place
-    text = RUN.with_columns(pl.col("hour").cast(pl.String))
-    stored(database, run=RUN, text=text, qrels=QRELS)
-    with pytest.raises(rankql.RankqlError, match=r"^by: hour is BIGINT in one run, VARCHAR in ano"):
-        rankql.evaluate({"a": "run", "b": "text"}, "qrels", by="hour", con=con)
+    text = RUN.with_columns(query=pl.col("query") + "2", hour=pl.lit("10"))
+    part = RUN.with_columns(hour=pl.col("hour") / 2)
+    judged = pl.concat([QRELS, QRELS.with_columns(pl.col("query") + "2")])
+    stored(database, run=RUN, text=text, part=part, qrels=judged)
+    ours = rankql.evaluate({"a": RUN, "b": text}, judged, by="hour")
+    alike(ours, rankql.evaluate({"a": "run", "b": "text"}, "qrels", by="hour", con=con))
+    with pytest.raises(rankql.RankqlError, match=r"^by: hour is DOUBLE, VARCHAR in the runs; cast"):
+        rankql.evaluate({"a": "part", "b": "text"}, "qrels", by="hour", con=con)
 
 
 def test_a_role_that_may_only_read(server):
