@@ -209,13 +209,14 @@ EVERY = [
     "map", "ndcg_cut_10", "recip_rank",
 ]  # fmt: skip
 # Of which each has a way of its own through the query: cut, by row, judged alone, with gain alone.
-WAYS = [
-    EVERY,
-    ["nDCG@3", "P@2"],
-    ["nDCG", "AP"],
-    ["DCG@2", "Bpref"],
-    ["P(denominator=min)", "AP@3"],
-]
+WAYS = [["nDCG@3", "P@2"], ["nDCG", "AP"], ["DCG@2", "Bpref"], ["P(denominator=min)", "AP@3"]]
+
+
+def ways(n):
+    """These, and every other metric: most of the time goes into their translation."""
+    return [EVERY[n % 2 :: 2], *WAYS]
+
+
 OPTIONS = [
     {},
     {"conventions": "trec_eval"},
@@ -231,8 +232,8 @@ OPTIONS = [
 @pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
 def test_nasty(place, options):
     database, con = place
-    options = without_32_bits(con, options)
-    for seed, asked in enumerate(WAYS):
+    n, options = OPTIONS.index(options), without_32_bits(con, options)
+    for seed, asked in enumerate(ways(n)):
         run, qrels = nasty(seed, whole=seed == 2)
         stored(database, run=run, qrels=qrels)
         ours = rankql.evaluate(run, qrels, asked, **options)
@@ -244,7 +245,7 @@ def test_nasty(place, options):
 def test_nasty_positions(place, unjudged):
     """Positions with gaps, of some items alone; beside judgments, and in a table with grades."""
     database, con = place
-    for seed, asked in enumerate(WAYS):
+    for seed, asked in enumerate(ways(unjudged == "zero")):
         run, qrels = nasty(seed)
         draw = random.Random(seed)
         places = draw.sample(range(1, 5 * run.height), run.height)
