@@ -1,15 +1,14 @@
-"""Evaluation in another database, Postgres or SQLite: `evaluate` with its connection.
+"""`evaluate` in another database, of which the tables never leave it.
 
-The columns are recognised, the options checked and the errors worded by DuckDB, from the types of
-the columns and a few extreme values of each; the values per query are one query in window form of
-the database's own SQL. Nothing is written there, and a transaction of the user's stays as it is.
+DuckDB recognises the columns, checks the options and words the errors, from the types of the
+columns and a few extreme values of each; the values per query are one query in window form of the
+database's own SQL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from rankql import parts
 from rankql.conventions import Conventions, choose
+from rankql.databases import ATTRIBUTES, IDS, NUMERIC, Database, Rows, Source, opened
 from rankql.dialects import translate
 from rankql.errors import RankqlError
 from rankql.execution import (
@@ -45,279 +45,11 @@ from rankql.query import (
     cutoff,
     defined,
     gained,
-    needs_scores,
     per_query,
     tops_first,
 )
 from rankql.result import Result
-from rankql.tables import Table, session
-
-Rows = list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A table or view: its SQL, and its columns with their types."""
-
-    sql: str
-    columns: Mapping[str, pa.DataType]
-
-    @property
-    def read(self) -> pa.Schema:
-        """The columns as DuckDB is told of them."""
-        return pa.schema(
-            (name, pa.float64() if kind == _NUMERIC else kind)
-            for name, kind in self.columns.items()
-        )
-
-    def empty(self) -> pa.Table:
-        """No rows of it."""
-        return self.read.empty_table()
-
-
-class Database:
-    """A database that is asked by `ask`, a query in and rows out."""
-
-    name: str
-    dialect: str
-    # Text that is compared by its bytes, whatever collation the database and its columns have.
-    text: str
-    # What the message of an error of our own stands in.
-    error: str
-    # How the steps of a query are read: where they are asked for, or once.
-    steps: str
-
-    def __init__(self, ask: Callable[[str], Rows]) -> None:
-        self._ask = ask
-
-    def ask(self, sql: str) -> Rows:
-        """The rows of a query; what the database has against it is a RankqlError."""
-        try:
-            return self._ask(sql)
-        except Exception as error:
-            said = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
-            line = said.rpartition("ERROR:")[2].strip().splitlines()[0]
-            ours = re.search(self.error, line)
-            raise RankqlError(ours[1] if ours else f"{self.name}: {line}") from error
-
-    def literal(self, text: str) -> str:
-        """A text as SQL."""
-        return "'" + text.replace("'", "''") + "'"
-
-    def full_join(self, judged: str, run: str, keys: str, columns: Sequence[str]) -> str:
-        """All items of the judgments and of the run, as what stands after FROM."""
-        return f"{judged} FULL JOIN {run} USING ({keys}, item)"
-
-    def table(self, data: Any, label: str) -> Source:
-        """A table or view by its name, with its schema before it or not."""
-        if not isinstance(data, str) or not data:
-            given = repr(data) if isinstance(data, str) else type(data).__name__
-            what = f"{label} must be the name of a table or view of {self.name}"
-            raise RankqlError(f"{what}, whose connection is given, not {given}")
-        found: dict[tuple[str, str], dict[str, pa.DataType]] = {}
-        for schema, name, column, kind in self.columns(data):
-            found.setdefault((schema, name), {})[column] = kind
-        exact = [path for path in found if data in (path[1], ".".join(path))]
-        paths = sorted(exact or found)
-        if not paths:
-            raise RankqlError(f"{label}: there is no table or view {data!r} in {self.name}")
-        if len(paths) > 1:
-            names = " or ".join(map(".".join, paths))
-            raise RankqlError(f"{label}: {data!r} may be {names}; say which")
-        columns = found[paths[0]]
-        seen = {name.lower(): name for name in columns}
-        for name in columns:
-            if (other := seen[name.lower()]) != name:
-                both = f"{name!r} and {other!r}"
-                raise RankqlError(f"{label}: {both} differ by case alone; rename one in a view")
-        # With its schema it is none of our WITH.
-        return Source(".".join(map(quoted, paths[0])), columns)
-
-    def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
-        """The columns of what a name may stand for: schema, table, column and type."""
-        raise NotImplementedError
-
-
-# What ids, and what attributes may be; of another type they would be told apart, ordered or shown
-# in another way than in DuckDB.
-_UNKNOWN = pa.binary()
-_NUMERIC = pa.decimal128(38, 9)
-_IDS = (pa.string(), pa.int16(), pa.int32(), pa.int64())
-_ATTRIBUTES = (*_IDS, pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"))
-
-
-# Types of Postgres by their names; what else is text, its category tells.
-_TYPES = {
-    "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
-    "float8": pa.float64(), "bool": pa.bool_(), "date": pa.date32(), "uuid": pa.string(),
-    "timestamp": pa.timestamp("us"), "numeric": _NUMERIC,
-}  # fmt: skip
-
-
-class Postgres(Database):
-    """Postgres from version 12."""
-
-    name, dialect, text = "Postgres", "postgres", 'CAST({} AS TEXT) COLLATE "C"'
-    error = r'^invalid input syntax for type double precision: "(.*)"$'
-    steps = "NOT MATERIALIZED"
-
-    def literal(self, text: str) -> str:
-        """A text as SQL, the same whatever standard_conforming_strings is."""
-        plain = super().literal(text)
-        return " E" + plain.replace("\\", "\\\\") if "\\" in text else plain
-
-    def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
-        """As the catalogue has them."""
-        sql = f"""
-            SELECT schema.nspname, relation.relname, attname, kind.typname, kind.typcategory
-            FROM pg_catalog.pg_class AS relation
-            JOIN pg_catalog.pg_namespace AS schema ON schema.oid = relnamespace
-            JOIN pg_catalog.pg_attribute ON attrelid = relation.oid
-            JOIN pg_catalog.pg_type AS given ON given.oid = atttypid
-            JOIN pg_catalog.pg_type AS kind
-                ON kind.oid = CASE given.typtype WHEN 'd' THEN given.typbasetype ELSE given.oid END
-            WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND attnum > 0 AND NOT attisdropped
-                AND CASE WHEN lower(relname) = lower({self.literal(name)})
-                    THEN pg_catalog.pg_table_is_visible(relation.oid)
-                    ELSE lower(nspname || '.' || relname) = lower({self.literal(name)}) END
-            ORDER BY relation.oid, attnum"""
-        for schema, table, column, kind, category in self.ask(sql):
-            text = pa.string() if category in ("S", "E") else _UNKNOWN
-            yield schema, table, column, _TYPES.get(kind, text)
-
-
-class SQLite(Database):
-    """SQLite from version 3.39, with its mathematical functions."""
-
-    name, dialect, text = "SQLite", "sqlite", "CAST({} AS TEXT) COLLATE BINARY"
-    error = r"^bad JSON path: '(.*)'$"
-    steps = "MATERIALIZED"  # then it makes indexes of them
-
-    def full_join(self, judged: str, run: str, keys: str, columns: Sequence[str]) -> str:
-        """As two joins: for FULL JOIN it would look at all pairs."""
-        ids, places = f"{keys}, item", ", ".join(columns)
-        return (
-            f"(SELECT {ids}, rel, {places} FROM {judged} LEFT JOIN {run} USING ({ids}) UNION ALL "
-            f"SELECT {ids}, rel, {places} FROM {run} LEFT JOIN {judged} USING ({ids}) "
-            "WHERE rel IS NULL) AS both_sides"
-        )
-
-    def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
-        """Of the types that their values have, whatever they are declared to be."""
-        tables = f"""
-            SELECT schema, name FROM pragma_table_list
-            WHERE lower({self.literal(name)}) IN (lower(name), lower(schema || '.' || name))"""
-        for schema, table in self.ask(tables):
-            listed = f"{self.literal(table)}, {self.literal(schema)}"
-            described = self.ask(
-                f"SELECT name, type FROM pragma_table_xinfo({listed}) WHERE hidden <> 1"
-            )
-            kinds = ("blob", "text", "real", "integer")
-            asked = ", ".join(
-                f"max(typeof({quoted(column)}) = '{kind}')"
-                for column, _ in described
-                for kind in kinds
-            )
-            (found,) = self.ask(f"SELECT {asked} FROM {quoted(schema)}.{quoted(table)}")
-            types = (_UNKNOWN, pa.string(), pa.float64(), pa.int64())
-            for i, (column, declared) in enumerate(described):
-                there = [t for t, f in zip(types, found[4 * i : 4 * i + 4], strict=True) if f]
-                text = any(word in declared.upper() for word in ("CHAR", "CLOB", "TEXT"))
-                nothing = pa.string() if text else pa.int64()
-                yield schema, table, column, (there or [nothing])[0]
-
-
-_DATABASES: Mapping[str, type[Database]] = {"postgresql": Postgres, "sqlite": SQLite}
-
-
-@contextmanager
-def opened(con: Any) -> Iterator[Database]:
-    """The database of a connection, to be read beside what the user does there.
-
-    A transaction that is open stays open, and what goes wrong does not end it; one that was not is
-    rolled back.
-    """
-    module = type(con).__module__.partition(".")[0]
-    with ExitStack() as stack:
-        if module == "sqlalchemy" and hasattr(con, "connect") and not hasattr(con, "sync_engine"):
-            con = stack.enter_context(con.connect())
-        if module == "sqlalchemy" and hasattr(con, "in_nested_transaction"):
-            if not hasattr(con, "exec_driver_sql") or hasattr(con, "sync_connection"):
-                raise _unknown(con)
-            made = _database(con.dialect.name)(lambda sql: _by_sqlalchemy(con, sql))
-            if con.in_transaction():
-                stack.enter_context(_aside(made))
-            else:
-                stack.callback(con.begin().rollback)
-        elif hasattr(con, "adbc_get_info"):
-            # In one that is open it allows no savepoint to be gone back to.
-            if _idle(con):
-                stack.callback(con.rollback)
-            made = _database(con.adbc_get_info()["vendor_name"])(lambda sql: _by_cursor(con, sql))
-        elif module == "psycopg" and hasattr(con, "transaction") and not hasattr(con, "loop"):
-            from psycopg.rows import tuple_row
-
-            made = Postgres(lambda sql: _by_cursor(con, sql, row_factory=tuple_row))
-            stack.enter_context(con.transaction(force_rollback=True))
-        elif module == "sqlite3":
-            made = SQLite(lambda sql: _by_cursor(con, sql))
-        else:
-            raise _unknown(con)
-        yield made
-
-
-def _idle(con: Any) -> bool:
-    """Has ADBC begun no transaction in Postgres yet, and will it begin one?"""
-    with suppress(Exception):  # other drivers do not tell
-        option = con.adbc_connection.get_option
-        idle = option("adbc.postgresql.transaction_status") == "idle"
-        return bool(idle and option("adbc.connection.autocommit") == "false")
-    return False
-
-
-def _unknown(con: Any) -> RankqlError:
-    return RankqlError(
-        "con must be a connection of DuckDB, a SQLAlchemy engine or connection, or a connection of "
-        f"psycopg, sqlite3 or ADBC, not {type(con).__module__}.{type(con).__name__}"
-    )
-
-
-def _database(name: str) -> type[Database]:
-    if name.lower() not in _DATABASES:
-        known = "of DuckDB with its own connection, of Postgres and of SQLite"
-        raise RankqlError(f"con: evaluate runs in the databases {known}, not in {name}")
-    return _DATABASES[name.lower()]
-
-
-def _by_sqlalchemy(con: Any, sql: str) -> Rows:
-    # As it is: a percent sign is no place for a parameter.
-    result = con.exec_driver_sql(sql, execution_options={"no_parameters": True})
-    return [tuple(row) for row in result] if result.returns_rows else []
-
-
-def _by_cursor(con: Any, sql: str, **options: Any) -> Rows:
-    with closing(con.cursor(**options)) as cursor:
-        if type(con).__module__.startswith("sqlite3"):
-            cursor.row_factory = None
-        cursor.execute(sql)
-        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
-
-
-@contextmanager
-def _aside(database: Database) -> Iterator[None]:
-    """What is done within is undone, in a transaction that is not ours."""
-    ask = database.ask
-    try:
-        ask("SAVEPOINT rankql_evaluate")
-    except RankqlError:  # there is none
-        yield
-        return
-    try:
-        yield
-    finally:
-        with suppress(RankqlError):
-            ask("ROLLBACK TO SAVEPOINT rankql_evaluate")
-            ask("RELEASE SAVEPOINT rankql_evaluate")
+from rankql.tables import Table, same_kind, session
 
 
 def evaluated(
@@ -332,7 +64,14 @@ def evaluated(
     conventions: str | None,
     options: Mapping[str, Any],
 ) -> Result:
-    """The result of `evaluate`, worked out in the database of the connection."""
+    """The result of `evaluate`, worked out in the database of the connection.
+
+    >>> import sqlite3
+    >>> con = sqlite3.connect(":memory:")
+    >>> _ = con.execute("CREATE TABLE t AS SELECT 'a' AS query, 'x' AS item, 2 AS pos, 1 AS rel")
+    >>> evaluated(con, "t", None, None, {}, None, [], "RR", None, {}).per_query.row(0)
+    ('a', False, 0.5)
+    """
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     chosen = choose(conventions, options)
     task = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen)
@@ -341,63 +80,79 @@ def evaluated(
     tables |= {"attributes": attributes} if attributes is not None else {}
     with opened(con) as database, session(None) as here:
         found = {label: database.table(data, label) for label, data in tables.items()}
-        there = task.opened(here, {label: s.empty() for label, s in found.items()})
-        there = _moved(there, {label: source.sql for label, source in found.items()})
+        schemas = {label: _read(source) for label, source in found.items()}
+        there = task.opened(here, {label: s.empty_table() for label, s in schemas.items()})
         _known_kinds(there, found, database)
         sample = {}
         for table in there.tables:
-            values = _extremes(database, there, table, chosen)
-            sample[table.label] = _sample(there, table, found[table.label].read, values)
-        alike = task.opened(here, sample)
+            values = _extremes(database, there, table, found[table.label].sql, chosen)
+            sample[table.label] = _sample(there, table, schemas[table.label], values)
+        given = task.opened(here, sample)
         with reporting():
-            for table in alike.tables:
+            for table in given.tables:
                 numbers(here, table, ("rel", "pos", "score"))
-        chosen, wanted = complete(here, alike, task.metrics, chosen)
+        chosen, wanted = complete(here, given, task.metrics, chosen)
         _refuse(database, chosen)
-        built = per_query(alike, wanted, chosen)
-        with reporting(here, alike, chosen):
+        built = per_query(given, wanted, chosen)
+        with reporting(here, given, chosen):
             shape = execute(here, built.sql, built.checked).pl().schema
-        work = _Work(database, there, chosen, wanted, built)
+        work = _Work(database, found, given, chosen, wanted, built)
         built = replace(built, sql=work.sql())
-        result = outcome(here, alike, built, chosen, groups)
+        result = outcome(here, given, built, chosen, groups)
         result.notes = work.inspected()
         result.rows = work.values(built.sql, shape)
     return result
 
 
-def _moved(given: Inputs, homes: Mapping[str, str]) -> Inputs:
-    """The inputs as tables of the database."""
-
-    def moved(table: Table) -> Table:
-        return replace(table, sql=homes[table.label])
-
-    return replace(
-        given,
-        runs={name: moved(table) for name, table in given.runs.items()},
-        qrels=given.qrels and moved(given.qrels),
-        attributes=given.attributes and moved(given.attributes),
-    )
+def _read(source: Source) -> pa.Schema:
+    """The columns as DuckDB is told of them."""
+    fields = ((n, pa.float64() if k == NUMERIC else k) for n, k in source.columns.items())
+    return pa.schema(fields)
 
 
 def _known_kinds(given: Inputs, found: Mapping[str, Source], database: Database) -> None:
     """Refuse ids and attributes of which it is not known how they compare or look."""
     for table in given.tables:
-        home = "run" if table in given.runs.values() else table.label
-        for names, kinds, wrong in (
-            (_ids(given, table), _IDS, "is neither text nor of whole numbers"),
-            (given.homed(home), _ATTRIBUTES, "is of a type that no slices are made of"),
+        columns = found[table.label].columns
+        attributes = [_spelled(table, name) for name in given.homed(_home(given, table))]
+        for names, known, wrong in (
+            (_ids(given, table), IDS, "is neither text nor of whole numbers"),
+            (attributes, ATTRIBUTES, "is of a type that no slices are made of"),
         ):
             for name in names:
-                if found[table.label].columns[name] not in kinds:
+                if columns[name] not in known:
                     raise RankqlError(
                         f"{table.label}: {name} {wrong} in {database.name}; cast it in a view"
                     )
+    for name in given.by:
+        kinds = dict.fromkeys(_kinds(given, name))
+        if not (
+            same_kind([*kinds]) or kinds.keys() <= {"VARCHAR", "BIGINT", "INTEGER", "SMALLINT"}
+        ):
+            raise RankqlError(f"by: {name} is {', '.join(kinds)} in the runs; cast it in a view")
+
+
+def _kinds(given: Inputs, name: str) -> list[str]:
+    """The types of an attribute in all tables that it is looked up in."""
+    tables = (t for t in given.tables if _home(given, t) == given.homes[name])
+    return [table.columns[_spelled(table, name)] for table in tables]
+
+
+def _home(given: Inputs, table: Table) -> str:
+    """What an attribute of the table is said to be in."""
+    return "run" if table in given.runs.values() else table.label
 
 
 def _ids(given: Inputs, table: Table) -> list[str]:
     """The columns that tell rows apart."""
     names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    return [*names, given.system] if given.system and table.label == "run" else names
+    system = given.system if table.label == "run" else None
+    return [*names, _spelled(table, system)] if system else names
+
+
+def _spelled(table: Table, name: str) -> str:
+    """A column as the table spells it, which a database is particular about."""
+    return next(column for column in table.columns if column.lower() == name.lower())
 
 
 def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
@@ -428,7 +183,7 @@ def _refuse(database: Database, chosen: Conventions) -> None:
 
 
 def _extremes(
-    database: Database, given: Inputs, table: Table, chosen: Conventions
+    database: Database, given: Inputs, table: Table, sql: str, chosen: Conventions
 ) -> list[tuple[str, float]]:
     """Values of columns, one of them bad if any is; refused is a table in which ids are NULL."""
     asked: list[tuple[str, str]] = []
@@ -444,7 +199,7 @@ def _extremes(
     ids = _ids(given, table)
     counts = [f"count({quoted(name)})" for name in ids]
     columns = ", ".join(["count(*)", *counts, *(sql for _, sql in asked)])
-    ((total, *found),) = database.ask(f"SELECT {columns} FROM {table.sql}")
+    ((total, *found),) = database.ask(f"SELECT {columns} FROM {sql}")
     complete_ids(table.label, total, dict(zip(ids, found, strict=False)))
     pairs = zip(asked, found[len(ids) :], strict=True)
     return [(table.roles[role], value) for (role, _), value in pairs if value is not None]
@@ -479,6 +234,7 @@ class _Work:
     """An evaluation in a database: its queries, and what they say."""
 
     database: Database
+    found: Mapping[str, Source]
     given: Inputs
     chosen: Conventions
     metrics: Sequence[Metric]
@@ -492,36 +248,34 @@ class _Work:
         calls |= {name: _weight(calls[name]) for name in weights.values()}
         calls |= {m.name: m.expression for m in self.metrics if m.measure is None}
         relevant = f"count(CASE WHEN rel >= {self.chosen.threshold} THEN 1 END)"
-        values = [*defined(calls, self.chosen, relevant).values()]
+        values = defined(calls, self.chosen, relevant).values()
         steps = self.sources() | self.rankings()
         asked = [keys, *(f"{value} AS m{i}" for i, value in enumerate(values))]
-        source, missing, twice = "ranked", "0", "0"
+        source, last, missing, repeated = "ranked", "found", "0", "0"
         if given.qrels is not None:
             source = f"queries LEFT JOIN ranked USING ({keys})"
             place = "CASE WHEN rel > 0 THEN pos END"
             asked += [f"count({place}) AS n, count(DISTINCT {place}) AS places, count(rel) AS rels"]
+            last += f" JOIN queries USING ({keys}) LEFT JOIN shown USING ({keys})"
             missing = "CASE WHEN retrieved IS NULL THEN 1 ELSE 0 END"
             wrong = "found.rels > queries.judged OR found.n > found.places"
-            twice = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
+            repeated = f"CASE WHEN {wrong} THEN 1 ELSE 0 END"
         query = f"SELECT {', '.join(asked)} FROM {source} GROUP BY {keys}"
         steps["found"] = translate(query, self.database.dialect)
-        last = "found"
-        if given.qrels is not None:
-            last += f" JOIN queries USING ({keys}) LEFT JOIN shown USING ({keys})"
         for home in ("qrels", "run", "attributes"):
             if given.homed(home):
                 least = ", ".join(f"min({quoted(a)}) AS {quoted(a)}" for a in given.homed(home))
                 steps[f"about_{home}"] = f"SELECT query, {least} FROM {home} GROUP BY query"
                 last += f" LEFT JOIN about_{home} USING (query)"
-        fields = [f"found.query AS {quoted(given.query)}"]
+        order = [f"found.{key}" for key in keys.split(", ")]
+        fields = [*order[:-1], f"found.query AS {quoted(given.query)}"]
         fields += [f"about_{given.homes[name]}.{quoted(name)}" for name in given.by]
         fields += [f"{missing} AS missing"]
         fields += [
             f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quoted(name)}"
             for i, name in enumerate(calls)
         ]
-        order = [f"found.{key}" for key in keys.split(", ")]
-        listed = ",\n    ".join([*order[:-1], *fields, f"{twice} AS twice"])
+        listed = ",\n    ".join([*fields, f"{repeated} AS repeated"])
         return self._with(steps, f"SELECT {listed}\nFROM {last}\nORDER BY {', '.join(order)}")
 
     def values(self, sql: str, shape: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -550,15 +304,9 @@ class _Work:
         sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
             HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
         for key, *ends in self._of_sources(sql):
-            if self._kind(home, name) == "BOOLEAN":
+            if "BOOLEAN" in _kinds(self.given, name):
                 ends = [*map(bool, ends)]
             raise RankqlError(several_values(home, name, key, *ends))
-
-    def _kind(self, home: str, name: str) -> str:
-        """The type of an attribute, as DuckDB calls it."""
-        label = {"run": next(iter(self.given.runs.values())).label}.get(home, home)
-        (table,) = (table for table in self.given.tables if table.label == label)
-        return table.columns[name]
 
     def _one_sided(self) -> Iterator[str]:
         """Which queries of the run are not judged; refuse a run of which none is."""
@@ -567,11 +315,11 @@ class _Work:
             FROM (SELECT DISTINCT {keys} FROM run) AS shown
             LEFT JOIN (SELECT DISTINCT query, 1 AS judged FROM qrels) AS theirs USING (query)
             {f"GROUP BY {system} ORDER BY {system}" if self.given.many else ""}"""
+        some = "SELECT DISTINCT query FROM {} {} ORDER BY query LIMIT 3"
         for name, shown, both in self._of_sources(sql):
             if shown == both:
                 continue
             where = f"AND system = {self.database.literal(name)}" if self.given.many else ""
-            some = "SELECT DISTINCT query FROM {} {} ORDER BY query LIMIT 3"
             unjudged = f"WHERE query NOT IN (SELECT query FROM qrels) {where}"
             theirs = [key for (key,) in self._of_sources(some.format("run", unjudged))]
             if not both:
@@ -582,9 +330,7 @@ class _Work:
     def _twice(self) -> str | None:
         """What is there more than once of what is judged."""
         judged = "WHERE rel IS NOT NULL" if self.given.qrels is None else JUDGED
-        found = None
-        if all("item" in table.roles for table in self.given.runs.values()):
-            found = self._duplicates("run", "item", judged)
+        found = self._duplicates("run", "item", judged) if self._every("item") else None
         if not found and not self.given.scored:
             found = self._duplicates("run", "pos", "WHERE pos IS NOT NULL")
         return found
@@ -597,6 +343,10 @@ class _Work:
             ORDER BY {columns} LIMIT 3"""
         )
         return there_twice(self.given, source, columns, found) if found else None
+
+    def _every(self, role: str) -> bool:
+        """Has every run a column of this role?"""
+        return all(role in table.roles for table in self.given.runs.values())
 
     def _of_sources(self, sql: str) -> Rows:
         return self.database.ask(self._with(self.sources(), sql))
@@ -611,47 +361,46 @@ class _Work:
         given, text = self.given, self.database.text
         runs = []
         for name, table in given.runs.items():
-            fields = self._keys(table)
-            if given.system is not None:
-                fields.insert(0, f"{text.format(quoted(given.system))} AS system")
-            elif name is not None:
-                fields.insert(0, f"{text.format(self.database.literal(name))} AS system")
+            system = self.database.literal(name or "")
+            if given.system:
+                system = quoted(_spelled(table, given.system))
+            fields = [f"{text.format(system)} AS system"] if given.many else []
             fields += [
                 f"{self._graded(table, role)} AS {role}"
                 for role in ("pos", "score", "rel")
                 if role in table.roles
             ]
-            runs.append(self._select(table, [*fields, *self._attributes(table, "run")]))
+            runs.append(self._select(table, fields))
         steps = {"run": "\nUNION ALL\n".join(runs)}
         if given.qrels is not None:
             grade = self._graded(given.qrels, "rel")
-            fields = [*self._keys(given.qrels), f"{grade} AS rel"]
-            fields += self._attributes(given.qrels, "qrels")
-            steps["qrels"] = self._select(given.qrels, fields) + f" WHERE {grade} IS NOT NULL"
+            selected = self._select(given.qrels, [f"{grade} AS rel"])
+            steps["qrels"] = f"{selected} WHERE {grade} IS NOT NULL"
         if given.attributes is not None:
-            fields = self._keys(given.attributes) + self._attributes(given.attributes, "attributes")
-            steps["attributes"] = self._select(given.attributes, fields)
+            steps["attributes"] = self._select(given.attributes, [])
         return steps
 
     def _select(self, table: Table, fields: Sequence[str]) -> str:
-        return f"SELECT {', '.join(fields)} FROM {table.sql}"
-
-    def _keys(self, table: Table) -> list[str]:
-        return [
+        """The ids, these fields and the attributes of a table."""
+        keys = [
             f"{self._text(table, table.roles[role], self.given.as_text(role))} AS {role}"
             for role in ("query", "item")
             if role in table.roles
         ]
-
-    def _attributes(self, table: Table, home: str) -> list[str]:
-        return [f"{self._text(table, name)} AS {quoted(name)}" for name in self.given.homed(home)]
+        about = self.given.homed(_home(self.given, table))
+        for name in about:
+            text = not same_kind(_kinds(self.given, name))
+            keys.append(f"{self._text(table, _spelled(table, name), text)} AS {quoted(name)}")
+        return f"SELECT {', '.join([*fields, *keys])} FROM {self.found[table.label].sql}"
 
     def _text(self, table: Table, name: str, always: bool = False) -> str:
         """A column; text so that its bytes count, and what has no order as a number."""
-        kind = table.columns[name]
-        if always or kind == "VARCHAR":
+        kind = "VARCHAR" if always else table.columns[name]
+        if kind == "VARCHAR":
             return self.database.text.format(quoted(name))
-        return f"CAST({quoted(name)} AS INTEGER)" if kind == "BOOLEAN" else quoted(name)
+        # In SQLite some of the numbers may be whole.
+        cast = {"BOOLEAN": "INTEGER", "DOUBLE": "DOUBLE PRECISION"}.get(kind)
+        return f"CAST({quoted(name)} AS {cast})" if cast else quoted(name)
 
     def _graded(self, table: Table, role: str) -> str:
         """The number in a column, as the conventions have it."""
@@ -671,65 +420,50 @@ class _Work:
     def rankings(self) -> dict[str, str]:
         """The rows that count, with their grades and positions."""
         given, chosen, keys = self.given, self.chosen, self.given.keys
-        by_item = f"{self.database.text.format('item')} DESC"
         steps: dict[str, str] = {}
-        judged = "qrels"
-        if given.qrels is not None:
-            steps["queries"] = self._queries()
-            steps["shown"] = f"SELECT DISTINCT {keys}, 1 AS retrieved FROM run"
-            if given.many:
-                steps = {"systems": self._systems(), **steps}
-                judged = "(SELECT * FROM qrels CROSS JOIN systems) AS judged"
-        scores = ["score"] if all("score" in t.roles for t in given.runs.values()) else []
-        if tops_first(given, chosen):
-            top = "run"
-            if given.scored:
-                k = cutoff(self.metrics, chosen)
-                top = "top"
-                number = f"row_number() OVER (PARTITION BY {keys} ORDER BY score DESC, {by_item})"
-                steps["placed"] = (
-                    f"SELECT {keys}, item, score, {number} AS pos FROM run "
-                    "WHERE score IS NOT NULL AND query IN (SELECT query FROM qrels)"
-                )
-                least = "" if k is None else f" WHERE pos <= {k}"
-                steps["top"] = f"SELECT * FROM placed{least}"
-            scores = scores if needs_scores(self.metrics) else []
-            joined = f"{judged} LEFT JOIN {top} USING ({keys}, item)"
-            if self.built.rows == "all":
-                joined = self.database.full_join(judged, top, keys, ["pos", *scores])
-            fields = [keys, "item", "rel", "pos", *scores]
-            steps["ranked"] = f"SELECT {', '.join(fields)} FROM {joined}" + (
-                " WHERE rel > 0" if self.built.rows == "gain" else ""
-            )
-            return steps
-        items = ["item"] if all("item" in t.roles for t in given.runs.values()) else []
-        place, pos = "score" if given.scored else "pos", "pos"
-        source = "run"
-        if given.qrels is not None:
-            places = [*scores, *(["pos"] if place == "pos" else [])]
-            source = self.database.full_join(judged, "run", keys, places)
+        source, judged, run = "run", "qrels", "run"
+        if given.many and given.qrels is not None:
+            steps["systems"] = "SELECT DISTINCT system FROM run"
+            judged = "(SELECT * FROM qrels CROSS JOIN systems) AS judged"
+        by_item = f"{self.database.text.format('item')} DESC"
+        place, order = "pos", "pos ASC"
+        if given.scored:
+            place, order = "score", best_first(chosen.ties, by_item)
+        pos = "pos"
         if given.scored or chosen.unjudged == "remove":
-            order = best_first(chosen.ties, by_item) if given.scored else "pos ASC"
             number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
             pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
-        steps["ranked"] = (
-            f"SELECT {', '.join([keys, *items, 'rel', *scores, pos])} FROM {source}"
-            + (" WHERE rel IS NOT NULL" if chosen.unjudged == "remove" else "")
-        )
+        scores = ["score"] if self._every("score") else []
+        if given.scored and tops_first(given, chosen):
+            # Before the join, which few rows are left for.
+            theirs = "WHERE query IN (SELECT query FROM qrels)"
+            steps["placed"] = f"SELECT {keys}, item, score, {pos} FROM run {theirs}"
+            k = cutoff(self.metrics, chosen)
+            least = "pos IS NOT NULL" if k is None else f"pos <= {k}"
+            steps["top"] = f"SELECT * FROM placed WHERE {least}"
+            run, place, pos = "top", "pos", "pos"
+        if given.qrels is not None:
+            steps |= self._queries()
+            source = f"{judged} LEFT JOIN {run} USING ({keys}, item)"
+            if self.built.rows == "all":
+                places = [*scores, *(["pos"] if place == "pos" else [])]
+                source = self.database.full_join(judged, run, keys, places)
+        items = ["item"] if self._every("item") else []
+        steps["ranked"] = f"SELECT {', '.join([keys, *items, 'rel', *scores, pos])} FROM {source}"
+        if chosen.unjudged == "remove":
+            steps["ranked"] += " WHERE rel IS NOT NULL"
+        elif self.built.rows == "gain":
+            steps["ranked"] += " WHERE rel > 0"
         return steps
 
-    def _systems(self) -> str:
-        """The systems, those of a dict with no row in the run too."""
-        if self.given.system is not None:
-            return "SELECT DISTINCT system FROM run"
-        names = map(self.database.literal, filter(None, self.given.runs))
-        made = (f"SELECT {self.database.text.format(name)} AS system" for name in names)
-        return " UNION ALL ".join(made)
-
-    def _queries(self) -> str:
-        """Every judged query, for every system, and how many of its judgments count."""
+    def _queries(self) -> dict[str, str]:
+        """Every judged query, for every system, and how many of its judgments count; which of them
+        the run has."""
         counted = "CASE WHEN rel > 0 THEN 1 END" if self.built.rows == "gain" else "*"
         judged = f"SELECT query, count({counted}) AS judged FROM qrels GROUP BY query"
-        if not self.given.many:
-            return judged
-        return f"SELECT system, query, judged FROM ({judged}) AS each_query CROSS JOIN systems"
+        if self.given.many:
+            judged = (
+                f"SELECT system, query, judged FROM ({judged}) AS each_query CROSS JOIN systems"
+            )
+        shown = f"SELECT DISTINCT {self.given.keys}, 1 AS retrieved FROM run"
+        return {"queries": judged, "shown": shown}

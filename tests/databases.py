@@ -51,7 +51,9 @@ class SQLite:
     def load(self, name, table):
         self.con.executescript(created(name, table, self.kinds))
         marks = ", ".join("?" * table.num_columns)
+        self.con.execute("BEGIN")  # or each row would be waited for
         self.con.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows(table))
+        self.con.commit()
 
     def ask(self, query):
         return self.con.execute(query).fetchall()

@@ -329,7 +329,7 @@ SECTIONS = {
     "gate": "gating verdict testing",
     "convert": "conversion",
     "Charts and reports": "charts reporting",
-    "Other engines": "dialects translation windows clickhouse spark remote",
+    "Other engines": "dialects translation windows clickhouse spark databases remote",
     "Command line": "cli",
 }
 

@@ -104,7 +104,6 @@ ENGINES = {
         Engine("evaluate", of("evaluate ranked", "evaluate joined", "evaluate scored",
                               "evaluate scores", "evaluate whole")),
         Engine("Spark", lambda spark: [sessions.Frames(spark)], "spark"),
-        Engine("Spark SQL", lambda spark: [sessions.Queries(spark)], "spark"),
         Engine("ClickHouse", lambda house: [houses.Queries(house)], "clickhouse"),
         Engine("ClickHouse functions", lambda house: [houses.Functions(house)], "clickhouse"),
         Engine("Postgres", windows("postgres"), "postgres"),
@@ -183,7 +182,7 @@ REFUSED = [
         r"RankqlError: {metric}\(\) has no translation for",
     ),
     Refused(
-        ("Spark", "Spark SQL"),
+        ("Spark",),
         "of the catalogue and of diversity what is made of lists or histograms",
         lambda case: beyond(case) and case.metric not in IN_SPARK,
         "RankqlError: {metric}: .* has no translation for Spark",

@@ -131,21 +131,6 @@ class Frames:
         return value.alias("value")
 
 
-@dataclass
-class Queries:
-    """rankql.spark.sql(spark, "SELECT g, ndcg(rel, pos, 10) FROM cases GROUP BY g")"""
-
-    spark: object
-
-    def many(self, metric, asked):
-        from rankql import spark
-
-        query = " UNION ALL ".join(selects(metric, asked))
-        frame = self.spark.createDataFrame(table(metric, groups_of(asked)))
-        frame.coalesce(1).createOrReplaceTempView("cases")
-        return engines.in_order(spark.sql(self.spark, query).collect(), groups_of(asked))
-
-
 def groups_of(asked):
     return [group for _, groups in asked for group in groups]
 
