@@ -228,14 +228,18 @@ def _facts(comparison: Comparison) -> Iterator[str]:
 
 
 def _lines(comparison: Comparison) -> list[tuple[str, str]]:
-    """What was found in words: of the pairs that are drawn first."""
+    """What was found in words, of the pairs that are drawn first, and the slices that gainsay it."""
     from rankql.charts import pairs
 
     drawn = {*pairs(comparison)}
-    table = comparison.table.filter(pl.col("slice") == "all")
-    rows = table.select("a", "b", "metric", "sentence").rows()
-    rows.sort(key=lambda row: row[:2] not in drawn)
-    return [row[2:] for row in rows]
+    rows = comparison.table.select("a", "b", "metric", "slice", "verdict", "sentence").rows()
+    whole = {row[:3]: row[4] for row in rows if row[3] == "all"}
+    place = {key: i for i, key in enumerate(whole)}
+    said = [
+        row for row in rows if row[3] == "all" or {row[4], whole[row[:3]]} == {"better", "worse"}
+    ]
+    said.sort(key=lambda row: (row[:2] not in drawn, place[row[:3]], row[3] != "all"))
+    return [(row[2], row[5]) for row in said]
 
 
 def _means(comparison: Comparison) -> Iterator[Table]:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import charts, show
+from rankql import charts, demo, reporting, show
 from rankql.cli import main
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
@@ -222,6 +222,19 @@ def test_names_are_shown_and_not_interpreted_in_markdown(nasty):
 )
 def test_markdown_is_literal(given, written):
     assert show.paragraph(given) == written
+
+
+def test_slices_that_gainsay_the_whole(tmp_path):
+    """The demo's new ranker is better, and worse for its best customers."""
+    demo.write_shop(tmp_path, 4000)
+    old, new = (str(tmp_path / f"{name}.parquet") for name in ("shop", "new"))
+    found = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
+    verdicts = dict(found.table.select("slice", "verdict").rows())
+    assert verdicts["all"] == verdicts["segment=new"] == "better"
+    assert verdicts["segment=vip"] == "worse"
+    sentences = dict(found.table.select("slice", "sentence").rows())
+    said = [sentence for _, sentence in reporting._lines(found)]
+    assert said == [sentences["all"], sentences["segment=vip"]]
 
 
 def test_markdown_of_a_comparison(sliced):
