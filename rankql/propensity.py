@@ -95,15 +95,13 @@ def click_model(
 ) -> Frame:
     """The position-based click model: the propensities under which the clicks are most likely.
 
-    By the EM of Wang et al. 2018: a look has a chance of at most 1, and so has a click on what is
-    looked at, each query and item having that which is best. EM creeps where clicks are rare, so
-    that after two steps a third goes as far as these foretell, unless the clicks are less likely
-    there (SQUAREM, Varadhan and Roland 2008). `iterations` counts all; `converged` says that what
-    is foretold to be left moves no propensity by more than `tolerance` of itself.
+    A look has a chance of at most 1, and so has a click on what is looked at, each query and item
+    having that which is best: where EM ends (Wang et al. 2018), but by Newton's method, as EM
+    creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next would move
+    no propensity by more than `tolerance` of itself.
 
     With few impressions of each query and item it is biased towards equal propensities, as each has
-    an attraction of its own to fit, of at most 1; harvesting is not: use that. Where such a limit
-    just begins to bind, as in logs of a few rows, EM creeps most: 5 digits are right, not 9.
+    an attraction of its own to fit, of at most 1; harvesting is not: use that.
 
     >>> shown = [(1, 1, 6, 10), (1, 2, 3, 10), (2, 1, 4, 10), (2, 2, 2, 10)]
     >>> rows = [(q, "a", pos, int(j < c)) for q, pos, c, n in shown for j in range(n)]
@@ -260,7 +258,7 @@ def _note(k: int, c: float, first: float, lo: float | None, told: _Told) -> str 
         return "too few clicks compare it with position 1"
     if not told.done:
         return "not converged: raise max_iterations or use harvested_propensity"
-    if k in told.held and 1 in told.held and abs(told.x[k]) < 1e-6:
+    if k in told.held and 1 in told.held:
         return "no interval: it is 1, the most that the model allows"
     queries = min(told.queries.get(k, 0), told.queries.get(1, 0))
     if queries < 2:
@@ -342,52 +340,66 @@ def _likeliest(
 ) -> _Told:
     """Where the clicks of units are most likely, by Newton's method: their likelihood is concave.
 
-    A step that overshoots, so that the slope there is less than -1/2 of what it was, is halved.
+    A step from x to y is halved where it falls at y more than half as fast as it rose.
     """
     component, told = _connected(totals, edges)
     units, sums = _telling(units, told), _telling(sums, told)
     if sums.is_empty():
         return _Told(component, {}, {}, {})
-    clicks = [totals[k][1] for k in told]
-    x = y = _moved([math.log(c / n) for n, c in (totals[k] for k in told)], [0.0] * len(told))
-    step, slope, turns, done = [0.0] * len(x), [0.0] * len(x), 0, False
+    clicks, still = [totals[k][1] for k in told], [0.0] * len(told)
+    x = y = _moved([math.log(c / n) for n, c in (totals[k] for k in told)], still)
+    step, slope, turns, done = still, still, 0, False
     while not done and turns < most:
-        fresh, matrix = _slopes(_seen(sums, y), len(y))
-        turns += 1
-        if (
-            math.fsum((f + g / 2) * (b - a) for a, b, f, g in zip(x, y, fresh, slope, strict=True))
-            >= 0
-        ):
+        (fresh, matrix), turns = _slopes(_seen(sums, y), len(y)), turns + 1
+        if sum((fresh[i] + slope[i] / 2) * (y[i] - a) for i, a in enumerate(x)) >= 0:
             x, step, slope = y, _newton(y, fresh, matrix, clicks), fresh
             y = _moved(x, step)
-            done = max(abs(b - a) for a, b in zip(x, y, strict=True)) < tolerance
+            done = max(abs(y[i] - a) for i, a in enumerate(x)) < tolerance
         else:
             step = [a / 2 for a in step]
             y = _moved(x, step)
-    held = [u > _BINDING * c for u, c in zip(slope, clicks, strict=True)]
-    held = held if any(held) else [k == 1 for k in told]
+
+    # The covariance: how far each query moves each position against the first.
+    bound = [u > _BINDING * c for u, c in zip(slope, clicks, strict=True)]
+    held = bound if any(bound) else [k == 1 for k in told]
     inverse = _inverse(matrix, [_HELD if stays else 0.0 for stays in held])
+    apart = [[a - inverse[0][j] for j, a in enumerate(line)] for line in inverse]
     slopes = _seen(units, y).group_by("q", "j").agg(pl.col("u").sum())
-    return _told(component, told, y, held, inverse, slopes, turns, done)
+    moves = slopes.select(
+        "q",
+        *(
+            slopes["u"] * pl.Series(str(i), line).gather(slopes["j"])
+            for i, line in enumerate(apart)
+        ),
+    )
+    moves = moves.group_by("q").agg(pl.all().sum())
+    squares = moves.select(pl.exclude("q").pow(2).sum()).row(0)
+    number_of = {told[j]: n for j, n in slopes.group_by("j").len().rows()}
+    values: dict[int, float] = {}
+    error: dict[int, float] = {}
+    for i, k in enumerate(told):
+        if not done or not math.isnan(sum(apart[i])):
+            values[k] = y[i] - y[0]
+            if min(number_of.get(k, 0), number_of.get(1, 0)) > 1 and not (held[i] and held[0]):
+                error[k] = math.sqrt(squares[i] * len(moves) / (len(moves) - 1))
+    limits = [k for k, stays in zip(told, held, strict=True) if stays]
+    return _Told(component, values, error, number_of, limits, turns, done)
 
 
 def _moved(x: Vector, step: Vector) -> Vector:
-    """A step, as far as the limit lets it go; the best position is always looked at, as less of all is not likelier."""
+    """A step from x, as far as the limit of 1 lets it go.
+
+    The best position is always looked at: to look less at all is never more likely.
+    """
     y = [min(0.0, a + b) for a, b in zip(x, step, strict=True)]
     return [a - max(y) for a in y]
 
 
 def _newton(x: Vector, slope: Vector, matrix: Matrix, clicks: Vector) -> Vector:
     """Newton's step, damped, as some directions may be flat; what the limit of 1 binds stays."""
-    more = [
-        _HELD if a == 0 and u > 0 else 1e-6 * c for a, u, c in zip(x, slope, clicks, strict=True)
-    ]
-    step = [
-        math.fsum(a * u for a, u in zip(line, slope, strict=True))
-        for line in _inverse(matrix, more)
-    ]
-    pace = max(1.0, max(map(abs, step)))
-    return [a / pace for a in step]
+    more = [_HELD if a == 0 and slope[i] > 0 else 1e-6 * clicks[i] for i, a in enumerate(x)]
+    step = [sum(a * slope[j] for j, a in enumerate(line)) for line in _inverse(matrix, more)]
+    return [a / max(1, *map(abs, step)) for a in step]
 
 
 def _telling(units: pl.DataFrame, told: list[int]) -> pl.DataFrame:
@@ -400,17 +412,18 @@ def _telling(units: pl.DataFrame, told: list[int]) -> pl.DataFrame:
 
 
 def _seen(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
-    # The slope and the curvature. An attraction moves along where its limit of 1 does not bind it:
-    # where its clicks are as many as expected. Of an item at one position nothing then remains.
-    u, w, r, p, m = (pl.col(name) for name in ("u", "w", "r", "p", "m"))
+    """With u and w, of the slope and the curvature.
+
+    An attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
+    expected. Of an item at one position nothing then remains.
+    """
+    u, w, p, m = (pl.col(name) for name in ("u", "w", "p", "m"))
+    odds = pl.when(m > 0).then(p / (1 - p)).otherwise(0)
     bound = u.sum().over("unit") > _BINDING * pl.col("clicks")
     return (
         _attracted(cells, x)
-        .with_columns(p=p * r)
-        .with_columns(
-            u=pl.col("c") - pl.when(m > 0).then(m * p / (1 - p)).otherwise(0),
-            w=pl.when(m > 0).then(m * p / (1 - p).pow(2)).otherwise(0),
-        )
+        .with_columns(p=p * pl.col("r"))
+        .with_columns(u=pl.col("c") - m * odds, w=m * odds * (1 + odds))
         .filter(bound | (pl.col("size") > 1))
         .with_columns(share=pl.when(~bound & (w > 0)).then(w / w.sum().over("unit")).otherwise(0))
     )
@@ -426,9 +439,9 @@ def _slopes(seen: pl.DataFrame, size: int) -> tuple[Vector, Matrix]:
     return slope, matrix
 
 
-# A limit binds where the clicks that it keeps from being expected are this share of all.
+# A limit binds where the clicks that it keeps from being expected are this share of all; the
+# curvature of a position that it binds is so large that it stays.
 _BINDING = 1e-6
-# What is added to the curvature of what is held, to make it stiff.
 _HELD = 1e300
 
 
@@ -454,10 +467,6 @@ def _attracted(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
             break
     r = pl.min_horizontal(1.0, o / (1 + o) / pl.col("best"))
     return cells.with_columns(r=pl.when(pl.col("best").is_null()).then(1.0).otherwise(r))
-
-
-def _mapped(k: pl.Expr, told: list[int], x: Vector) -> pl.Expr:
-    return k.replace_strict(told, x, return_dtype=pl.Float64)
 
 
 def _connected(
@@ -510,33 +519,3 @@ def _inverse(matrix: Matrix, more: Vector) -> Matrix:
             if j != i and line[i] != 0:
                 lines[j] = [a - line[i] * b for a, b in zip(line, top, strict=True)]
     return [line[len(lines) :] for line in lines]
-
-
-def _told(
-    component: dict[int, int],
-    told: list[int],
-    x: Vector,
-    held: list[bool],
-    inverse: Matrix,
-    slopes: pl.DataFrame,
-    turns: int,
-    done: bool,
-) -> _Told:
-    """The logarithms relative to position 1, with standard errors: slopes vary by query."""
-    apart = [[a - b for a, b in zip(line, inverse[0], strict=True)] for line in inverse]
-    rows = [(i, j, a) for i, line in enumerate(apart) for j, a in enumerate(line)]
-    moves = slopes.join(pl.DataFrame(rows, ["i", "j", "by"], orient="row"), on="j")
-    moves = moves.group_by("q", "i").agg(move=(pl.col("u") * pl.col("by")).sum())
-    queries = slopes["q"].n_unique()
-    square = dict(moves.group_by("i").agg(pl.col("move").pow(2).sum()).rows())
-    count = {told[j]: n for j, n in slopes.group_by("j").len().rows()}
-    values: dict[int, float] = {}
-    error: dict[int, float] = {}
-    for i, k in enumerate(told):
-        if not done or not math.isnan(sum(apart[i])):
-            values[k] = x[i] - x[0]
-            if min(count.get(k, 0), count.get(1, 0)) > 1 and not (held[i] and held[0]):
-                error[k] = math.sqrt(square[i] * queries / (queries - 1))
-    return _Told(
-        component, values, error, count, {told[i] for i, a in enumerate(held) if a}, turns, done
-    )

@@ -140,7 +140,7 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                  ELSE [] END)[1])[1];
 
 -- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
--- and need no pivots; where they are not, it is NULL. What is held, which is 1e300, comes out as 0.
+-- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
 CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
     list_transform([list_transform(matrix, lambda line, i: list_concat(
             list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
@@ -148,8 +148,8 @@ CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
         list_transform(
             list_reduce(
                 list_concat([lines], list_transform(lines, lambda line: CAST([] AS DOUBLE[][]))),
-                lambda m, unused, i: list_transform([list_transform(m[i - 1], lambda a:
-                        CASE WHEN m[i - 1][i - 1] > 1e-12 * lines[i - 1][i - 1] THEN a / m[i - 1][i - 1] END)], lambda top:
+                lambda m, unused, i: list_transform([list_transform(m[i - 1], lambda a: CASE
+                        WHEN m[i - 1][i - 1] > 1e-12 * lines[i - 1][i - 1] THEN a / m[i - 1][i - 1] END)], lambda top:
                     list_transform(m, lambda line, j: CASE WHEN j = i - 1 THEN top WHEN line[i - 1] = 0 THEN line
                         ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
             lambda line: line[len(line) // 2 + 1:]))[1];
@@ -162,8 +162,8 @@ CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
         lambda line: list_inner_product(line, slope))], lambda step:
         list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
 
--- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is never
--- more likely.
+-- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
+-- never more likely.
 CREATE OR REPLACE MACRO rankql_moved(x, step) AS
     list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
         list_transform(y, lambda a: a - list_max(y)))[1];
@@ -233,13 +233,13 @@ CREATE OR REPLACE MACRO rankql_propensities(
         WHERE len(rankql_telling(unit, ks)) > 0
         UNION ALL
         SELECT s, 0, list_transform(ks, lambda k, i: {'k': i, 'm': 1::DOUBLE, 'c': 0::DOUBLE}) FROM starts
-    ), climb AS ( -- from x a step to y; one that overshoots, so that the slope there is less than -1/2 of it, is halved
+    ), climb AS ( -- by a step from x to y; it is halved where the likelihood falls at y more than half as fast as it rose
         SELECT s, 0 AS turn, clicks[1] = 0 AS done, clicks, x, x AS y, still AS step, still AS slope,
                CAST(NULL AS DOUBLE[][]) AS matrix
         FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
         UNION ALL
-        SELECT s, turn + 1, ahead AND list_max(list_transform(x, lambda a, i: abs(y[i] - a))) < rankql_tolerance(tolerance), clicks, x, y, step, slope,
-               matrix
+        SELECT s, turn + 1, ahead AND list_max(list_transform(x, lambda a, i: abs(y[i] - a)))
+                            < rankql_tolerance(tolerance), clicks, x, y, step, slope, matrix
         FROM (SELECT *, rankql_moved(x, step) AS y
               FROM (SELECT s, turn, ahead, clicks, matrix, unnest(CASE WHEN ahead
                         THEN {'x': y, 'step': rankql_newton(y, fresh, matrix, clicks), 'slope': fresh}
@@ -282,13 +282,12 @@ CREATE OR REPLACE MACRO rankql_propensities(
         GROUP BY slopes.s, q, j
     ), spread AS (
         SELECT s, j, sqrt(sum(move * move) * count(*) / (count(*) - 1)) AS error,
-               CAST(count(*) FILTER (WHERE there) AS DOUBLE) AS queries
+               CAST(count(*) FILTER (WHERE there) AS DOUBLE) AS n
         FROM moves GROUP BY s, j
     ), told AS (
-        SELECT fitted.s AS s, ks[a.j] AS k, least(a.queries, first.queries) AS queries, held[a.j] AND held[1] AS one,
+        SELECT fitted.s AS s, ks[a.j] AS k, least(a.n, first.n) AS queries, held[a.j] AND held[1] AS one,
                CASE WHEN NOT done OR inverse[a.j][1] + inverse[1][1] IS NOT NULL THEN x[a.j] - x[1] END AS x,
-               CASE WHEN done AND least(a.queries, first.queries) > 1 AND NOT (held[a.j] AND held[1])
-                    THEN rankql_z(confidence) * a.error END AS reach
+               CASE WHEN done AND queries > 1 AND NOT one THEN rankql_z(confidence) * a.error END AS reach
         FROM fitted JOIN starts ON fitted.s IS NOT DISTINCT FROM starts.s
         JOIN spread AS a ON fitted.s IS NOT DISTINCT FROM a.s
         JOIN spread AS first ON fitted.s IS NOT DISTINCT FROM first.s AND first.j = 1
