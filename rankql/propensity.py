@@ -97,8 +97,8 @@ def click_model(
 
     A look has a chance of at most 1, and so has a click on what is looked at, each query and item
     having that which is best: where EM ends (Wang et al. 2018), but by Newton's method, as EM
-    creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next would move
-    no propensity by more than `tolerance` of itself.
+    creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next
+    would move no propensity by more than `tolerance` of itself.
 
     With few impressions of each query and item it is biased towards equal propensities, as each has
     an attraction of its own to fit, of at most 1; harvesting is not: use that.
@@ -365,13 +365,8 @@ def _likeliest(
     inverse = _inverse(matrix, [_HELD if stays else 0.0 for stays in held])
     apart = [[a - inverse[0][j] for j, a in enumerate(line)] for line in inverse]
     slopes = _seen(units, y).group_by("q", "j").agg(pl.col("u").sum())
-    moves = slopes.select(
-        "q",
-        *(
-            slopes["u"] * pl.Series(str(i), line).gather(slopes["j"])
-            for i, line in enumerate(apart)
-        ),
-    )
+    way = (pl.Series(str(i), line).gather(slopes["j"]) for i, line in enumerate(apart))
+    moves = slopes.select("q", *(to * slopes["u"] for to in way))
     moves = moves.group_by("q").agg(pl.all().sum())
     squares = moves.select(pl.exclude("q").pow(2).sum()).row(0)
     number_of = {told[j]: n for j, n in slopes.group_by("j").len().rows()}
