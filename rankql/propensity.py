@@ -360,7 +360,7 @@ def _likeliest(
             y = _moved(x, step)
 
     # The covariance: how far each query moves each position against the first.
-    bound = [u > _BINDING * c for u, c in zip(slope, clicks, strict=True)]
+    bound = [u > 1e-6 * c for u, c in zip(slope, clicks, strict=True)]
     held = bound if any(bound) else [k == 1 for k in told]
     inverse = _inverse(matrix, [_HELD if stays else 0.0 for stays in held])
     apart = [[a - inverse[0][j] for j, a in enumerate(line)] for line in inverse]
@@ -414,7 +414,7 @@ def _seen(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
     """
     u, w, p, m = (pl.col(name) for name in ("u", "w", "p", "m"))
     odds = pl.when(m > 0).then(p / (1 - p)).otherwise(0)
-    bound = u.sum().over("unit") > _BINDING * pl.col("clicks")
+    bound = u.sum().over("unit") > 1e-10 * pl.col("clicks")
     return (
         _attracted(cells, x)
         .with_columns(p=p * pl.col("r"))
@@ -434,9 +434,7 @@ def _slopes(seen: pl.DataFrame, size: int) -> tuple[Vector, Matrix]:
     return slope, matrix
 
 
-# A limit binds where the clicks that it keeps from being expected are this share of all; the
-# curvature of a position that it binds is so large that it stays.
-_BINDING = 1e-6
+# The curvature of a position that its limit binds: so large that it stays.
 _HELD = 1e300
 
 

@@ -2173,7 +2173,7 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
         list_transform(unit, lambda a: {'k': a.k, 'm': a.m, 'c': a.c,
             'odds': CASE WHEN a.m > 0 THEN p[a.k] * r / (1 - p[a.k] * r) ELSE 0 END}),
         lambda a: {'k': a.k, 'c': a.c, 'u': a.c - a.m * a.odds, 'w': a.m * a.odds * (1 + a.odds)}))[1]], lambda cells:
-        list_transform([{'bound': list_sum([a.u for a in cells]) >= 1e-6 * list_sum([a.c for a in cells]),
+        list_transform([{'bound': list_sum([a.u for a in cells]) >= 1e-10 * list_sum([a.c for a in cells]),
                          'w': list_sum([a.w for a in cells])}], lambda whole:
             CASE WHEN whole.bound OR len(cells) > 1
                  THEN flatten(list_transform(cells, lambda a: list_transform(cells, lambda b: {
