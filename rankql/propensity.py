@@ -95,15 +95,13 @@ def click_model(
 ) -> Frame:
     """The position-based click model: the propensities under which the clicks are most likely.
 
-    By the EM of Wang et al. 2018: a look has a chance of at most 1, and so has a click on what is
-    looked at, each query and item having that which is best. EM creeps where clicks are rare, so
-    that after two steps a third goes as far as these foretell, unless the clicks are less likely
-    there (SQUAREM, Varadhan and Roland 2008). `iterations` counts all; `converged` says that what
-    is foretold to be left moves no propensity by more than `tolerance` of itself.
+    A look has a chance of at most 1, and so has a click on what is looked at, each query and item
+    having that which is best: where EM ends (Wang et al. 2018), but by Newton's method, as EM
+    creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next
+    would move no propensity by more than `tolerance` of itself.
 
     With few impressions of each query and item it is biased towards equal propensities, as each has
-    an attraction of its own to fit, of at most 1; harvesting is not: use that. Where such a limit
-    just begins to bind, as in logs of a few rows, EM creeps most: 5 digits are right, not 9.
+    an attraction of its own to fit, of at most 1; harvesting is not: use that.
 
     >>> shown = [(1, 1, 6, 10), (1, 2, 3, 10), (2, 1, 4, 10), (2, 2, 2, 10)]
     >>> rows = [(q, "a", pos, int(j < c)) for q, pos, c, n in shown for j in range(n)]
@@ -260,7 +258,7 @@ def _note(k: int, c: float, first: float, lo: float | None, told: _Told) -> str 
         return "too few clicks compare it with position 1"
     if not told.done:
         return "not converged: raise max_iterations or use harvested_propensity"
-    if k in told.held and 1 in told.held and abs(told.x[k]) < 1e-6:
+    if k in told.held and 1 in told.held:
         return "no interval: it is 1, the most that the model allows"
     queries = min(told.queries.get(k, 0), told.queries.get(1, 0))
     if queries < 2:
@@ -306,127 +304,138 @@ def _harvested(cells: pl.DataFrame, pairs: str) -> _Told:
         .group_by("q", "k", "l")
         .agg(x=(pl.col("c") * m / (n + m)).sum(), y=(pl.col("d") * n / (n + m)).sum())
     )
-    sums = games.group_by("k", "l").agg(pl.col("x", "y").sum()).sort("k", "l").rows()
-    totals = _totals(cells)
-    edges = [(a, b, x > 0) for a, b, x, _ in sums] + [(b, a, y > 0) for a, b, _, y in sums]
-    component, told = _connected(totals, edges)
-    at = {k: i for i, k in enumerate(told)}
-    known = [(at[a], at[b], x, y) for a, b, x, y in sums if a in at and b in at and x + y > 0]
-
-    # Newton's method. No two positions part by more than a factor of e in a step: the likelihood is
-    # concave and curves at most e times as much there, so that each step raises it.
-    x = [math.log(c / n) if c > 0 else 0.0 for n, c in (totals[k] for k in told)]
-    turns, done = 0, False
-    while not done and turns < 1000:
-        slope, matrix = _games(known, x)
-        step = [a for (a,) in _solved(matrix, [[a] for a in slope], {0})]
-        pace = 1 / max(1, max(step) - min(step))
-        x, turns = [a + pace * b for a, b in zip(x, step, strict=True)], turns + 1
-        done = max(map(abs, step)) < 1e-9
-    _, matrix = _games(known, x)
-    games = games.filter(one.is_in(told) & two.is_in(told) & (pl.col("x") + pl.col("y") > 0))
-    apart = _mapped(two, told, x) - _mapped(one, told, x)
-    u = pl.col("x") / (1 + (-apart).exp()) - pl.col("y") / (1 + apart.exp())
-    sides = games.with_columns(u=u)
-    slopes = pl.concat([sides.select("q", "k", "u"), sides.select("q", k="l", u=-pl.col("u"))])
-    return _told(component, told, x, {0}, matrix, slopes, turns, done)
+    sums = games.group_by("k", "l").agg(pl.col("x", "y").sum())
+    edges = [(a, b, x > 0) for a, b, x, _ in sums.rows()]
+    edges += [(b, a, y > 0) for a, b, _, y in sums.rows()]
+    return _likeliest(_totals(cells), edges, _sides(games), _sides(sums), 1e-9, 1000)
 
 
-def _games(known: list[tuple[int, int, float, float]], x: Vector) -> tuple[Vector, Matrix]:
-    """The slope and the curvature of the likelihood of Bradley and Terry."""
-    slope, matrix = [0.0] * len(x), [[0.0] * len(x) for _ in x]
-    for i, j, wins, losses in known:
-        p, off = 1 / (1 + math.exp(x[j] - x[i])), 1 / (1 + math.exp(x[i] - x[j]))
-        u, w = wins * off - losses * p, (wins + losses) * p * off
-        slope[i], slope[j] = slope[i] + u, slope[j] - u
-        matrix[i][i], matrix[j][j] = matrix[i][i] + w, matrix[j][j] + w
-        matrix[i][j], matrix[j][i] = matrix[i][j] - w, matrix[j][i] - w
-    return slope, matrix
+def _sides(games: pl.DataFrame) -> pl.DataFrame:
+    """Pairs as units of the click model, shown so often that no limit of 1 binds.
+
+    Their likelihood is then that of Bradley and Terry.
+    """
+    games = games.with_row_index("unit").with_columns(n=pl.lit(1e30))
+    one = games.drop("l", "y").rename({"x": "c"})
+    two = games.drop("k", "x").rename({"l": "k", "y": "c"})
+    return pl.concat([one, two], how="diagonal")
 
 
 def _modelled(cells: pl.DataFrame, tolerance: float, most: int) -> _Told:
-    totals = _totals(cells)
-    # What was never clicked has the attraction 0 and tells nothing, nor does a position without a
-    # click, whose propensity is 0.
-    clicked = pl.col("c").sum().over("q", "i") > 0
-    cells = cells.filter(clicked)
-    met = cells.join(cells.select("q", "i", l="k"), on=["q", "i"]).select("k", "l").unique()
-    component, told = _connected(totals, [(a, b, True) for a, b in met.rows() if a != b])
-    ranks = pl.col("k").replace_strict(told, range(len(told)), default=None, return_dtype=pl.Int64)
-    cells = cells.with_columns(j=ranks).drop_nulls("j").filter(clicked)
-    cells = cells.with_columns(
-        unit=pl.struct("q", "i").rle_id(), size=pl.len().over("q", "i"), m=pl.col("n") - pl.col("c")
-    )
-    if cells.is_empty():
+    # What was never clicked has the attraction 0 and tells nothing.
+    units = cells.filter(pl.col("c").sum().over("q", "i") > 0)
+    units = units.with_columns(unit=pl.struct("q", "i").rle_id())
+    met = units.join(units.select("unit", l="k"), on="unit").select("k", "l").unique()
+    edges = [(a, b, True) for a, b in met.rows() if a != b]
+    return _likeliest(_totals(cells), edges, units, units, tolerance, most)
+
+
+def _likeliest(
+    totals: dict[int, tuple[float, float]],
+    edges: list[tuple[int, int, bool]],
+    units: pl.DataFrame,
+    sums: pl.DataFrame,
+    tolerance: float,
+    most: int,
+) -> _Told:
+    """Where the clicks of units are most likely, by Newton's method: their likelihood is concave.
+
+    A step from x to y is halved where it falls at y more than half as fast as it rose.
+    """
+    component, told = _connected(totals, edges)
+    units, sums = _telling(units, told), _telling(sums, told)
+    if sums.is_empty():
         return _Told(component, {}, {}, {})
-
-    def step(x: Vector) -> tuple[float, Vector]:
-        """A step of EM from the logarithms x, and the likelihood at x."""
-        p, c, m, n = (pl.col(name) for name in ("p", "c", "m", "n"))
-        r = pl.col("r")
-        unseen = pl.when(m > 0).then(m * p * (1 - r) / (1 - p * r)).otherwise(0)
-        f = pl.when(c > 0).then(c * (p * r).log()).otherwise(0)
-        f += pl.when(m > 0).then(m * (-p * r).log1p()).otherwise(0)
-        sums = (
-            _attracted(cells, x)
-            .group_by("j")
-            .agg(f=f.sum(), p=((c + unseen).sum() / n.sum()).log())
-        )
-        return float(sums["f"].sum()), sums.sort("j")["p"].to_list()
-
-    trail, before, turns, done = [[math.log(0.5)] * len(told)], -math.inf, 0, False
+    clicks, still = [totals[k][1] for k in told], [0.0] * len(told)
+    x = y = _moved([math.log(c / n) for n, c in (totals[k] for k in told)], still)
+    step, slope, turns, done = still, still, 0, False
     while not done and turns < most:
-        (f, image), turns = step(trail[-1]), turns + 1
-        if len(trail) == 1:
-            trail = [*trail, image]
-        elif len(trail) == 2:
-            trail = [*trail, image, _leap(trail[0], trail[1], image)]
-            done = max(abs(a - b) for a, b in zip(trail[0], trail[3], strict=True)) < tolerance
+        (fresh, matrix), turns = _slopes(_seen(sums, y), len(y)), turns + 1
+        if sum((fresh[i] + slope[i] / 2) * (y[i] - a) for i, a in enumerate(x)) >= 0:
+            x, step, slope = y, _newton(y, fresh, matrix, clicks), fresh
+            y = _moved(x, step)
+            done = max(abs(y[i] - a) for i, a in enumerate(x)) < tolerance
         else:
-            trail = [image if f >= before else trail[2]]
-        before = f
-    x = trail[:3][-1]
-    x = [a - max(x) for a in x]
+            step = [a / 2 for a in step]
+            y = _moved(x, step)
 
-    # The slope and the curvature. An attraction moves along where its limit of 1 does not bind it:
-    # where its clicks are as many as expected. Of an item at one position nothing then remains.
-    u, w, r, p, m = (pl.col(name) for name in ("u", "w", "r", "p", "m"))
-    bound = u.sum().over("unit") > _BINDING * pl.col("clicks")
-    seen = (
+    # The covariance: how far each query moves each position against the first.
+    bound = [u > 1e-6 * c for u, c in zip(slope, clicks, strict=True)]
+    held = bound if any(bound) else [k == 1 for k in told]
+    inverse = _inverse(matrix, [_HELD if stays else 0.0 for stays in held])
+    apart = [[a - inverse[0][j] for j, a in enumerate(line)] for line in inverse]
+    slopes = _seen(units, y).group_by("q", "j").agg(pl.col("u").sum())
+    way = (pl.Series(str(i), line).gather(slopes["j"]) for i, line in enumerate(apart))
+    moves = slopes.select("q", *(to * slopes["u"] for to in way))
+    moves = moves.group_by("q").agg(pl.all().sum())
+    squares = moves.select(pl.exclude("q").pow(2).sum()).row(0)
+    number_of = {told[j]: n for j, n in slopes.group_by("j").len().rows()}
+    values: dict[int, float] = {}
+    error: dict[int, float] = {}
+    for i, k in enumerate(told):
+        if not done or not math.isnan(sum(apart[i])):
+            values[k] = y[i] - y[0]
+            if min(number_of.get(k, 0), number_of.get(1, 0)) > 1 and not (held[i] and held[0]):
+                error[k] = math.sqrt(squares[i] * len(moves) / (len(moves) - 1))
+    limits = [k for k, stays in zip(told, held, strict=True) if stays]
+    return _Told(component, values, error, number_of, limits, turns, done)
+
+
+def _moved(x: Vector, step: Vector) -> Vector:
+    """A step from x, as far as the limit of 1 lets it go.
+
+    The best position is always looked at: to look less at all is never more likely.
+    """
+    y = [min(0.0, a + b) for a, b in zip(x, step, strict=True)]
+    return [a - max(y) for a in y]
+
+
+def _newton(x: Vector, slope: Vector, matrix: Matrix, clicks: Vector) -> Vector:
+    """Newton's step, damped, as some directions may be flat; what the limit of 1 binds stays."""
+    more = [_HELD if a == 0 and slope[i] > 0 else 1e-6 * clicks[i] for i, a in enumerate(x)]
+    step = [sum(a * slope[j] for j, a in enumerate(line)) for line in _inverse(matrix, more)]
+    return [a / max(1, *map(abs, step)) for a in step]
+
+
+def _telling(units: pl.DataFrame, told: list[int]) -> pl.DataFrame:
+    """What tells of positions that can be told, these numbered."""
+    ranks = pl.col("k").replace_strict(told, range(len(told)), default=None, return_dtype=pl.Int64)
+    clicks = pl.col("c").sum().over("unit")
+    units = units.with_columns(j=ranks, m=pl.col("n") - pl.col("c")).drop_nulls("j")
+    units = units.with_columns(clicks=clicks, size=pl.len().over("unit"))
+    return units.filter(pl.col("clicks") > 0)
+
+
+def _seen(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
+    """With u and w, of the slope and the curvature.
+
+    An attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
+    expected. Of an item at one position nothing then remains.
+    """
+    u, w, p, m = (pl.col(name) for name in ("u", "w", "p", "m"))
+    odds = pl.when(m > 0).then(p / (1 - p)).otherwise(0)
+    bound = u.sum().over("unit") > 1e-10 * pl.col("clicks")
+    return (
         _attracted(cells, x)
-        .with_columns(p=p * r)
-        .with_columns(
-            u=pl.col("c") - pl.when(m > 0).then(m * p / (1 - p)).otherwise(0),
-            w=pl.when(m > 0).then(m * p / (1 - p).pow(2)).otherwise(0),
-        )
+        .with_columns(p=p * pl.col("r"))
+        .with_columns(u=pl.col("c") - m * odds, w=m * odds * (1 + odds))
         .filter(bound | (pl.col("size") > 1))
         .with_columns(share=pl.when(~bound & (w > 0)).then(w / w.sum().over("unit")).otherwise(0))
     )
-    slope, matrix = [0.0] * len(x), [[0.0] * len(x) for _ in x]
-    for j, by, on in seen.group_by("j").agg(u.sum(), w.sum()).rows():
+
+
+def _slopes(seen: pl.DataFrame, size: int) -> tuple[Vector, Matrix]:
+    slope, matrix = [0.0] * size, [[0.0] * size for _ in range(size)]
+    for j, by, on in seen.group_by("j").agg(pl.col("u").sum(), pl.col("w").sum()).rows():
         slope[j], matrix[j][j] = by, on
     pairs = seen.join(seen.select("unit", l="j", v="w"), on="unit").group_by("j", "l")
     for i, j, h in pairs.agg((pl.col("share") * pl.col("v")).sum()).rows():
         matrix[i][j] -= h
-    held = {i for i, k in enumerate(told) if abs(slope[i]) > _BINDING * totals[k][1]} or {0}
-    return _told(component, told, x, held, matrix, seen.select("q", "k", "u"), turns, done)
+    return slope, matrix
 
 
-# A limit binds where the clicks that it keeps from being expected are this share of all.
-_BINDING = 1e-6
-
-
-def _leap(x0: Vector, x1: Vector, x2: Vector) -> Vector:
-    """Where two steps foretell that EM ends; at most half of the way to a propensity of 1.
-
-    And at most a factor of exp(10) down: far beyond, chances would be 0, which have no logarithm.
-    """
-    first = [b - a for a, b in zip(x0, x1, strict=True)]
-    turn = [c - b - d for b, c, d in zip(x1, x2, first, strict=True)]
-    far = math.hypot(*turn)
-    pace = max(1.0, math.hypot(*first) / far) if far > 0 else 1.0
-    ends = [a + 2 * pace * d + pace * pace * v for a, d, v in zip(x0, first, turn, strict=True)]
-    return [max(b - 10, min(a, b / 2)) for a, b in zip(ends, x2, strict=True)]
+# The curvature of a position that its limit binds: so large that it stays.
+_HELD = 1e300
 
 
 def _attracted(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
@@ -445,13 +454,12 @@ def _attracted(cells: pl.DataFrame, x: Vector) -> pl.DataFrame:
     for _ in range(8):
         down = 1 + (1 - share) * o
         beyond = pl.col("clicks") - (m * share * o / down).sum().over("unit")
+        before = cells["o"]
         cells = cells.with_columns(o=o + beyond / (m * share / (down * down)).sum().over("unit"))
+        if not (cells["o"] > before * (1 + 1e-15)).any():
+            break
     r = pl.min_horizontal(1.0, o / (1 + o) / pl.col("best"))
     return cells.with_columns(r=pl.when(pl.col("best").is_null()).then(1.0).otherwise(r))
-
-
-def _mapped(k: pl.Expr, told: list[int], x: Vector) -> pl.Expr:
-    return k.replace_strict(told, x, return_dtype=pl.Float64)
 
 
 def _connected(
@@ -486,51 +494,21 @@ def _reached(start: int, edges: dict[int, set[int]]) -> set[int]:
     return seen
 
 
-def _solved(matrix: Matrix, right: Matrix, held: Collection[int]) -> Matrix:
-    """Linear equations, by Gauss and Jordan, in what is not held, which comes out as 0.
+def _inverse(matrix: Matrix, more: Vector) -> Matrix:
+    """The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan.
 
-    The matrices are positive definite, without pivots; where they are not, all is NaN.
+    The matrices are positive definite, without pivots; where they are not, it is NaN.
     """
     size = range(len(matrix))
-    lines = [
-        [float(i == j) if i in held or j in held else matrix[i][j] for j in size]
-        + [0.0 if i in held else a for a in right[i]]
-        for i in size
+    whole = [
+        [a + more[i] * (i == j) for j, a in enumerate(line)] + [float(i == j) for j in size]
+        for i, line in enumerate(matrix)
     ]
+    lines = whole.copy()
     for i in size:
-        sound = lines[i][i] > 1e-12 * (1 if i in held else matrix[i][i])
+        sound = lines[i][i] > 1e-12 * whole[i][i]
         top = lines[i] = [a / lines[i][i] if sound else math.nan for a in lines[i]]
         for j, line in enumerate(lines):
             if j != i and line[i] != 0:
                 lines[j] = [a - line[i] * b for a, b in zip(line, top, strict=True)]
     return [line[len(lines) :] for line in lines]
-
-
-def _told(
-    component: dict[int, int],
-    told: list[int],
-    x: Vector,
-    held: Collection[int],
-    matrix: Matrix,
-    slopes: pl.DataFrame,
-    turns: int,
-    done: bool,
-) -> _Told:
-    """The logarithms relative to position 1, with standard errors: slopes vary by query."""
-    inverse = _solved(matrix, [[float(i == j) for j in range(len(x))] for i in range(len(x))], held)
-    slopes = slopes.group_by("q", "k").agg(pl.col("u").sum())
-    met = slopes.join(slopes.select("q", l="k", v="u"), on="q").group_by("k", "l")
-    meat = met.agg(m=(pl.col("u") * pl.col("v")).sum(), n=pl.len()).sort("k", "l").rows()
-    number_of = {a: n for a, b, _, n in meat if a == b}
-    queries = slopes["q"].n_unique()
-    values: dict[int, float] = {}
-    error: dict[int, float] = {}
-    at = {k: i for i, k in enumerate(told)}
-    for k, j in at.items():
-        to = [a - b for a, b in zip(inverse[j], inverse[0], strict=True)]
-        variance = math.fsum(m * to[at[a]] * to[at[b]] for a, b, m, _ in meat)
-        if not done or not math.isnan(sum(to)):
-            values[k] = x[j] - x[0]
-            if min(number_of.get(k, 0), number_of.get(1, 0)) > 1 and not {0, j} <= {*held}:
-                error[k] = math.sqrt(max(0, variance) * queries / (queries - 1))
-    return _Told(component, values, error, number_of, {told[i] for i in held}, turns, done)

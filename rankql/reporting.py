@@ -228,7 +228,7 @@ def _facts(comparison: Comparison) -> Iterator[str]:
 
 
 def _lines(comparison: Comparison) -> list[tuple[str, str]]:
-    """What was found in words, of the pairs that are drawn first, and the slices that gainsay it."""
+    """What was found in words: pairs that are drawn first, and slices that gainsay the whole."""
     from rankql.charts import pairs
 
     drawn = {*pairs(comparison)}

@@ -96,35 +96,13 @@ CREATE OR REPLACE MACRO randomised_propensity(
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
 
 
--- What a query and item tell of the positions k and l: of two positions the clicks of each, had both been shown half as
--- often as the harmonic mean of their impressions (Mantel and Haenszel); or, for the click model, of each position
--- k = l its impressions and its clicks, if it has clicks at all (its attraction is 0 if not).
-CREATE OR REPLACE MACRO rankql_unit(cells, pairs) AS
-    CASE WHEN pairs = 'model'
-         THEN list_transform(cells, lambda a: {'k': a.k, 'l': a.k, 'x': a.n, 'y': a.c})
-         ELSE flatten(list_transform(cells, lambda a: list_transform(
-            list_filter(cells, lambda b: CASE pairs WHEN 'all' THEN a.k < b.k
-                                                    WHEN 'adjacent' THEN a.k + 1 = b.k
-                                                    WHEN 'first' THEN a.k = 1 AND b.k > 1 END),
-            lambda b: {'k': a.k, 'l': b.k, 'x': a.c * b.n / (a.n + b.n), 'y': b.c * a.n / (a.n + b.n)})))
-    END;
-
--- Which positions it compares: `win` where clicks say that a is not infinitely worse than b.
-CREATE OR REPLACE MACRO rankql_edges(unit, pairs) AS
-    CASE WHEN pairs = 'model'
-         THEN flatten(list_transform(unit, lambda a: list_transform(list_filter(unit, lambda b: a.k <> b.k),
-                lambda b: {'a': a.k, 'b': b.k, 'win': true})))
-         ELSE flatten(list_transform(unit, lambda x: [
-            {'a': x.k, 'b': x.l, 'win': x.x > 0}, {'a': x.l, 'b': x.k, 'win': x.y > 0}])) END;
-
--- What of a unit tells on positions that can be told, these numbered.
-CREATE OR REPLACE MACRO rankql_telling(unit, told, pairs) AS
+-- What of a unit, the impressions and clicks of an item of a query by position, tells on positions that can be told,
+-- these numbered, unclicked impressions as m.
+CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
-        list_filter(unit, lambda a: list_contains(told, a.k) AND list_contains(told, a.l)
-                                    AND (pairs = 'model' OR a.x + a.y > 0)),
-        lambda a: {'k': list_position(told, a.k), 'l': list_position(told, a.l), 'x': a.x, 'y': a.y})], lambda cells:
-        CASE WHEN list_sum([a.x + a.y for a in cells]) > 0 AND (pairs <> 'model' OR list_sum([a.y for a in cells]) > 0)
-             THEN cells ELSE [] END)[1];
+        list_filter(unit, lambda a: list_contains(told, a.k)),
+        lambda a: {'k': list_position(told, a.k), 'm': a.n - a.c, 'c': a.c})], lambda cells:
+        CASE WHEN list_sum([a.c for a in cells]) > 0 THEN cells ELSE [] END)[1];
 
 -- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
 -- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
@@ -140,96 +118,55 @@ CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
 
 -- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
-    list_transform([list_max([p[a.k] for a in unit if a.x > a.y])], lambda best: coalesce(least(1, list_transform([
-        rankql_odds(list_transform(list_filter(unit, lambda a: a.x > a.y),
-                                   lambda a: {'m': a.x - a.y, 'share': p[a.k] / best}),
-                    list_sum([a.y for a in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
+    list_transform([list_max([p[a.k] for a in unit if a.m > 0])], lambda best: coalesce(least(1, list_transform([
+        rankql_odds(list_transform(list_filter(unit, lambda a: a.m > 0), lambda a: {'m': a.m, 'share': p[a.k] / best}),
+                    list_sum([a.c for a in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
--- The E step: how often each position of a unit was looked at, as far as its clicks tell; and their likelihood.
-CREATE OR REPLACE MACRO rankql_looks(unit, p) AS
-    list_transform([rankql_attraction(unit, p)], lambda r: list_transform(unit, lambda a: {
-        'k': a.k, 'n': a.x,
-        'looks': a.y + CASE WHEN a.x > a.y THEN (a.x - a.y) * p[a.k] * (1 - r) / (1 - p[a.k] * r) ELSE 0 END,
-        'f': CASE WHEN a.y > 0 THEN a.y * ln(p[a.k] * r) ELSE 0 END
-             + CASE WHEN a.x > a.y THEN (a.x - a.y) * ln(1 - p[a.k] * r) ELSE 0 END}))[1];
+-- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
+-- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
+-- expected; of an item seen at one position nothing then remains.
+CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
+    list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
+        list_transform(unit, lambda a: {'k': a.k, 'm': a.m, 'c': a.c,
+            'odds': CASE WHEN a.m > 0 THEN p[a.k] * r / (1 - p[a.k] * r) ELSE 0 END}),
+        lambda a: {'k': a.k, 'c': a.c, 'u': a.c - a.m * a.odds, 'w': a.m * a.odds * (1 + a.odds)}))[1]], lambda cells:
+        list_transform([{'bound': list_sum([a.u for a in cells]) >= 1e-10 * list_sum([a.c for a in cells]),
+                         'w': list_sum([a.w for a in cells])}], lambda whole:
+            CASE WHEN whole.bound OR len(cells) > 1
+                 THEN flatten(list_transform(cells, lambda a: list_transform(cells, lambda b: {
+                    'k': a.k, 'l': b.k, 'u': CASE WHEN a.k = b.k THEN a.u ELSE 0 END,
+                    'h': CASE WHEN a.k = b.k THEN a.w ELSE 0 END
+                         - CASE WHEN whole.bound OR whole.w = 0 THEN 0 ELSE a.w / whole.w * b.w END})))
+                 ELSE [] END)[1])[1];
 
--- Where two steps of EM foretell that it ends (SQUAREM); at most half of the way to a propensity of 1, and at most a
--- factor of exp(10) down: far beyond, chances would be 0, which have no logarithm.
-CREATE OR REPLACE MACRO rankql_length(x) AS sqrt(list_sum(list_transform(x, lambda a: a * a)));
+-- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
+-- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
+CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
+    list_transform([list_transform(matrix, lambda line, i: list_concat(
+            list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
+            list_transform(line, lambda a, j: CAST(i = j AS DOUBLE))))], lambda lines:
+        list_transform(
+            list_reduce(
+                list_concat([lines], list_transform(lines, lambda line: CAST([] AS DOUBLE[][]))),
+                lambda m, unused, i: list_transform([list_transform(m[i - 1], lambda a: CASE
+                        WHEN m[i - 1][i - 1] > 1e-12 * lines[i - 1][i - 1] THEN a / m[i - 1][i - 1] END)], lambda top:
+                    list_transform(m, lambda line, j: CASE WHEN j = i - 1 THEN top WHEN line[i - 1] = 0 THEN line
+                        ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
+            lambda line: line[len(line) // 2 + 1:]))[1];
 
-CREATE OR REPLACE MACRO rankql_leap(a, b, c) AS
-    list_transform([{'first': list_transform(a, lambda x, i: b[i] - x),
-                     'turn': list_transform(a, lambda x, i: c[i] - b[i] - (b[i] - x))}], lambda v:
-        list_transform([greatest(1, coalesce(rankql_length(v.first) / nullif(rankql_length(v.turn), 0), 1))],
-            lambda pace: list_transform(a, lambda x, i:
-                greatest(c[i] - 10, least(x + 2 * pace * v.first[i] + pace * pace * v.turn[i], c[i] / 2))))[1])[1];
+-- Newton's step from x, damped, as some directions may be flat; what the limit of 1 binds stays.
+CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
+    list_transform([list_transform(
+        rankql_inverse(matrix, list_transform(x, lambda a, i:
+            CASE WHEN a = 0 AND slope[i] > 0 THEN 1e300 ELSE 1e-6 * clicks[i] END)),
+        lambda line: list_inner_product(line, slope))], lambda step:
+        list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
 
--- The slope and the curvature of the likelihood of a unit at x, the logarithms of the propensities, as terms of a vector
--- and of a matrix. In the model the attraction moves along where its limit of 1 does not bind it: where its clicks are
--- as many as expected; of an item seen at one position nothing then remains.
-CREATE OR REPLACE MACRO rankql_terms(unit, x, pairs) AS
-    CASE WHEN pairs = 'model'
-         THEN list_transform([list_transform([rankql_attraction(unit, list_transform(x, lambda a: exp(a)))], lambda r:
-            list_transform(unit, lambda a: {'k': a.k, 'y': a.y,
-                'u': a.y - CASE WHEN a.x > a.y THEN (a.x - a.y) * exp(x[a.k]) * r / (1 - exp(x[a.k]) * r) ELSE 0 END,
-                'w': CASE WHEN a.x > a.y THEN (a.x - a.y) * exp(x[a.k]) * r / pow(1 - exp(x[a.k]) * r, 2)
-                          ELSE 0 END}))[1]], lambda cells:
-            list_transform([{'bound': list_sum([a.u for a in cells]) >= 1e-6 * list_sum([a.y for a in cells]),
-                             'w': list_sum([a.w for a in cells])}], lambda whole:
-                CASE WHEN whole.bound OR len(cells) > 1
-                     THEN flatten(list_transform(cells, lambda a: list_transform(cells, lambda b: {
-                        'k': a.k, 'l': b.k, 'u': CASE WHEN a.k = b.k THEN a.u ELSE 0 END,
-                        'h': CASE WHEN a.k = b.k THEN a.w ELSE 0 END
-                             - CASE WHEN whole.bound OR whole.w = 0 THEN 0 ELSE a.w / whole.w * b.w END})))
-                     ELSE [] END)[1])[1]
-         ELSE flatten(list_transform(unit, lambda a: list_transform([{
-                'u': a.x / (1 + exp(x[a.k] - x[a.l])) - a.y / (1 + exp(x[a.l] - x[a.k])),
-                'w': (a.x + a.y) / (1 + exp(x[a.k] - x[a.l])) / (1 + exp(x[a.l] - x[a.k]))}], lambda game: [
-                {'k': a.k, 'l': a.k, 'u': game.u, 'h': game.w}, {'k': a.l, 'l': a.l, 'u': -game.u, 'h': game.w},
-                {'k': a.k, 'l': a.l, 'u': 0::DOUBLE, 'h': -game.w},
-                {'k': a.l, 'l': a.k, 'u': 0::DOUBLE, 'h': -game.w}])[1])) END;
-
--- Which positions a limit of 1 binds, where the likelihood would still rise; the first where there is none, as one must
--- stay for the others to be told.
-CREATE OR REPLACE MACRO rankql_held(slope, clicks) AS
-    list_transform([list_transform(slope, lambda u, i: abs(u) > 1e-6 * clicks[i])], lambda bound:
-        CASE WHEN list_bool_or(bound) THEN bound ELSE list_transform(slope, lambda u, i: i = 1) END)[1];
-
--- Of the matrix what concerns the others.
-CREATE OR REPLACE MACRO rankql_held_matrix(matrix, held) AS
-    list_transform(matrix, lambda line, i: list_transform(line, lambda a, j:
-        CASE WHEN held[i] OR held[j] THEN CAST(i = j AS DOUBLE) ELSE a END));
-
--- Linear equations, by Gauss and Jordan: lines of a matrix, each with its right sides appended. The matrices here are
--- positive definite and need no pivots; what cannot be solved, as one is not, is NULL.
-CREATE OR REPLACE MACRO rankql_eliminated(matrix, right_sides) AS list_reduce(
-    list_concat([list_transform(matrix, lambda line, i: list_concat(line, right_sides[i]))],
-                list_transform(matrix, lambda line: CAST([] AS DOUBLE[][]))),
-    lambda m, unused, i: list_transform([list_transform(m[i - 1], lambda a:
-            CASE WHEN m[i - 1][i - 1] > 1e-12 * matrix[i - 1][i - 1] THEN a / m[i - 1][i - 1] END)], lambda top:
-        list_transform(m, lambda line, j: CASE WHEN j = i - 1 THEN top WHEN line[i - 1] = 0 THEN line
-            ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]);
-
-CREATE OR REPLACE MACRO rankql_inverse(matrix) AS
-    list_transform(
-        rankql_eliminated(matrix, list_transform(matrix, lambda line, i:
-            list_transform(line, lambda a, j: CAST(i = j AS DOUBLE)))),
-        lambda line: line[len(line) // 2 + 1:]);
-
--- Newton's step from x, position 1 staying. No two positions part by more than a factor of e in a step: the likelihood
--- is concave and curves at most e times as much there, so that each step raises it.
-CREATE OR REPLACE MACRO rankql_newton(slope, matrix) AS
-    list_transform(
-        rankql_eliminated(rankql_held_matrix(matrix, list_transform(slope, lambda u, i: i = 1)),
-                          list_transform(slope, lambda u, i: [CASE WHEN i = 1 THEN 0 ELSE u END])),
-        lambda line: line[-1]);
-
+-- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
+-- never more likely.
 CREATE OR REPLACE MACRO rankql_moved(x, step) AS
-    list_transform([greatest(1, list_max(step) - list_min(step))], lambda pace:
-        list_transform(x, lambda a, i: a + step[i] / pace))[1];
-
--- How far apart two lists of numbers are.
-CREATE OR REPLACE MACRO rankql_farthest(x, y) AS list_max(list_transform(x, lambda a, i: abs(a - y[i])));
+    list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
+        list_transform(y, lambda a: a - list_max(y)))[1];
 
 CREATE OR REPLACE MACRO rankql_iterations(most) AS
     CASE WHEN rankql_option(most) >= 1 AND rankql_option(most) = floor(rankql_option(most)) THEN rankql_option(most)
@@ -239,8 +176,9 @@ CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
     CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
          ELSE error('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
 
--- Harvesting and the click model: the logarithms x of the propensities at which a likelihood is highest, of the one by
--- Newton's method, of the other by EM; and their covariance, clustered by query.
+-- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
+-- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
+-- of 1 binds: its likelihood is then that of Bradley and Terry.
 CREATE OR REPLACE MACRO rankql_propensities(
     log, pairs, query, item, pos, click, slice, confidence, tolerance, max_iterations
 ) AS TABLE
@@ -248,18 +186,29 @@ CREATE OR REPLACE MACRO rankql_propensities(
         FROM rankql_impressions(log, query, item, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
+    ), games AS MATERIALIZED ( -- of two positions the clicks of each, had both been shown equally often
+        SELECT a.s AS s, a.q AS q, a.k AS k, b.k AS l, sum(a.c * b.n / (a.n + b.n)) AS x,
+               sum(b.c * a.n / (a.n + b.n)) AS y
+        FROM shown AS a JOIN shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
+        WHERE CASE pairs WHEN 'all' THEN a.k < b.k
+                         WHEN 'adjacent' THEN a.k + 1 = b.k
+                         WHEN 'first' THEN a.k = 1 AND b.k > 1 END
+        GROUP BY a.s, a.q, a.k, b.k
     ), units AS MATERIALIZED (
-        SELECT s, q, rankql_unit(list({'k': k, 'n': n, 'c': c} ORDER BY k ASC), pairs) AS unit
-        FROM shown GROUP BY s, q, i HAVING pairs <> 'model' OR sum(c) > 0
+        SELECT s, q, list({'k': k, 'n': n, 'c': c} ORDER BY k ASC) AS unit FROM shown WHERE pairs = 'model'
+        GROUP BY s, q, i HAVING sum(c) > 0
+        UNION ALL
+        SELECT s, q, [{'k': k, 'n': 1e30, 'c': x}, {'k': l, 'n': 1e30, 'c': y}] FROM games
     ), patterns AS MATERIALIZED (
         SELECT s, unit, CAST(count(*) AS DOUBLE) AS times FROM units WHERE pairs = 'model' GROUP BY s, unit
         UNION ALL
-        SELECT s, list({'k': k, 'l': l, 'x': x, 'y': y} ORDER BY k ASC, l ASC), 1
-        FROM (SELECT s, u.k AS k, u.l AS l, sum(u.x) AS x, sum(u.y) AS y
-              FROM (SELECT s, unnest(unit) AS u FROM units WHERE pairs <> 'model') GROUP BY s, u.k, u.l) GROUP BY s
-    ), edges AS MATERIALIZED ( -- a position without a click has the propensity 0, and compares nothing
+        SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
+    ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
-        FROM (SELECT s, unnest(rankql_edges(unit, pairs), recursive := true) FROM patterns) AS edge
+        FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a: list_transform(
+                         list_filter(unit, lambda b: a.k <> b.k),
+                         lambda b: {'a': a.k, 'b': b.k, 'win': a.c > 0 OR pairs = 'model'}))), recursive := true)
+              FROM patterns) AS edge
         JOIN positions ON edge.s IS NOT DISTINCT FROM positions.s AND edge.b = positions.k
         GROUP BY edge.s, edge.a, edge.b
     ), ways AS (
@@ -276,108 +225,76 @@ CREATE OR REPLACE MACRO rankql_propensities(
         GROUP BY positions.s, k
     ), starts AS MATERIALIZED (
         SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
-               list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS guess
+               list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS guess, list(0::DOUBLE) AS still
         FROM placed WHERE told GROUP BY s
     ), rounds AS MATERIALIZED ( -- and one of no impressions, so that the matrix has all its places
-        SELECT patterns.s AS s, times, rankql_telling(unit, ks, pairs) AS unit
+        SELECT patterns.s AS s, times, rankql_telling(unit, ks) AS unit
         FROM patterns JOIN starts ON patterns.s IS NOT DISTINCT FROM starts.s
-        WHERE len(rankql_telling(unit, ks, pairs)) > 0
+        WHERE len(rankql_telling(unit, ks)) > 0
         UNION ALL
-        SELECT s, 0, list_transform(rankql_unit(list_transform(ks, lambda k, i: {'k': i, 'n': 1, 'c': 0}),
-                                                CASE WHEN pairs = 'model' THEN 'model' ELSE 'all' END),
-                                    lambda a: {'k': a.k, 'l': a.l, 'x': 0::DOUBLE, 'y': 0::DOUBLE})
-        FROM starts
-    ), climb AS (
-        SELECT s, 0 AS turn, false AS done, guess AS x FROM starts WHERE pairs <> 'model'
+        SELECT s, 0, list_transform(ks, lambda k, i: {'k': i, 'm': 1::DOUBLE, 'c': 0::DOUBLE}) FROM starts
+    ), climb AS ( -- by a step from x to y; it is halved where the likelihood falls at y more than half as fast as it rose
+        SELECT s, 0 AS turn, clicks[1] = 0 AS done, clicks, x, x AS y, still AS step, still AS slope,
+               CAST(NULL AS DOUBLE[][]) AS matrix
+        FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
         UNION ALL
-        SELECT s, turn + 1, list_max([abs(a) for a in step]) < 1e-9, rankql_moved(x, step)
-        FROM (SELECT climb.*, rankql_newton(slope, matrix) AS step
-              FROM climb JOIN (
-                SELECT s, list(u ORDER BY k ASC) AS slope, list(line ORDER BY k ASC) AS matrix
-                FROM (SELECT s, k, sum(u) AS u, list(h ORDER BY l ASC) AS line
-                      FROM (SELECT s, k, l, sum(u) AS u, sum(h) AS h
-                            FROM (SELECT climb.s AS s, unnest(rankql_terms(unit, x, pairs), recursive := true)
-                                  FROM climb JOIN rounds ON climb.s IS NOT DISTINCT FROM rounds.s
-                                  WHERE NOT done AND turn < 1000)
-                            GROUP BY s, k, l)
-                      GROUP BY s, k)
-                GROUP BY s) AS seen ON climb.s IS NOT DISTINCT FROM seen.s)
-    ), em AS ( -- trail: a point, where EM goes from it and from there, and where this foretells that it ends
-        SELECT s, 0 AS turn, clicks[1] = 0 AS done, [list_transform(ks, lambda k: ln(0.5))] AS trail,
-               '-infinity'::DOUBLE AS f
-        FROM starts WHERE pairs = 'model'
-        UNION ALL
-        SELECT s, turn + 1, len(trail) = 2 AND rankql_farthest(trail[1], leap) < rankql_tolerance(tolerance),
-               CASE len(trail) WHEN 1 THEN [trail[1], image]
-                               WHEN 2 THEN [trail[1], trail[2], image, leap]
-                               ELSE [CASE WHEN f >= before THEN image ELSE trail[3] END] END, f
-        FROM (SELECT em.s AS s, turn, trail, em.f AS before, seen.f AS f, image,
-                     CASE WHEN len(trail) = 2 THEN rankql_leap(trail[1], trail[2], image) END AS leap
-              FROM em JOIN (
-                SELECT s, sum(f) AS f, list(ln(looks / n) ORDER BY k ASC) AS image
-                FROM (SELECT s, k, sum(times * f) AS f, sum(times * looks) AS looks, sum(times * n) AS n
-                      FROM (SELECT s, times, unnest(rankql_looks(unit, p), recursive := true)
-                            FROM (SELECT em.s AS s, times, unit, list_transform(trail[-1], lambda a: exp(a)) AS p
-                                  FROM em JOIN rounds ON em.s IS NOT DISTINCT FROM rounds.s
-                                  WHERE times > 0 AND NOT done AND turn < rankql_iterations(max_iterations)))
-                      GROUP BY s, k)
-                GROUP BY s) AS seen ON em.s IS NOT DISTINCT FROM seen.s)
-    ), ended AS MATERIALIZED (
-        SELECT s, max(turn) AS turn, arg_max(done, turn) AS done, arg_max(x, turn) AS x FROM climb GROUP BY s
-        UNION ALL
-        SELECT s, max(turn), arg_max(done, turn), list_transform(arg_max(trail[least(len(trail), 3)], turn), lambda a:
-                   a - list_max(arg_max(trail[least(len(trail), 3)], turn))) FROM em GROUP BY s
-    ), curved AS (
-        SELECT s, list(u ORDER BY k ASC) AS slope, list(line ORDER BY k ASC) AS matrix
-        FROM (SELECT s, k, sum(u) AS u, list(h ORDER BY l ASC) AS line
-              FROM (SELECT s, k, l, sum(times * u) AS u, sum(times * h) AS h
-                    FROM (SELECT ended.s AS s, times, unnest(rankql_terms(unit, x, pairs), recursive := true)
-                          FROM ended JOIN rounds ON ended.s IS NOT DISTINCT FROM rounds.s)
-                    GROUP BY s, k, l)
-              GROUP BY s, k)
-        GROUP BY s
+        SELECT s, turn + 1, ahead AND list_max(list_transform(x, lambda a, i: abs(y[i] - a)))
+                            < rankql_tolerance(tolerance), clicks, x, y, step, slope, matrix
+        FROM (SELECT *, rankql_moved(x, step) AS y
+              FROM (SELECT s, turn, ahead, clicks, matrix, unnest(CASE WHEN ahead
+                        THEN {'x': y, 'step': rankql_newton(y, fresh, matrix, clicks), 'slope': fresh}
+                        ELSE {'x': x, 'step': list_transform(step, lambda a: a / 2), 'slope': slope} END)
+                    FROM (SELECT climb.* EXCLUDE (matrix), fresh, seen.matrix AS matrix, list_sum(list_transform(x,
+                                     lambda a, i: (fresh[i] + slope[i] / 2) * (y[i] - a))) >= 0 AS ahead
+                          FROM climb JOIN (
+                            SELECT s, list(u ORDER BY k ASC) AS fresh, list(line ORDER BY k ASC) AS matrix
+                            FROM (SELECT s, k, sum(u) AS u, list(h ORDER BY l ASC) AS line
+                                  FROM (SELECT s, k, l, sum(times * u) AS u, sum(times * h) AS h
+                                        FROM (SELECT s, times, unnest(rankql_terms(unit, p), recursive := true)
+                                              FROM (SELECT climb.s AS s, times, unit,
+                                                           list_transform(y, lambda a: exp(a)) AS p
+                                                    FROM climb JOIN rounds ON climb.s IS NOT DISTINCT FROM rounds.s
+                                                    WHERE NOT done AND turn < rankql_iterations(max_iterations)))
+                                        GROUP BY s, k, l)
+                                  GROUP BY s, k)
+                            GROUP BY s) AS seen ON climb.s IS NOT DISTINCT FROM seen.s)))
     ), fitted AS MATERIALIZED (
-        SELECT * EXCLUDE (matrix), rankql_inverse(matrix) AS inverse
-        FROM (SELECT s, turn, done, x, ks, held, rankql_held_matrix(matrix, held) AS matrix
-              FROM (SELECT ended.*, ks, matrix, rankql_held(slope, clicks) AS held
-                    FROM ended JOIN curved ON ended.s IS NOT DISTINCT FROM curved.s
-                    JOIN starts ON ended.s IS NOT DISTINCT FROM starts.s))
-    ), slopes AS (
+        SELECT *, rankql_inverse(matrix, list_transform(held, lambda stays: CASE WHEN stays THEN 1e300 ELSE 0 END))
+                      AS inverse
+        FROM (SELECT s, turn, done, matrix, y AS x,
+                     list_transform(slope, lambda u, i: u > 1e-6 * clicks[i]) AS bound,
+                     CASE WHEN list_bool_or(bound) THEN bound ELSE list_transform(x, lambda a, i: i = 1) END AS held
+              FROM climb QUALIFY turn = max(turn) OVER (PARTITION BY s))
+    ), slopes AS MATERIALIZED (
         SELECT s, q, a.k AS k, sum(a.u) AS u
         FROM (SELECT units.s AS s, q, unnest(list_filter(
-                         rankql_terms(rankql_telling(unit, ks, pairs), x, pairs), lambda a: a.k = a.l)) AS a
+                         rankql_terms(rankql_telling(unit, ks), list_transform(x, lambda a: exp(a))),
+                         lambda a: a.k = a.l)) AS a
               FROM units JOIN fitted ON units.s IS NOT DISTINCT FROM fitted.s
-              WHERE len(rankql_telling(unit, ks, pairs)) > 0)
+              JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
+              WHERE len(rankql_telling(unit, ks)) > 0)
         GROUP BY s, q, a.k
-    ), queries AS MATERIALIZED (
-        SELECT s, q, list({'k': k, 'u': u}) AS slopes FROM slopes GROUP BY s, q
-    ), meat AS MATERIALIZED (
-        SELECT s, k, l, sum(m) AS m, CAST(count(*) AS DOUBLE) AS n
-        FROM (SELECT s, unnest(flatten(list_transform(slopes, lambda a: list_transform(slopes, lambda b:
-                         {'k': a.k, 'l': b.k, 'm': a.u * b.u}))), recursive := true) FROM queries)
-        GROUP BY s, k, l
+    ), moves AS ( -- how far each query moves each position against the first
+        SELECT slopes.s AS s, q, j, sum(u * (inverse[j][k] - inverse[1][k])) AS move, bool_or(k = j) AS there
+        FROM slopes
+        JOIN (SELECT s, inverse, unnest(range(1, len(x) + 1)) AS j FROM fitted) AS fitted
+          ON slopes.s IS NOT DISTINCT FROM fitted.s
+        GROUP BY slopes.s, q, j
     ), spread AS (
-        SELECT fitted.s AS s, j, sum(CASE WHEN held[k] OR held[l] THEN 0
-                   ELSE m * (inverse[j][k] - inverse[1][k]) * (inverse[j][l] - inverse[1][l]) END) AS variance,
-               least(coalesce(max(n) FILTER (WHERE k = j AND l = j), 0),
-                     coalesce(max(n) FILTER (WHERE k = 1 AND l = 1), 0)) AS queries
-        FROM (SELECT *, unnest(range(1, len(x) + 1)) AS j FROM fitted) AS fitted
-        JOIN meat ON fitted.s IS NOT DISTINCT FROM meat.s
-        GROUP BY fitted.s, j
-    ), clusters AS (
-        SELECT s, CAST(count(*) AS DOUBLE) AS n FROM queries GROUP BY s
+        SELECT s, j, sqrt(sum(move * move) * count(*) / (count(*) - 1)) AS error,
+               CAST(count(*) FILTER (WHERE there) AS DOUBLE) AS n
+        FROM moves GROUP BY s, j
     ), told AS (
-        SELECT fitted.s AS s, ks[j] AS k, queries, held[j] AND held[1] AND abs(fitted.x[j] - fitted.x[1]) < 1e-6 AS one,
-               CASE WHEN NOT done OR inverse[j][1] + inverse[1][1] IS NOT NULL
-                    THEN fitted.x[j] - fitted.x[1] END AS x,
-               CASE WHEN done AND queries > 1 AND NOT (held[j] AND held[1])
-                    THEN rankql_z(confidence) * sqrt(greatest(0, variance) * clusters.n / (clusters.n - 1)) END AS reach
-        FROM fitted JOIN spread ON fitted.s IS NOT DISTINCT FROM spread.s
-        JOIN clusters ON fitted.s IS NOT DISTINCT FROM clusters.s
+        SELECT fitted.s AS s, ks[a.j] AS k, least(a.n, first.n) AS queries, held[a.j] AND held[1] AS one,
+               CASE WHEN NOT done OR inverse[a.j][1] + inverse[1][1] IS NOT NULL THEN x[a.j] - x[1] END AS x,
+               CASE WHEN done AND queries > 1 AND NOT one THEN rankql_z(confidence) * a.error END AS reach
+        FROM fitted JOIN starts ON fitted.s IS NOT DISTINCT FROM starts.s
+        JOIN spread AS a ON fitted.s IS NOT DISTINCT FROM a.s
+        JOIN spread AS first ON fitted.s IS NOT DISTINCT FROM first.s AND first.j = 1
     ), compared AS (
         SELECT placed.*, told.x AS x, reach, turn, done, one, queries,
                max(c) FILTER (WHERE placed.k = 1) OVER (PARTITION BY placed.s) AS first
-        FROM placed JOIN ended ON placed.s IS NOT DISTINCT FROM ended.s
+        FROM placed JOIN fitted ON placed.s IS NOT DISTINCT FROM fitted.s
         LEFT JOIN told ON placed.s IS NOT DISTINCT FROM told.s AND placed.k = told.k
     )
     SELECT s, k AS a, s.value AS slice, k AS pos, rankql_propensity(k, x, reach, 0) AS propensity,
