@@ -70,7 +70,7 @@ def evaluated(
     >>> con = sqlite3.connect(":memory:")
     >>> _ = con.execute("CREATE TABLE t AS SELECT 'a' AS query, 'x' AS item, 2 AS pos, 1 AS rel")
     >>> evaluated(con, "t", None, None, {}, None, [], "RR", None, {}).per_query.row(0)
-    ('a', False, 0.5)
+    ('a', 0.5)
     """
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     chosen = choose(conventions, options)
