@@ -69,7 +69,9 @@ All commands; options of one        {rankql} --help; {rankql} eval --help
 """
 
 
-@click.group("rankql", cls=_Group, invoke_without_command=True)
+@click.group(
+    "rankql", cls=_Group, invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]..."
+)
 @click.version_option(package_name="rankql")
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.pass_context

@@ -690,3 +690,17 @@ def test_rows_that_others_write(server):
         rankql.evaluate("run", "qrels", con=con)
     assert len(SEEN) == 1
     assert server.ask("SELECT count(*) FROM run")[0][0] > RUN.height + 5
+
+
+def test_what_sqlite_refuses():
+    """Scores of 32 bits, and an attribute that is not one of the query."""
+    con = sqlite3.connect(":memory:")
+    con.executescript(
+        "CREATE TABLE run AS SELECT 'a' AS query, 'x' AS item, 2.0 AS score, 'n' AS part "
+        "UNION ALL SELECT 'a', 'y', 1.0, 'm'; "
+        "CREATE TABLE qrels AS SELECT 'a' AS query, 'y' AS item, 1 AS rel"
+    )
+    with pytest.raises(rankql.RankqlError, match="SQLite has no numbers of 32 bits"):
+        rankql.evaluate("run", "qrels", con=con, float32=True)
+    with pytest.raises(rankql.RankqlError, match="part"):
+        rankql.evaluate("run", "qrels", con=con, by="part")
