@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -132,40 +132,54 @@ def sound(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "s
     with reporting():
         for table in given.tables:
             if "rel" in roles:
-                system = given.system if table in given.runs.values() else None
-                complete_ids(table.label, *present(here, table, system))
+                complete_ids(table.label, *present(here, given, table))
             numbers(here, table, roles)
 
 
 def inspect(here: Session, given: Inputs, chosen: Conventions, built: Query) -> list[str]:
     """Refuse what cannot be evaluated; return what is worth knowing of queries on one side only."""
-    alike(here, given, chosen)
+    alike(asking(here, given, chosen), given)
     found = [] if given.qrels is None else _one_sided(here, given, chosen)
     once(here, given, chosen, built.once)
     return found
 
 
-def alike(here: Session, given: Inputs, chosen: Conventions) -> None:
+# The rows that SQL on the sources finds, in whatever database they are.
+Ask: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
+
+
+def asking(here: Session, given: Inputs, chosen: Conventions) -> Ask:
+    """What asks the sources in DuckDB."""
+    return lambda sql: execute(here, with_sources(given, chosen) + sql).fetchall()
+
+
+def alike(ask: Ask, given: Inputs) -> None:
     """Refuse attributes that are not those of the query."""
     for home in ("attributes", "qrels", "run"):
         for name in given.homed(home):
-            _one_value(here, given, chosen, home, name)
+            column = quoted(name)
+            sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
+                HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
+            for key, *ends in ask(sql):
+                # Of truth values some databases have numbers.
+                low, high = map(bool, ends) if "BOOLEAN" in given.kinds(name) else ends
+                raise RankqlError(
+                    f"by: {name} must have one value per query, but {home} has "
+                    f"{low!r} and {high!r} for query {key!r}"
+                )
 
 
 def once(
     here: Session, given: Inputs, chosen: Conventions, columns: Sequence[tuple[str, str, str]]
 ) -> None:
     """Refuse what stands twice within a query: in which table, which column, of which rows."""
+    ask = asking(here, given, chosen)
     for source, column, where in columns:
         # By their hashes, which are quicker to compare than ids.
         key = given.keys if source == "run" else "query"
         hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
-        sql = (
-            f"{with_sources(given, chosen)}SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1"
-        )
-        if execute(here, f"{sql} LIMIT 1").fetchall() and (
-            twice := duplicates(here, given, chosen, source, where, column)
-        ):
+        again = ask(f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
+        if again and (twice := duplicates(ask, given, source, column, where)):
             raise RankqlError(twice)
 
 
@@ -222,10 +236,9 @@ def none_judged(run: str, theirs: Sequence[object] | None, ours: Sequence[object
     return f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
 
 
-def present(here: Session, table: Table, system: str | None) -> tuple[int, dict[str, int]]:
+def present(here: Session, given: Inputs, table: Table) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is an id, by the name of its column."""
-    names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    names += [system] if system else []
+    names = given.ids(table)
     counts = ", ".join(f"count({quoted(name)})" for name in names)
     total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
     return total, dict(zip(names, found, strict=True))
@@ -263,23 +276,6 @@ def numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
             execute(here, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
 
 
-def _one_value(here: Session, given: Inputs, chosen: Conventions, home: str, name: str) -> None:
-    """Refuse an attribute that is not one of the query."""
-    sql = f"""{with_sources(given, chosen)}
-        SELECT query, min({quoted(name)}), max({quoted(name)}) FROM {home} GROUP BY query
-        HAVING min({quoted(name)}) <> max({quoted(name)}) ORDER BY ALL LIMIT 1"""
-    for key, low, high in execute(here, sql).fetchall():
-        raise RankqlError(several_values(home, name, key, low, high))
-
-
-def several_values(home: str, name: str, key: object, low: object, high: object) -> str:
-    """The error of an attribute that is none of the query."""
-    return (
-        f"by: {name} must have one value per query, but {home} has "
-        f"{low!r} and {high!r} for query {key!r}"
-    )
-
-
 def examples(values: Sequence[object] | None) -> str:
     """A few values, as an error shows them."""
     return ", ".join(map(repr, values or []))
@@ -297,7 +293,7 @@ def reporting(
         if here and given and NO_SCORE in line:
             sound(here, given, ("score",))
         if here and given and chosen and DUPLICATES in line:
-            line = _duplicates(here, given, chosen)
+            line = repeated(asking(here, given, chosen), given)
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
@@ -305,31 +301,24 @@ def reporting(
         raise
 
 
-def _duplicates(here: Session, given: Inputs, chosen: Conventions) -> str:
-    """The line that names three of the duplicates."""
+def repeated(ask: Ask, given: Inputs) -> str:
+    """The line that names three of what is there more than once of what is judged."""
     judged = "WHERE rel IS NOT NULL" if given.qrels is None else JUDGED
-    found = None
-    if all("item" in table.roles for table in given.runs.values()):
-        found = duplicates(here, given, chosen, "run", judged)
+    found = duplicates(ask, given, "run", "item", judged) if given.every("item") else None
     if not found and not given.scored:
-        found = duplicates(here, given, chosen, "run", "WHERE pos IS NOT NULL", "pos")
+        found = duplicates(ask, given, "run", "pos", "WHERE pos IS NOT NULL")
     return found or DUPLICATES
 
 
-def duplicates(
-    here: Session, given: Inputs, chosen: Conventions, source: str, where: str, column: str = "item"
-) -> str | None:
+def duplicates(ask: Ask, given: Inputs, source: str, column: str, where: str = "") -> str | None:
     """Three rows that are there more than once, as an error says it."""
     columns = f"{given.keys if source == 'run' else 'query'}, {column}"
-    sql = f"""{with_sources(given, chosen)}
-        SELECT {columns} FROM {source} {where}
-        GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 3"""
-    found = execute(here, sql).fetchall()
-    return there_twice(given, source, columns, found) if found else None
-
-
-def there_twice(given: Inputs, source: str, columns: str, found: Sequence[Sequence[object]]) -> str:
-    """The error of rows that are there more than once."""
+    found = ask(
+        f"""SELECT {columns} FROM {source} {where} GROUP BY {columns} HAVING count(*) > 1
+        ORDER BY {columns} LIMIT 3"""
+    )
+    if not found:
+        return None
     shown = "; ".join(
         ", ".join(
             f"{name} {value:g}" if name == "pos" else f"{name} {value!r}"

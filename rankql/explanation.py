@@ -14,7 +14,16 @@ from rankql import show
 from rankql.arguments import whole
 from rankql.conventions import Conventions, choose
 from rankql.errors import RankqlError, did_you_mean
-from rankql.execution import complete, duplicates, execute, inspect, outcome, reporting, sound
+from rankql.execution import (
+    asking,
+    complete,
+    duplicates,
+    execute,
+    inspect,
+    outcome,
+    reporting,
+    sound,
+)
 from rankql.inputs import Inputs, read
 from rankql.macros import literal, quoted
 from rankql.names import MEASURES, Metric, Rows, parse
@@ -529,7 +538,7 @@ def _valued(
     result = outcome(here, given, built, chosen)
     if not missing:
         result.notes = inspect(here, given, chosen, built)
-    elif twice := duplicates(here, given, chosen, "qrels", ""):
+    elif twice := duplicates(asking(here, given, chosen), given, "qrels", "item"):
         raise RankqlError(twice)
     result.rows = execute(here, built.sql).pl()
     return result, built.rows

@@ -73,6 +73,10 @@ class Inputs:
         others = (self.qrels, self.reference, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
 
+    def every(self, role: str) -> bool:
+        """Has every run a column of this role?"""
+        return all(role in table.roles for table in self.runs.values())
+
     def as_text(self, role: str) -> bool:
         """Are the ids of the tables of different types? Then they are compared as text."""
         kinds = [t.columns[t.roles[role]] for t in self.tables if role in t.roles]
@@ -81,6 +85,21 @@ class Inputs:
     def homed(self, home: str) -> list[str]:
         """The attributes that a table has."""
         return [name for name in self.by if self.homes[name] == home]
+
+    def kinds(self, name: str) -> list[str]:
+        """The types of an attribute in all tables that it is looked up in."""
+        tables = (table for table in self.tables if self.home(table) == self.homes[name])
+        return [table.columns[table.spelled(name)] for table in tables]
+
+    def home(self, table: Table) -> str:
+        """What its attributes are said to be in."""
+        return "run" if table in self.runs.values() else table.label
+
+    def ids(self, table: Table) -> list[str]:
+        """The columns that tell its rows apart."""
+        names = [table.roles[role] for role in ("query", "item") if role in table.roles]
+        system = self.system if self.home(table) == "run" else None
+        return [*names, table.spelled(system)] if system else names
 
 
 def read(

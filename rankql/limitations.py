@@ -17,7 +17,7 @@ from rankql.execution import complete, examples, execute, reporting
 from rankql.explanation import DUST
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import quoted
-from rankql.names import RATINGS, Metric, parse
+from rankql.names import RATINGS, RELEVANT, Metric, parse
 from rankql.query import (
     call,
     counting,
@@ -260,7 +260,7 @@ def _counts(wanted: Sequence[Metric], chosen: Conventions) -> list[str]:
         counts[f"unjudged in {k}"] = f"count(*) FILTER (WHERE {within} AND rel IS NULL)"
     for metric in wanted:
         threshold = metric.threshold(vars(chosen))
-        counts[_relevant(metric, chosen)] = f"rankql_relevant(rel, {threshold})"
+        counts[_relevant(metric, chosen)] = RELEVANT.format(threshold=threshold)
     names = [_judged_at(k) for k in _cutoffs(wanted)]
     return [*names, *(f"{name} = {sql}" for name, sql in counts.items())]
 
@@ -327,7 +327,7 @@ def _unbounded(given: Inputs, metric: Metric, chosen: Conventions) -> str:
 
 def _find_duplicates(found: Limits, here: Session, given: Inputs, chosen: Conventions) -> None:
     """The items that a ranking holds more than once, also those that cannot inflate a metric."""
-    if not all("item" in table.roles for table in given.runs.values()):
+    if not given.every("item"):
         found.notes.append("duplicates were not looked for: the run has no column of items")
         return
     place = "score" if given.scored else "pos"

@@ -55,8 +55,9 @@ class Measure:
         return macros.comments()[self.function]
 
 
-_HITS = "rankql_relevant(rel, {threshold})"
-_SHOWN = "rankql_size({k}, count({pos}))"
+# SQL that every database takes.
+RELEVANT = "count(CASE WHEN rel >= {threshold} THEN 1 END)"
+_SHOWN = "coalesce({k}, count({pos}))"
 _RATED = "count(rel + score)"
 
 # What compares grades with scores, wherever the items stand.
@@ -86,8 +87,8 @@ MEASURES = (
     Measure("MSE", "mse", rows="judged"),
     Measure("MAE", "mae", rows="judged"),
     Measure("microP", "precision_at", weight=_SHOWN),
-    Measure("microR", "recall_at", weight=_HITS),
-    Measure("microF1", "f1_at", weight=f"{_SHOWN} + {_HITS}"),
+    Measure("microR", "recall_at", weight=RELEVANT),
+    Measure("microF1", "f1_at", weight=f"{_SHOWN} + {RELEVANT}"),
     Measure("microMSE", "mse", rows="judged", weight=_RATED),
     Measure("microMAE", "mae", rows="judged", weight=_RATED),
 )

@@ -20,6 +20,7 @@ from rankql.conventions import Conventions
 from rankql.errors import RankqlError
 from rankql.execution import (
     alike,
+    asking,
     complete_ids,
     execute,
     judged,
@@ -68,6 +69,14 @@ class Task:
         return replace(given, systems=tuple(self.systems))
 
 
+def labelled(run: Any, qrels: Any, attributes: Any) -> dict[str, Any]:
+    """What is evaluated, by the labels of its tables."""
+    runs = run if isinstance(run, Mapping) else {None: run}
+    tables = {named_run(name): data for name, data in runs.items()}
+    others = {"qrels": qrels, "attributes": attributes}
+    return tables | {label: data for label, data in others.items() if data is not None}
+
+
 def named_run(name: str | None) -> str:
     """The label of a run."""
     return "run" if name is None else f"run {name!r}"
@@ -106,10 +115,7 @@ def _values(
     task: Task, here: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
 ) -> pl.DataFrame | None:
     given, chosen = task.opened(here, tables), task.conventions
-    report["rows"] = {
-        table.label: present(here, table, given.system if table in given.runs.values() else None)
-        for table in given.tables
-    }
+    report["rows"] = {table.label: present(here, given, table) for table in given.tables}
     if any(n < total for total, found in report["rows"].values() for n in found.values()):
         return None
     with reporting():
@@ -117,7 +123,7 @@ def _values(
             numbers(here, table, ("rel", "pos", "score"))
     built = per_query(given, task.metrics, chosen, scale(here, given))
     with reporting(here, given, chosen):
-        alike(here, given, chosen)
+        alike(asking(here, given, chosen), given)
         if given.qrels is not None:
             report["sides"] = sides(here, given, chosen)
             report["judged"] = judged(here, given, chosen)

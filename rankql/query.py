@@ -10,7 +10,7 @@ from rankql.conventions import Conventions
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs
 from rankql.macros import literal, parameters, quoted
-from rankql.names import RATINGS, Metric, Rows
+from rankql.names import RATINGS, RELEVANT, Metric, Rows
 from rankql.packed import Top
 from rankql.tables import Table
 
@@ -176,7 +176,7 @@ def _once(
         if removed and not inputs.scored:
             once.append(("run", "pos", f"{JUDGED} AND pos IS NOT NULL"))
         return once
-    if all("item" in run.roles for run in inputs.runs.values()):
+    if inputs.every("item"):
         once.append(("run", "item", "WHERE rel > 0"))
     if not inputs.scored and (removed or k != 0):
         within = "" if removed or k is None else f" AND pos <= {k}"
@@ -190,7 +190,7 @@ def defined(
     """The columns, NULL where nothing is relevant if the conventions say so."""
     if chosen.undefined != "drop":
         return dict(columns)
-    relevant = relevant or f"rankql_relevant(rel, {chosen.threshold})"
+    relevant = relevant or RELEVANT.format(threshold=chosen.threshold)
     return {name: f"CASE WHEN {relevant} > 0 THEN {v} END" for name, v in columns.items()}
 
 
@@ -382,7 +382,7 @@ def rankings(
         if inputs.scored:
             top = "top"
             ctes["top"] = _top(keys, k, best_first(chosen.ties))
-        scored = needs_scores(metrics) and all("score" in t.roles for t in inputs.runs.values())
+        scored = needs_scores(metrics) and inputs.every("score")
         fields = [keys, "item", "rel", "pos", *(["score"] if scored else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")

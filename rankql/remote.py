@@ -7,7 +7,6 @@ database's own SQL.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,24 +20,23 @@ from rankql.databases import ATTRIBUTES, IDS, NUMERIC, Database, Rows, Source, o
 from rankql.dialects import translate
 from rankql.errors import RankqlError
 from rankql.execution import (
+    alike,
     complete,
     complete_ids,
+    duplicates,
     execute,
     left_out,
     named,
     none_judged,
     numbers,
     outcome,
+    repeated,
     reporting,
-    several_values,
-    there_twice,
 )
 from rankql.inputs import Inputs
 from rankql.macros import quoted
 from rankql.names import Metric, parse
 from rankql.query import (
-    DUPLICATES,
-    JUDGED,
     Query,
     best_first,
     called,
@@ -75,9 +73,7 @@ def evaluated(
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     chosen = choose(conventions, options)
     task = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen)
-    tables = {parts.named_run(name): data for name, data in runs.items()}
-    tables |= {"qrels": qrels} if qrels is not None else {}
-    tables |= {"attributes": attributes} if attributes is not None else {}
+    tables = parts.labelled(run, qrels, attributes)
     with opened(con) as database, session(None) as here:
         found = {label: database.table(data, label) for label, data in tables.items()}
         schemas = {label: _read(source) for label, source in found.items()}
@@ -114,9 +110,9 @@ def _known_kinds(given: Inputs, found: Mapping[str, Source], database: Database)
     """Refuse ids and attributes of which it is not known how they compare or look."""
     for table in given.tables:
         columns = found[table.label].columns
-        attributes = [_spelled(table, name) for name in given.homed(_home(given, table))]
+        attributes = [table.spelled(name) for name in given.homed(given.home(table))]
         for names, known, wrong in (
-            (_ids(given, table), IDS, "is neither text nor of whole numbers"),
+            (given.ids(table), IDS, "is neither text nor of whole numbers"),
             (attributes, ATTRIBUTES, "is of a type that no slices are made of"),
         ):
             for name in names:
@@ -125,34 +121,11 @@ def _known_kinds(given: Inputs, found: Mapping[str, Source], database: Database)
                         f"{table.label}: {name} {wrong} in {database.name}; cast it in a view"
                     )
     for name in given.by:
-        kinds = dict.fromkeys(_kinds(given, name))
+        kinds = dict.fromkeys(given.kinds(name))
         if not (
             same_kind([*kinds]) or kinds.keys() <= {"VARCHAR", "BIGINT", "INTEGER", "SMALLINT"}
         ):
             raise RankqlError(f"by: {name} is {', '.join(kinds)} in the runs; cast it in a view")
-
-
-def _kinds(given: Inputs, name: str) -> list[str]:
-    """The types of an attribute in all tables that it is looked up in."""
-    tables = (t for t in given.tables if _home(given, t) == given.homes[name])
-    return [table.columns[_spelled(table, name)] for table in tables]
-
-
-def _home(given: Inputs, table: Table) -> str:
-    """What an attribute of the table is said to be in."""
-    return "run" if table in given.runs.values() else table.label
-
-
-def _ids(given: Inputs, table: Table) -> list[str]:
-    """The columns that tell rows apart."""
-    names = [table.roles[role] for role in ("query", "item") if role in table.roles]
-    system = given.system if table.label == "run" else None
-    return [*names, _spelled(table, system)] if system else names
-
-
-def _spelled(table: Table, name: str) -> str:
-    """A column as the table spells it, which a database is particular about."""
-    return next(column for column in table.columns if column.lower() == name.lower())
 
 
 def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
@@ -162,12 +135,6 @@ def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
     if gain == "binary":
         return f"CASE WHEN rel >= {threshold} THEN 1.0 WHEN rel IS NOT NULL THEN 0.0 END"
     return gained(gain, threshold)
-
-
-def _weight(text: str) -> str:
-    """A weight without the helpers of our macros, which are not offered elsewhere."""
-    text = re.sub(r"rankql_relevant\(rel, (.*?)\)", r"count(CASE WHEN rel >= \1 THEN 1 END)", text)
-    return re.sub(r"rankql_size\((.*?), (.*?\))\)", r"coalesce(\1, \2)", text)
 
 
 def _refuse(database: Database, chosen: Conventions) -> None:
@@ -196,7 +163,7 @@ def _extremes(
             if role == "rel" and isinstance(chosen.gain, Mapping):
                 known = ", ".join(map(str, chosen.gain))
                 asked += [(role, f"max(CASE WHEN {value} NOT IN ({known}) THEN {value} END)")]
-    ids = _ids(given, table)
+    ids = given.ids(table)
     counts = [f"count({quoted(name)})" for name in ids]
     columns = ", ".join(["count(*)", *counts, *(sql for _, sql in asked)])
     ((total, *found),) = database.ask(f"SELECT {columns} FROM {sql}")
@@ -209,7 +176,7 @@ def _sample(
     given: Inputs, table: Table, schema: pa.Schema, values: Sequence[tuple[str, float]]
 ) -> pa.Table:
     """A table of these columns, each value in a row with an id of its own."""
-    ids = _ids(given, table)
+    ids = given.ids(table)
     columns = []
     for field in schema:
         if field.name in ids:
@@ -244,11 +211,9 @@ class _Work:
     def sql(self) -> str:
         """The query that evaluates: the rankings, the metrics in steps, what is said of a query."""
         given, keys = self.given, self.given.keys
-        calls, weights = called(self.metrics, self.chosen, _gained)
-        calls |= {name: _weight(calls[name]) for name in weights.values()}
+        calls, _ = called(self.metrics, self.chosen, _gained)
         calls |= {m.name: m.expression for m in self.metrics if m.measure is None}
-        relevant = f"count(CASE WHEN rel >= {self.chosen.threshold} THEN 1 END)"
-        values = defined(calls, self.chosen, relevant).values()
+        values = defined(calls, self.chosen).values()
         steps = self.sources() | self.rankings()
         asked = [keys, *(f"{value} AS m{i}" for i, value in enumerate(values))]
         source, last, missing, repeated = "ranked", "found", "0", "0"
@@ -282,31 +247,19 @@ class _Work:
         """What the query finds, in the columns that DuckDB would return."""
         rows = self.database.ask(sql)
         if any(row[-1] for row in rows):
-            raise RankqlError(self._twice() or DUPLICATES)
+            raise RankqlError(repeated(self._of_sources, self.given))
         columns = [*zip(*rows, strict=True)] or [()] * (len(shape) + 1)
         made = zip(shape.items(), columns[:-1], strict=True)
         return pl.DataFrame([pl.Series(name, cells).cast(kind) for (name, kind), cells in made])
 
     def inspected(self) -> list[str]:
         """What is worth knowing of queries on one side only; refuse what cannot be evaluated."""
-        for home in ("attributes", "qrels", "run"):
-            for name in self.given.homed(home):
-                self._one_value(home, name)
+        alike(self._of_sources, self.given)
         found = [] if self.given.qrels is None else [*self._one_sided()]
         for source, column, where in self.built.once:
-            if twice := self._duplicates(source, column, where):
+            if twice := duplicates(self._of_sources, self.given, source, column, where):
                 raise RankqlError(twice)
         return found
-
-    def _one_value(self, home: str, name: str) -> None:
-        """Refuse an attribute that is not one of the query."""
-        column = quoted(name)
-        sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
-            HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
-        for key, *ends in self._of_sources(sql):
-            if "BOOLEAN" in _kinds(self.given, name):
-                ends = [*map(bool, ends)]
-            raise RankqlError(several_values(home, name, key, *ends))
 
     def _one_sided(self) -> Iterator[str]:
         """Which queries of the run are not judged; refuse a run of which none is."""
@@ -327,27 +280,6 @@ class _Work:
                 raise RankqlError(none_judged(named(name), theirs, ours))
             yield left_out(name, shown, both, theirs)
 
-    def _twice(self) -> str | None:
-        """What is there more than once of what is judged."""
-        judged = "WHERE rel IS NOT NULL" if self.given.qrels is None else JUDGED
-        found = self._duplicates("run", "item", judged) if self._every("item") else None
-        if not found and not self.given.scored:
-            found = self._duplicates("run", "pos", "WHERE pos IS NOT NULL")
-        return found
-
-    def _duplicates(self, source: str, column: str, where: str) -> str | None:
-        """Three rows that are there more than once, as an error says it."""
-        columns = f"{self.given.keys if source == 'run' else 'query'}, {column}"
-        found = self._of_sources(
-            f"""SELECT {columns} FROM {source} {where} GROUP BY {columns} HAVING count(*) > 1
-            ORDER BY {columns} LIMIT 3"""
-        )
-        return there_twice(self.given, source, columns, found) if found else None
-
-    def _every(self, role: str) -> bool:
-        """Has every run a column of this role?"""
-        return all(role in table.roles for table in self.given.runs.values())
-
     def _of_sources(self, sql: str) -> Rows:
         return self.database.ask(self._with(self.sources(), sql))
 
@@ -363,7 +295,7 @@ class _Work:
         for name, table in given.runs.items():
             system = self.database.literal(name or "")
             if given.system:
-                system = quoted(_spelled(table, given.system))
+                system = quoted(table.spelled(given.system))
             fields = [f"{text.format(system)} AS system"] if given.many else []
             fields += [
                 f"{self._graded(table, role)} AS {role}"
@@ -387,10 +319,10 @@ class _Work:
             for role in ("query", "item")
             if role in table.roles
         ]
-        about = self.given.homed(_home(self.given, table))
+        about = self.given.homed(self.given.home(table))
         for name in about:
-            text = not same_kind(_kinds(self.given, name))
-            keys.append(f"{self._text(table, _spelled(table, name), text)} AS {quoted(name)}")
+            text = not same_kind(self.given.kinds(name))
+            keys.append(f"{self._text(table, table.spelled(name), text)} AS {quoted(name)}")
         return f"SELECT {', '.join([*fields, *keys])} FROM {self.found[table.label].sql}"
 
     def _text(self, table: Table, name: str, always: bool = False) -> str:
@@ -433,7 +365,7 @@ class _Work:
         if given.scored or chosen.unjudged == "remove":
             number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
             pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
-        scores = ["score"] if self._every("score") else []
+        scores = ["score"] if given.every("score") else []
         if given.scored and tops_first(given, chosen):
             # Before the join, which few rows are left for.
             theirs = "WHERE query IN (SELECT query FROM qrels)"
@@ -448,7 +380,7 @@ class _Work:
             if self.built.rows == "all":
                 places = [*scores, *(["pos"] if place == "pos" else [])]
                 source = self.database.full_join(judged, run, keys, places)
-        items = ["item"] if self._every("item") else []
+        items = ["item"] if given.every("item") else []
         steps["ranked"] = f"SELECT {', '.join([keys, *items, 'rel', *scores, pos])} FROM {source}"
         if chosen.unjudged == "remove":
             steps["ranked"] += " WHERE rel IS NOT NULL"

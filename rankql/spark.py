@@ -106,9 +106,7 @@ def evaluate(
         raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
     target = None if output is None else parquet(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
-    frames = {parts.named_run(name): frame for name, frame in runs.items()}
-    frames |= {"qrels": qrels} if qrels is not None else {}
-    frames |= {"attributes": attributes} if attributes is not None else {}
+    frames = parts.labelled(run, qrels, attributes)
     for label, frame in frames.items():
         if not hasattr(frame, "asTable"):
             raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
@@ -183,9 +181,7 @@ def _distributed(
 
     kept, keys = {}, {}
     for table in given.tables:
-        home = "run" if table in given.runs.values() else table.label
-        names = [*table.roles.values(), *given.homed(home)]
-        names += [given.system] if given.system and home == "run" else []
+        names = [*table.roles.values(), *given.ids(table), *given.homed(given.home(table))]
         frame = frames[table.label]
         kept[table.label] = frame.select(*(F.col(quoted_name(n)) for n in dict.fromkeys(names)))
         keys[table.label] = kept[table.label].schema[table.roles["query"]].dataType

@@ -80,6 +80,11 @@ class Table:
         names = () if self.trec and role == "pos" else ROLES[role]
         return next((lower[name] for name in names if name in lower), None)
 
+    def spelled(self, name: str) -> str:
+        """A column that it has, as it spells it, which other databases are particular about."""
+        there = (column for column in self.columns if column.lower() == name.lower())
+        return name if name in self.columns else next(there)
+
     def number(self, role: str) -> str:
         """The column of a role as DOUBLE; that it holds numbers, `read` tells."""
         name = self.roles[role]
