@@ -14,6 +14,7 @@ import sqlalchemy
 from adbc_driver_duckdb import dbapi as adbc_duckdb
 from adbc_driver_postgresql import dbapi as adbc_postgres
 from adbc_driver_sqlite import dbapi as adbc_sqlite
+from evaluations import QRELS, RUN, assert_alike
 from polars.testing import assert_frame_equal
 from test_dl19 import DATA, JUDGMENTS
 from test_dl19 import RUN as RUN_OF
@@ -98,30 +99,6 @@ def stored(database, **frames):
         database.load(name, table.cast(pa.schema(kinds)))
 
 
-def alike(ours, theirs):
-    """The same result: values to 1e-12, types, conventions, columns, notes."""
-    for one, other in ((ours.per_query, theirs.per_query), (ours.summary, theirs.summary)):
-        assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
-    assert ours.meta == theirs.meta
-    assert ours.columns == theirs.columns
-    assert ours.notes == theirs.notes
-
-
-RUN = pl.DataFrame(
-    {
-        "query": ["a", "a", "b", "c", "c", "z"],
-        "item": ["x", "y", "x", "x", "y", "q"],
-        "score": [2.0, 1.0, 1.0, 3.0, 3.0, 1.0],
-        "hour": [1, 1, 2, 1, 1, 3],
-    }
-)
-QRELS = pl.DataFrame(
-    {
-        "query": ["a", "a", "b", "c", "d"],
-        "item": ["y", "w", "x", "y", "x"],
-        "rel": [1, 3, 0, 2, 1],
-    }
-)
 ASKED = [
     (["nDCG@10", "AP", "ERR@3"], {}),
     (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
@@ -148,7 +125,7 @@ def test_a_run_and_judgments(place, asked, options):
     options = without_32_bits(con, options)
     stored(database, run=RUN, qrels=QRELS)
     ours = rankql.evaluate(RUN, QRELS, asked, **options)
-    alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
+    assert_alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
 
 
 def test_several_runs(place):
@@ -160,16 +137,18 @@ def test_several_runs(place):
     stored(database, run=RUN, other=other, both=both, qrels=QRELS)
     ours = rankql.evaluate({"ä'\\": RUN, "B": other}, QRELS, ["AP", "P@1"], by="hour")
     theirs = {"ä'\\": "run", "B": "other"}
-    alike(ours, rankql.evaluate(theirs, "qrels", ["AP", "P@1"], con=con, by="hour"))
+    assert_alike(ours, rankql.evaluate(theirs, "qrels", ["AP", "P@1"], con=con, by="hour"))
     ours = rankql.evaluate(both, QRELS, ["AP", "P@1"], system="model")
-    alike(ours, rankql.evaluate("both", "qrels", ["AP", "P@1"], con=con, system="model"))
+    assert_alike(ours, rankql.evaluate("both", "qrels", ["AP", "P@1"], con=con, system="model"))
     stored(database, other=other.rename({"hour": "Hour"}), both=both.rename({"model": "Model"}))
     assert_frame_equal(
         ours.per_query,
         rankql.evaluate("both", "qrels", ["AP", "P@1"], con=con, system="MODEL").per_query,
     )
     ours = rankql.evaluate({"a": RUN, "b": other}, QRELS, "AP", by="hour")
-    alike(ours, rankql.evaluate({"a": "run", "b": "other"}, "qrels", "AP", by="hour", con=con))
+    assert_alike(
+        ours, rankql.evaluate({"a": "run", "b": "other"}, "qrels", "AP", by="hour", con=con)
+    )
 
 
 # What collations, quotes and patterns stumble over.
@@ -237,7 +216,7 @@ def test_nasty(place, options):
         run, qrels = nasty(seed, whole=seed == 2)
         stored(database, run=run, qrels=qrels)
         ours = rankql.evaluate(run, qrels, asked, **options)
-        alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
+        assert_alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
 
 
 @pytest.mark.parametrize("unjudged", ["zero", "remove"])
@@ -258,11 +237,11 @@ def test_nasty_positions(place, unjudged):
         stored(database, run=run, qrels=qrels, ranked=table)
         options = {"unjudged": unjudged, "by": "hour" if seed % 2 else ()}
         ours = rankql.evaluate(run, qrels, asked, **options)
-        alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
+        assert_alike(ours, rankql.evaluate("run", "qrels", asked, con=con, **options))
         for score in (None, "score"):  # named, it wins over the positions
             ours = rankql.evaluate(table, None, asked, score=score, **options)
             theirs = rankql.evaluate("ranked", None, asked, con=con, score=score, **options)
-            alike(ours, theirs)
+            assert_alike(ours, theirs)
 
 
 def test_ids_of_two_types(place):
@@ -271,7 +250,7 @@ def test_ids_of_two_types(place):
     run, qrels = nasty(4, whole=True)
     text = run.with_columns(pl.col("query", "item").cast(pl.String))
     stored(database, run=text, qrels=qrels)
-    alike(rankql.evaluate(text, qrels), rankql.evaluate("run", "qrels", con=con))
+    assert_alike(rankql.evaluate(text, qrels), rankql.evaluate("run", "qrels", con=con))
 
 
 ATTRIBUTES = pl.DataFrame({"query": ["a", "b", "d", "q"], "kind": ["ä", None, "NULL", "x, y"]})
@@ -283,7 +262,9 @@ def test_attributes(place):
     stored(database, run=RUN, qrels=qrels, attributes=ATTRIBUTES)
     by = [["kind"], ["kind", "price"], ["hour"]]
     ours = rankql.evaluate(RUN, qrels, "AP", by=by, attributes=ATTRIBUTES)
-    alike(ours, rankql.evaluate("run", "qrels", "AP", by=by, attributes="attributes", con=con))
+    assert_alike(
+        ours, rankql.evaluate("run", "qrels", "AP", by=by, attributes="attributes", con=con)
+    )
 
 
 def test_output(place, tmp_path):
@@ -291,7 +272,7 @@ def test_output(place, tmp_path):
     stored(database, run=RUN, qrels=QRELS)
     path = tmp_path / "values.parquet"
     theirs = rankql.evaluate("run", "qrels", "AP", con=con, output=path)
-    alike(rankql.evaluate(RUN, QRELS, "AP"), theirs)
+    assert_alike(rankql.evaluate(RUN, QRELS, "AP"), theirs)
     assert pl.read_parquet(path)["AP"].to_list() == theirs.per_query["AP"].to_list()
     assert '"run"' in theirs.sql
     with pytest.raises(rankql.RankqlError, match=r"1 queries are judged but not in the run"):
@@ -435,7 +416,7 @@ def test_refused(place):
         with pytest.raises(rankql.RankqlError) as error:
             rankql.evaluate(run, "qrels", "AP", con=con)
         assert str(error.value).startswith(message)
-    alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
+    assert_alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
 
 
 EVIL = """'; DROP TABLE run; --" %s %(x)s :p $1 ? \\ {} ä"""
@@ -452,9 +433,9 @@ def test_names(place):
     asked = ["AP", "it's % = ap(rel, pos)"]
     options |= {"score": "select", "by": f"by {EVIL}"}
     ours = rankql.evaluate(run, qrels, asked, **options)
-    alike(ours, rankql.evaluate(table, "Qrels.all", asked, con=con, **options))
+    assert_alike(ours, rankql.evaluate(table, "Qrels.all", asked, con=con, **options))
     ours = rankql.evaluate({EVIL: RUN}, QRELS)
-    alike(ours, rankql.evaluate({EVIL: "run"}, "qrels", con=con))
+    assert_alike(ours, rankql.evaluate({EVIL: "run"}, "qrels", con=con))
 
 
 def state(con):
@@ -491,7 +472,7 @@ def test_a_transaction_of_the_user(place):
     more = QRELS.vstack(pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [2]}))
     said(con, "INSERT INTO qrels VALUES ('a', 'x', 2)")
     before = state(con)
-    alike(rankql.evaluate(RUN, more), rankql.evaluate("run", "qrels", con=con))
+    assert_alike(rankql.evaluate(RUN, more), rankql.evaluate("run", "qrels", con=con))
     for wrong in ({"con": con, "score": "skore"}, {"con": con, "undefined": "error"}):
         with pytest.raises(rankql.RankqlError):
             rankql.evaluate("run", "qrels", **wrong)
@@ -502,7 +483,7 @@ def test_a_transaction_of_the_user(place):
         assert said(con, "SELECT count(*) FROM qrels") == [(6,)]
     con.rollback()
     assert database.ask("SELECT count(*) FROM qrels") == [(5,)]
-    alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
+    assert_alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
     con.rollback()
 
 
@@ -538,7 +519,7 @@ def test_settings_of_the_user(server):
         con.execute("SET standard_conforming_strings = off; SET lc_messages = 'C'")
         con.execute("SET transform_null_equals = on; SET search_path = pg_temp, public")
         con.execute("SET extra_float_digits = -14; SET DateStyle = 'German'")
-        alike(ours, rankql.evaluate({"a\\' ": "run"}, "qrels", by="hour", con=con))
+        assert_alike(ours, rankql.evaluate({"a\\' ": "run"}, "qrels", by="hour", con=con))
         assert con.execute("SHOW extra_float_digits").fetchone() == {"extra_float_digits": "-14"}
 
 
@@ -569,8 +550,8 @@ def test_schemas_and_kinds(server):
     by = ["late", "h", "kind", "day"]
     for grouping in ([[name] for name in by], [by]):
         ours = rankql.evaluate(frame, QRELS, by=grouping)
-        alike(ours, rankql.evaluate(*theirs, by=grouping, con=server.con))
-    alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("RUN", "qrels", con=server.con))
+        assert_alike(ours, rankql.evaluate(*theirs, by=grouping, con=server.con))
+    assert_alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("RUN", "qrels", con=server.con))
     by_key = rankql.evaluate(*theirs, query="key", con=server.con).per_query
     assert by_key.height == 4 and by_key["key"].is_sorted() and by_key["key"][0] in keys["key"]
     for name in ("price", "more"):
@@ -604,7 +585,7 @@ def test_trec(place):
     for conventions in ("rankql", "trec_eval"):
         options = without_32_bits(con, {"conventions": conventions})
         ours = rankql.evaluate(run, qrels, EVERY, **options)
-        alike(ours, rankql.evaluate("run", "qrels", EVERY, con=con, **options))
+        assert_alike(ours, rankql.evaluate("run", "qrels", EVERY, con=con, **options))
     assert f"{ours['ndcg_cut_10']:.4f}" == "0.5058"
 
 
@@ -633,7 +614,7 @@ def test_other_numbers_and_texts_of_sqlite():
     assert lite.ask("SELECT DISTINCT typeof(price) FROM run") == [("integer",), ("real",)]
     lite.con.text_factory = bytes
     ours = rankql.evaluate(priced, QRELS, by="price")
-    alike(ours, rankql.evaluate("run", "qrels", by="price", con=lite.con))
+    assert_alike(ours, rankql.evaluate("run", "qrels", by="price", con=lite.con))
     wide = databases.SQLite()
     wide.con.execute("PRAGMA encoding = 'UTF-16le'")
     stored(wide, run=RUN, qrels=QRELS)
@@ -648,7 +629,7 @@ def test_attributes_of_two_types(place):
     judged = pl.concat([QRELS, QRELS.with_columns(pl.col("query") + "2")])
     stored(database, run=RUN, text=text, part=part, qrels=judged)
     ours = rankql.evaluate({"a": RUN, "b": text}, judged, by="hour")
-    alike(ours, rankql.evaluate({"a": "run", "b": "text"}, "qrels", by="hour", con=con))
+    assert_alike(ours, rankql.evaluate({"a": "run", "b": "text"}, "qrels", by="hour", con=con))
     with pytest.raises(rankql.RankqlError, match=r"^by: hour is DOUBLE, VARCHAR in the runs; cast"):
         rankql.evaluate({"a": "part", "b": "text"}, "qrels", by="hour", con=con)
 
@@ -660,7 +641,7 @@ def test_a_role_that_may_only_read(server):
         with pytest.raises(rankql.RankqlError, match="Postgres: permission denied for table qrels"):
             rankql.evaluate("run", "qrels", con=con)
         server.con.execute("GRANT SELECT ON qrels TO reader")
-        alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
+        assert_alike(rankql.evaluate(RUN, QRELS), rankql.evaluate("run", "qrels", con=con))
 
 
 SEEN = set()

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import sessions
 import test_facts
+from evaluations import QRELS, RUN, assert_alike
 from polars.testing import assert_frame_equal
 from test_dl19 import DATA, JUDGMENTS
 from test_dl19 import RUN as RUN_OF
@@ -35,15 +36,6 @@ def shop(tmp_path_factory):
     return write_shop(tmp_path_factory.mktemp("shop"), queries=300)
 
 
-def alike(ours, theirs):
-    """The same result: values to 1e-12, conventions, columns, notes."""
-    for one, other in ((ours.per_query, theirs.per_query), (ours.summary, theirs.summary)):
-        assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
-    assert ours.conventions == theirs.conventions
-    assert ours.columns == theirs.columns
-    assert ours.notes == theirs.notes
-
-
 def framed(spark, frame):
     return spark.createDataFrame(frame.to_arrow())
 
@@ -56,7 +48,7 @@ def test_evaluate_the_shop(spark, shop):
     frame = spark.read.parquet(str(shop))
     for by in ((), "segment", [["segment"], ["segment", "user"]]):
         ours = rankql.evaluate(shop, metrics=WHOLE, by=by)
-        alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
+        assert_alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
 
 
 @pytest.mark.slow
@@ -69,24 +61,7 @@ def test_evaluate_trec(spark):
     for conventions in ("rankql", "trec_eval"):
         ours = rankql.evaluate(run, qrels, WHOLE, conventions=conventions)
         theirs = (framed(spark, run), framed(spark, qrels))
-        alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
-
-
-RUN = pl.DataFrame(
-    {
-        "query": ["a", "a", "b", "c", "c", "z"],
-        "item": ["x", "y", "x", "x", "y", "q"],
-        "score": [2.0, 1.0, 1.0, 3.0, 3.0, 1.0],
-        "hour": [1, 1, 2, 1, 1, 3],
-    }
-)
-QRELS = pl.DataFrame(
-    {
-        "query": ["a", "a", "b", "c", "d"],
-        "item": ["y", "w", "x", "y", "x"],
-        "rel": [1, 3, 0, 2, 1],
-    }
-)
+        assert_alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
 
 
 @pytest.mark.slow
@@ -102,7 +77,7 @@ QRELS = pl.DataFrame(
 )
 def test_evaluate_a_run_and_judgments(spark, asked, options):
     ours = rankql.evaluate(RUN, QRELS, asked, **options)
-    alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
+    assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
 
 
 @pytest.mark.slow
@@ -110,10 +85,10 @@ def test_evaluate_several_runs(spark):
     runs = {"one": RUN, "two": RUN.filter(pl.col("query") != "a")}
     theirs = {name: framed(spark, run) for name, run in runs.items()}
     qrels = framed(spark, QRELS)
-    alike(rankql.evaluate(runs, QRELS, "AP"), metrics.evaluate(theirs, qrels, "AP"))
+    assert_alike(rankql.evaluate(runs, QRELS, "AP"), metrics.evaluate(theirs, qrels, "AP"))
     column = pl.concat([run.with_columns(model=pl.lit(name)) for name, run in runs.items()])
     ours = rankql.evaluate(column, QRELS, "AP", system="model")
-    alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
+    assert_alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
 
 
 @pytest.mark.slow
@@ -129,7 +104,7 @@ def test_one_large_query_in_many_small_files(spark, tmp_path):
         part.write_parquet(tmp_path / f"{i}.parquet")
     asked = ["nDCG@10", "AP", "R@100"]
     ours = rankql.evaluate(f"{tmp_path}/*.parquet", metrics=asked)
-    alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=asked))
+    assert_alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=asked))
 
 
 @pytest.mark.slow
@@ -138,10 +113,10 @@ def test_ids_of_other_types(spark):
     run = RUN.with_columns(query=pl.col("query").rank("dense").cast(pl.Int64))
     qrels = QRELS.with_columns(query=pl.col("query").rank("dense").cast(pl.Float64))
     ours = rankql.evaluate(run, qrels, "AP")
-    alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
+    assert_alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
     qrels = qrels.with_columns(pl.col("query").cast(pl.Int64).cast(pl.String))
     ours = rankql.evaluate(run, qrels, "AP")
-    alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
+    assert_alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
     fractions = run.with_columns(pl.col("query").cast(pl.Float64))
     with pytest.raises(rankql.RankqlError, match="query is double in run, string in qrels"):
         metrics.evaluate(framed(spark, fractions), framed(spark, qrels), "AP")

@@ -1,0 +1,29 @@
+"""A small evaluation that other engines repeat, and what makes its result the same."""
+
+import polars as pl
+from polars.testing import assert_frame_equal
+
+RUN = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "c", "c", "z"],
+        "item": ["x", "y", "x", "x", "y", "q"],
+        "score": [2.0, 1.0, 1.0, 3.0, 3.0, 1.0],
+        "hour": [1, 1, 2, 1, 1, 3],
+    }
+)
+QRELS = pl.DataFrame(
+    {
+        "query": ["a", "a", "b", "c", "d"],
+        "item": ["y", "w", "x", "y", "x"],
+        "rel": [1, 3, 0, 2, 1],
+    }
+)
+
+
+def assert_alike(ours, theirs):
+    """The same result: values to 1e-12, types, conventions, columns, notes."""
+    for one, other in ((ours.per_query, theirs.per_query), (ours.summary, theirs.summary)):
+        assert_frame_equal(one, other, check_exact=False, abs_tol=1e-12, rel_tol=0)
+    assert ours.meta == theirs.meta
+    assert ours.columns == theirs.columns
+    assert ours.notes == theirs.notes
