@@ -4,6 +4,7 @@ import math
 import random
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import combinations, permutations
 
 import duckdb
@@ -1100,13 +1101,41 @@ def test_events_are_text_whole_numbers_or_booleans():
         assert_refused("graded", odd, ["event", {"1": 2}], {}, said)
 
 
-def test_a_column_split_of_any_case():
-    frame = HISTORY.with_columns(Split=1)
-    for run in (
-        lambda: rankql.leave_one_out(frame),
-        lambda: rankql.time_split(frame, since=1),
-    ):
-        assert complaint(run) == "the log has a column 'split' already: drop or rename it"
+@pytest.mark.parametrize("name", ["split", "Split"])
+def test_a_column_split_of_any_case(name):
+    """Of the log itself: what is inside of a column has names of its own."""
+    said = "the log has a column 'split' already: drop or rename it"
+    for function, options in (("leave_one_out", {}), ("time_split", {"since": 5})):
+        assert_table_refused(function, HISTORY.with_columns(pl.lit(1).alias(name)), options, said)
+    inside = HISTORY.with_columns(more=pl.struct(pl.lit(1).alias(name)))
+    assert_table("leave_one_out", inside, {}, split(inside, {1, 4, 8, 9}))
+
+
+def test_decimals_are_numbers():
+    """Which DuckDB hands to Python for DECIMAL."""
+    half, two = Decimal("0.5"), Decimal(2)
+    grades = {"view": half, "buy": 3, "hide": None}
+    frame = pl.DataFrame({"user": 1, "item": 1, "event": ["view", "x", "buy"], "t": [1, 1, 3]})
+    options = {"how": "sum", "cap": Decimal("4.25"), "unknown": half}
+    timed = {"until": Decimal(4), "within": Decimal(3), "half_life": two}
+    for more, value in (({}, 4.0), (timed, 2 * 0.5 * 2**-1.5 + 3 * 2**-0.5)):
+        found = rankql.grade_events(frame, grades, **options, **more, time="t")["rel"].item()
+        assert engines.same(found, value)
+        moment = {"moment": "t"} if more else {}
+        value = frame.select(rankql.graded("event", grades, **options, **more, **moment)).item()
+        assert engines.same(found, value)
+    for bad in (Decimal("nan"), Decimal("inf")):
+        said = "grades must be finite numbers, not .*"
+        assert re.fullmatch(said, complaint(lambda b=bad: rankql.grade_events(frame, {"view": b})))
+
+
+@given(frame=LABELS, base=st.sampled_from([1e9, -1e12, 2**50]))
+def test_alpha_of_large_labels(frame, base):
+    """Their differences alone matter; the squares of what is large would not be exact."""
+    options = {"level": "interval"}
+    rows = rankql.krippendorff_alpha(frame, **options).rows(named=True)
+    large = frame.with_columns(pl.col("label") + base)
+    assert_table("krippendorff_alpha", large, options, rows)
 
 
 @pytest.mark.parametrize(
