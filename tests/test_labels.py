@@ -6,19 +6,23 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import combinations, permutations
+from pathlib import Path
 
+import api
 import duckdb
 import engines
 import krippendorff
 import numpy as np
 import polars as pl
 import pytest
+from engines import PolarsRows, SqlRows
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
 import rankql
+from rankql.facts import FACTS
 
 DAY = timedelta(days=1)
 NOON = datetime(2024, 5, 1, 12)
@@ -844,6 +848,67 @@ def test_disliked():
         assert all(map(math.isclose, values, expected)), (metric, values, expected)
 
 
+# What the metrics need beside a ranking.
+NEEDED = {"err": {"max_rel": 3}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
+PAGE = Path(__file__).parents[1] / "docs" / "labels.md"
+TABLE = re.compile(r"(<!-- disliked.*?-->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def graded_as(rel, metric):
+    """Rankings whose second row, of five, has this grade; and no other row."""
+    draw = random.Random(6)
+    groups = []
+    for _ in range(20):
+        grades = [3, rel, *draw.choices([None, 0, 1, 2], k=3)]
+        places = draw.sample(range(1, 6), 5)
+        values = {
+            "rel": grades,
+            "pos": places,
+            "score": [draw.random() for _ in grades],
+            "query": [place % 2 for place in places],
+            "baseline": [place > 3 for place in places],
+        }
+        columns = [values[name] for name in engines.names(metric)]
+        groups.append([*zip(*columns, strict=True)])
+    return groups
+
+
+def found_by(engine, metric, rel):
+    options = dict(NEEDED.get(metric, {}))
+    if metric in ("micro_precision_at", "micro_f1_at"):
+        options["query"] = engines.Column("query")
+    return engine.run(metric, graded_as(rel, metric), options)
+
+
+def what_it_does(metric, engine):
+    """What a grade of -1 is to a metric: to what it is equal, in all rankings."""
+    disliked, nought, unjudged = (found_by(engine, metric, rel) for rel in (-1, 0, None))
+    if not all(map(engines.same, disliked, nought)):
+        return "counts with its sign"
+    if not all(map(engines.same, nought, unjudged)):
+        return "is a judged item that is not relevant, as one of grade 0"
+    return "gains nothing, as one of grade 0 or without a grade"
+
+
+def test_disliked_in_every_metric():
+    """The table of the docs; SQL and polars say the same."""
+    assert TABLE.search(PAGE.read_text()), "no table"
+    assert with_table() == PAGE.read_text()
+
+
+def with_table():
+    rows = {}
+    for metric in FACTS:
+        if "rel" in api.EVERYTHING[metric]:
+            ways = {what_it_does(metric, way) for way in (SqlRows(), PolarsRows())}
+            assert len(ways) == 1, metric
+            rows.setdefault(ways.pop(), []).append(f"`{metric}`")
+    lines = ["| an item of grade -1 | in |", "|---|---|"]
+    lines += [f"| {what} | {', '.join(metrics)} |" for what, metrics in rows.items()]
+    table = "\n".join(lines)
+    return TABLE.sub(lambda found: f"{found[1]}\n{table}\n\n{found[2]}", PAGE.read_text())
+
+
 # settings
 
 
@@ -1156,3 +1221,7 @@ def test_grade_events_pastes_no_objects(options, said):
     log = pl.DataFrame({"user": 1, "item": ["a", "b"], "event": ["view", "buy"], "time": [1, 2]})
     found = complaint(lambda: rankql.grade_events(log, **{"grades": GRADES, **options}))
     assert re.fullmatch(said, found), found
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table())
