@@ -11,7 +11,7 @@ import polars as pl
 from rankql.arguments import check, option
 from rankql.errors import RankqlError, did_you_mean
 from rankql.execution import execute, reporting
-from rankql.labels import check_grades, decimal, event_name, is_finite
+from rankql.labels import as_float, check_grades, event_name, is_finite
 from rankql.macros import literal, quoted
 from rankql.tables import Data, assigned, session
 
@@ -93,4 +93,4 @@ def _sql(name: str, value: object) -> str:
         return f"to_microseconds({value // timedelta(microseconds=1)})"
     sound, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
     check(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
-    return "NULL" if value is None else f"'{decimal(value)}'::DOUBLE"
+    return "NULL" if value is None else f"'{as_float(value)}'::DOUBLE"

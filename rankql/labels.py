@@ -86,10 +86,10 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
         return events
 
     events = column(event).map_batches(known, pl.String, is_elementwise=True)
-    other = None if strict or unknown is None else decimal(unknown)
+    other = None if strict or unknown is None else as_float(unknown)
     found = pl.lit(other, pl.Float64)
     if names:
-        values = [None if grade is None else decimal(grade) for grade in grades.values()]
+        values = [None if grade is None else as_float(grade) for grade in grades.values()]
         found = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
     return pl.when(events.is_not_null()).then(found)
 
@@ -114,14 +114,14 @@ def event_name(name: object) -> str:
     return str(name).lower() if isinstance(name, bool) else str(name)
 
 
-def decimal(value: object) -> float:
-    """A number as a float, also one that a column of decimals holds; NaN where it cannot be."""
+def as_float(value: object) -> float:
+    """A number as a float, one of a column of DECIMAL too; NaN where it cannot be one."""
     return number(float(value) if isinstance(value, Decimal) else value)
 
 
 def is_finite(value: object) -> bool:
     """Is it a number that a float can be?"""
-    return math.isfinite(decimal(value))
+    return math.isfinite(as_float(value))
 
 
 def _left(

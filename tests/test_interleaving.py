@@ -96,14 +96,14 @@ def test_team_draft_is_not(monkeypatch, k):
 RANKINGS = st.lists(st.sampled_from("abcdefgé"), max_size=6, unique=True)
 
 
-@given(a=RANKINGS, b=RANKINGS, k=st.sampled_from([None, 1, 2, 3, 4]))
-def test_team_draft_favours_nobody(a, b, k):
+@given(a=RANKINGS, b=RANKINGS, k=st.sampled_from([None, 1, 2, 3, 4]), prefix=st.booleans())
+def test_team_draft_favours_nobody(a, b, k, prefix):
     """A click that looks at the place alone prefers neither, whatever the rankings."""
     balance = Fraction(0)
     with pytest.MonkeyPatch.context() as patch:
         for heads in product([True, False], repeat=6):
             tosses(patch, heads)
-            picks = rankql.team_draft(a, b, k, seed=0)
+            picks = rankql.team_draft(a, b, k, 0, prefix)
             credits = [rankql.team_draft_credit(picks, [pick["item"]]) for pick in picks]
             balance += Fraction(int(sum(credits)), max(1, len(picks)))
     assert balance == 0
@@ -287,6 +287,25 @@ def test_seeds_are_written_alike(seed):
     a, b = list("abcdefghij"), list("jihgfedcba")
     call = f"team_draft({engines.literal(a)}, {engines.literal(b)}, seed := {given})"
     assert sql(call)() == [(rankql.team_draft(a, b, seed=seed),)]
+
+
+def test_collation_merges_no_items():
+    con = engines.connect(default_collation="nocase")
+    a, b, clicks = list("aAbB"), list("Aab"), ["a", "B"]
+    listed = ", ".join(map(engines.literal, (a, b)))
+    for seed in range(4):
+        picks = rankql.team_draft(a, b, seed=seed, prefix=True)
+        shown = rankql.balanced_interleaving(a, b, seed=seed)
+        found = con.execute(f"""
+            SELECT *, team_draft_credit(picks, {clicks}), balanced_credit({listed}, shown, {clicks})
+            FROM (SELECT team_draft({listed}, seed := {seed}, prefix := true) AS picks,
+                         balanced_interleaving({listed}, seed := {seed}) AS shown)
+        """).fetchall()
+        credits = (
+            rankql.team_draft_credit(picks, clicks),
+            rankql.balanced_credit(a, b, shown, clicks),
+        )
+        assert found == [(picks, shown, *credits)]
 
 
 def test_a_click_on_what_neither_ranks():
