@@ -24,8 +24,11 @@ def check(ok: bool, message: str) -> None:
 
 
 def number(value: object) -> float:
-    """An argument as a float; NaN, which fails every comparison, where it is no number."""
-    return float(value) if isinstance(value, Real) else math.nan
+    """An argument as a float; NaN, which fails every comparison, where it cannot be one."""
+    try:
+        return float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def is_whole(value: object, least: float = 1) -> bool:

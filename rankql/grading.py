@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.arguments import check, finite, number, option
+from rankql.arguments import check, option
 from rankql.errors import RankqlError, did_you_mean
 from rankql.execution import execute, reporting
-from rankql.labels import check_grades, event_name, is_finite
+from rankql.labels import as_float, check_grades, event_name, is_finite
 from rankql.macros import literal, quoted
 from rankql.tables import Data, assigned, session
 
@@ -48,7 +48,7 @@ def grade_events(
     check_grades(grades, unknown)
     option("how", how, "max", "sum")
     if cap is not None:
-        finite("cap", cap)
+        check(is_finite(cap), f"cap must be a finite number, not {cap}")
     with session(con, log) as here:
         given = {"query": query, "item": item}
         table = assigned(here.table(log, "log"), given, ("query", "item"))
@@ -93,4 +93,4 @@ def _sql(name: str, value: object) -> str:
         return f"to_microseconds({value // timedelta(microseconds=1)})"
     sound, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
     check(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
-    return "NULL" if value is None else f"'{number(value)}'::DOUBLE"
+    return "NULL" if value is None else f"'{as_float(value)}'::DOUBLE"

@@ -9,7 +9,7 @@ itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set
 from hashlib import md5
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -36,7 +36,7 @@ def team_draft(
     >>> [pick["item"] + str(pick["team"]) for pick in team_draft("abc", "bca", seed=1)]
     ['bB', 'aA', 'cB']
     """
-    _check(a, b, k)
+    _check(k, a=a, b=b)
     flag("prefix", prefix)
     most, top = math.inf if k is None else k, []
     if prefix:
@@ -69,7 +69,7 @@ def balanced_interleaving(
     >>> balanced_interleaving("abcd", "bcda", seed=1)
     ['b', 'a', 'c', 'd']
     """
-    _check(a, b, k)
+    _check(k, a=a, b=b)
     first, shown, i, j = _toss(seed, 0), list[Hashable](), 0, 0
     while len(shown) < (math.inf if k is None else k) and i < len(a) and j < len(b):
         if i < j or (i == j and first):
@@ -87,6 +87,11 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
     >>> team_draft_credit(team_draft("abc", "bca", seed=1), ["b"])
     -1.0
     """
+    fit = isinstance(picks, Collection) and all(
+        isinstance(pick, Mapping) and {"item", "team"} <= pick.keys() for pick in picks
+    )
+    check(fit, f"picks must be a list of items and their teams, as of team_draft, not {picks}")
+    _check_clicks(clicks)
     teams = [pick["team"] for pick in picks if pick["item"] in clicks]
     return _sign(teams.count("A") - teams.count("B"))
 
@@ -101,7 +106,8 @@ def balanced_credit(
     >>> balanced_credit("abcd", "bcda", ["b", "a", "c", "d"], ["c"])
     -1.0
     """
-    _check(a, b)
+    _check(a=a, b=b, shown=shown)
+    _check_clicks(clicks)
     clicked = [item for item in shown if item in clicks]
     found = [list(side).index(x) + 1 for x in clicked[-1:] for side in (a, b) if x in side]
     depth = min(found, default=0)
@@ -160,13 +166,19 @@ def _toss(seed: object, toss: int) -> bool:
     return md5(f"{seed}:{toss}".encode()).hexdigest() < "8"
 
 
-def _check(a: Items, b: Items, k: int | None = None) -> None:
-    for name, items in (("a", a), ("b", b)):
-        listed = isinstance(items, Collection)
+def _check(k: int | None = None, **rankings: Items) -> None:
+    for name, items in rankings.items():
+        listed = isinstance(items, Collection) and not isinstance(items, Set)
         check(listed, f"{name} must be a list of items, not {items}")
         check(None not in set(items), f"{name} must not hold NULL")
         check(len(set(items)) == len(items), f"{name} must not hold an item twice")
     cutoff(k)
+
+
+def _check_clicks(clicks: object) -> None:
+    """In any order, and again and again; but one item is not the list of its letters."""
+    listed = isinstance(clicks, Collection) and not isinstance(clicks, str)
+    check(listed, f"clicks must be a list of items, not {clicks}")
 
 
 def _sign(value: int) -> float:

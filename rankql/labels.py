@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import TypeAlias
 
 import polars as pl
@@ -18,7 +19,6 @@ from rankql.arguments import (
     Column,
     check,
     column,
-    finite,
     is_whole,
     number,
     numbers,
@@ -61,7 +61,7 @@ def graded(
     if how == "max":
         return value.max()
     if cap is not None:
-        finite("cap", cap)
+        check(is_finite(cap), f"cap must be a finite number, not {cap}")
     total = value.sum() if cap is None else value.sum().clip(upper_bound=float(cap))
     return pl.when(value.count() > 0).then(total)
 
@@ -86,10 +86,10 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
         return events
 
     events = column(event).map_batches(known, pl.String, is_elementwise=True)
-    other = None if strict or unknown is None else number(unknown)
+    other = None if strict or unknown is None else as_float(unknown)
     found = pl.lit(other, pl.Float64)
     if names:
-        values = list(grades.values())
+        values = [None if grade is None else as_float(grade) for grade in grades.values()]
         found = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
     return pl.when(events.is_not_null()).then(found)
 
@@ -114,12 +114,14 @@ def event_name(name: object) -> str:
     return str(name).lower() if isinstance(name, bool) else str(name)
 
 
+def as_float(value: object) -> float:
+    """A number as a float, one of a column of DECIMAL too; NaN where it cannot be one."""
+    return number(float(value) if isinstance(value, Decimal) else value)
+
+
 def is_finite(value: object) -> bool:
     """Is it a number that a float can be?"""
-    try:
-        return math.isfinite(number(value))
-    except OverflowError:
-        return False
+    return math.isfinite(as_float(value))
 
 
 def _left(
@@ -293,7 +295,9 @@ def krippendorff_alpha(
     d: pl.Expr = _unlike()
     if level != "nominal":
         x = _label("v", f"level {level!r}")
-        given = given.with_columns(x=x.rank().over("s") if level == "ordinal" else x)
+        # Less the lowest, as the squares of large numbers are not exact.
+        placed = x.rank().over("s") if level == "ordinal" else x - x.min().over("s")
+        given = given.with_columns(x=placed)
         # Equal values do not vary, whatever their mean is rounded to.
         differ = pl.col("x").min() < pl.col("x").max()
         d = pl.when(differ).then(pl.col("x").var()).when(pl.col("x").count() > 1).then(0.0)

@@ -89,11 +89,25 @@ CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
                 lambda state, next: rankql_balanced(state, x.a, x.b, k, x.first)).items)[1] END;
 COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
 
+-- The items that were clicked, in any order, and again and again.
+CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
+    CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
+         ELSE error('clicks must be a list of items, not ' || rankql_text(clicks)) END;
+
+-- What team_draft shows, to which a log may have added fields.
+CREATE OR REPLACE MACRO rankql_picks(picks) AS
+    CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
+              AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
+         THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
+         ELSE error('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
+
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
-    CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN CAST(sign(
-        len([x for x in picks if x.team = 'A' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])
-        - len([x for x in picks if x.team = 'B' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])) AS DOUBLE) END;
+    CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
+        list_transform([[pick.team for pick in rankql_picks(picks)
+                         if list_contains(rankql_clicks(clicks), pick.item)]], lambda teams: CAST(sign(
+            len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
+        ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
 CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
@@ -104,8 +118,8 @@ CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
 CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
-                         'clicked': list_filter(CAST(shown AS VARCHAR[]),
-                                                lambda x: list_contains(CAST(clicks AS VARCHAR[]), x))}], lambda x:
+                         'clicked': [item for item in rankql_side(shown, 'shown')
+                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x:
             list_transform([coalesce(rankql_depth(x.a, x.b, x.clicked[-1]), 0)], lambda depth: CAST(sign(
                 len(list_intersect(x.a[:depth], x.clicked)) - len(list_intersect(x.b[:depth], x.clicked))
             ) AS DOUBLE))[1])[1] END;

@@ -225,7 +225,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
             ELSE error('level must be ''nominal'', ''ordinal'' or ''interval'', not ' || rankql_text(level)) END AS x
         FROM pairable
     ), placed AS (
-        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x
+        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
             WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
                                     + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
         FROM numbered
@@ -326,19 +326,25 @@ CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
          ELSE error('n must be a whole number from 1, not ' || rankql_text(n)) END;
 
+-- A row of a log as its part of the split; `others` is that row without a column `split`.
+CREATE OR REPLACE MACRO rankql_part(log_row, others, is_test) AS
+    CASE WHEN log_row <> others THEN error('the log has a column ''split'' already: drop or rename it')
+         WHEN is_test THEN 'test' ELSE 'train' END;
+
 -- Rows of one time and item are not told apart: they go together, and nothing is drawn.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most,
+               typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     ), latest AS (
-        SELECT rankql_row, q, most >= rank() OVER (
+        SELECT rankql_row, q, others, most >= rank() OVER (
             PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
         FROM logged
     )
-    SELECT unnest(struct_insert(rankql_row, split :=
-        CASE WHEN last AND NOT bool_and(last) OVER (PARTITION BY q) THEN 'test' ELSE 'train' END))
+    SELECT unnest(rankql_row),
+           rankql_part(typeof(rankql_row), others, last AND NOT bool_and(last) OVER (PARTITION BY q)) AS split
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
@@ -346,17 +352,17 @@ COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
+               typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     )
-    SELECT unnest(struct_insert(rankql_row, split := CASE WHEN CASE
+    SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
         THEN error('either since or share must be given: a time, or a share of the rows')
         WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
         WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
         WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
         THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
-        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END
-        THEN 'test' ELSE 'train' END))
+        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END) AS split
     FROM logged;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';

@@ -1616,7 +1616,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
             ELSE error('level must be ''nominal'', ''ordinal'' or ''interval'', not ' || rankql_text(level)) END AS x
         FROM pairable
     ), placed AS (
-        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x
+        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
             WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
                                     + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
         FROM numbered
@@ -1717,19 +1717,25 @@ CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
          ELSE error('n must be a whole number from 1, not ' || rankql_text(n)) END;
 
+-- A row of a log as its part of the split; `others` is that row without a column `split`.
+CREATE OR REPLACE MACRO rankql_part(log_row, others, is_test) AS
+    CASE WHEN log_row <> others THEN error('the log has a column ''split'' already: drop or rename it')
+         WHEN is_test THEN 'test' ELSE 'train' END;
+
 -- Rows of one time and item are not told apart: they go together, and nothing is drawn.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most,
+               typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     ), latest AS (
-        SELECT rankql_row, q, most >= rank() OVER (
+        SELECT rankql_row, q, others, most >= rank() OVER (
             PARTITION BY q ORDER BY t DESC NULLS LAST, rankql_bytes(i) DESC NULLS LAST) AS last
         FROM logged
     )
-    SELECT unnest(struct_insert(rankql_row, split :=
-        CASE WHEN last AND NOT bool_and(last) OVER (PARTITION BY q) THEN 'test' ELSE 'train' END))
+    SELECT unnest(rankql_row),
+           rankql_part(typeof(rankql_row), others, last AND NOT bool_and(last) OVER (PARTITION BY q)) AS split
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
@@ -1737,18 +1743,18 @@ COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
+               typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     )
-    SELECT unnest(struct_insert(rankql_row, split := CASE WHEN CASE
+    SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
         THEN error('either since or share must be given: a time, or a share of the rows')
         WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
         WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
         WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
         THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
-        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END
-        THEN 'test' ELSE 'train' END))
+        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END) AS split
     FROM logged;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
@@ -2465,11 +2471,25 @@ CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
                 lambda state, next: rankql_balanced(state, x.a, x.b, k, x.first)).items)[1] END;
 COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
 
+-- The items that were clicked, in any order, and again and again.
+CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
+    CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
+         ELSE error('clicks must be a list of items, not ' || rankql_text(clicks)) END;
+
+-- What team_draft shows, to which a log may have added fields.
+CREATE OR REPLACE MACRO rankql_picks(picks) AS
+    CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
+              AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
+         THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
+         ELSE error('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
+
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
-    CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN CAST(sign(
-        len([x for x in picks if x.team = 'A' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])
-        - len([x for x in picks if x.team = 'B' AND list_contains(CAST(clicks AS VARCHAR[]), x.item)])) AS DOUBLE) END;
+    CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
+        list_transform([[pick.team for pick in rankql_picks(picks)
+                         if list_contains(rankql_clicks(clicks), pick.item)]], lambda teams: CAST(sign(
+            len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
+        ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
 CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
@@ -2480,8 +2500,8 @@ CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
 CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
-                         'clicked': list_filter(CAST(shown AS VARCHAR[]),
-                                                lambda x: list_contains(CAST(clicks AS VARCHAR[]), x))}], lambda x:
+                         'clicked': [item for item in rankql_side(shown, 'shown')
+                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x:
             list_transform([coalesce(rankql_depth(x.a, x.b, x.clicked[-1]), 0)], lambda depth: CAST(sign(
                 len(list_intersect(x.a[:depth], x.clicked)) - len(list_intersect(x.b[:depth], x.clicked))
             ) AS DOUBLE))[1])[1] END;

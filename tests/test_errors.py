@@ -305,6 +305,17 @@ def test_argument(metric, name, bad, text):
         assert re.fullmatch(pattern, str(raised.value)), function
 
 
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [("ndcg", {"k": 10**400}), ("ap", {"threshold": 10**400}), ("rbp", {"p": -(10**400)})],
+)
+def test_numbers_beyond_floats(metric, options):
+    """Of an int, which Python cannot make a float."""
+    ((name, bad),) = options.items()
+    with pytest.raises(rankql.RankqlError, match=rf"{name} must .*{bad}"):
+        getattr(rankql, metric)("rel", "pos", **options)
+
+
 @pytest.mark.parametrize("metric", ["dcg", "idcg", "ndcg"])
 def test_unused_discounts(metric):
     """Every discount is checked, also one that no item needs."""

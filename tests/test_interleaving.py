@@ -96,14 +96,14 @@ def test_team_draft_is_not(monkeypatch, k):
 RANKINGS = st.lists(st.sampled_from("abcdefgé"), max_size=6, unique=True)
 
 
-@given(a=RANKINGS, b=RANKINGS, k=st.sampled_from([None, 1, 2, 3, 4]))
-def test_team_draft_favours_nobody(a, b, k):
+@given(a=RANKINGS, b=RANKINGS, k=st.sampled_from([None, 1, 2, 3, 4]), prefix=st.booleans())
+def test_team_draft_favours_nobody(a, b, k, prefix):
     """A click that looks at the place alone prefers neither, whatever the rankings."""
     balance = Fraction(0)
     with pytest.MonkeyPatch.context() as patch:
         for heads in product([True, False], repeat=6):
             tosses(patch, heads)
-            picks = rankql.team_draft(a, b, k, seed=0)
+            picks = rankql.team_draft(a, b, k, 0, prefix)
             credits = [rankql.team_draft_credit(picks, [pick["item"]]) for pick in picks]
             balance += Fraction(int(sum(credits)), max(1, len(picks)))
     assert balance == 0
@@ -242,6 +242,23 @@ def sql(text):
         (sql("sign_test('1')"), "preference must be a number, not text; cast it first"),
         (lambda: rankql.balanced_credit("aa", "b", "a", "a"), "a must not hold an item twice"),
         (sql("balanced_credit(['a', 'a'], ['b'], ['a'], ['a'])"), "a must not hold an item twice"),
+        # One item is not a list of items, nor of the letters of its name.
+        (lambda: rankql.team_draft_credit([], "tea"), "clicks must be a list of items, not tea"),
+        (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"),
+         "clicks must be a list of items, not a"),
+        *((lambda picks=picks: rankql.team_draft_credit(picks, ["a"]),
+           "picks must be a list of items and their teams, as of team_draft, not .*")
+          for picks in ("a", None, ["a"], [{"item": "a"}])),
+        *((sql(f"team_draft_credit({picks}, ['a'])"),
+           "picks must be a list of items and their teams, as of team_draft, not .*")
+          for picks in ("'a'", "['a']", "[{'item': 'a', 'steam': 'A'}]", "[{'team': 'A'}]")),
+        (lambda: rankql.balanced_credit("a", "b", 3, ["a"]),
+         "shown must be a list of items, not 3"),
+        (lambda: rankql.balanced_credit("a", "b", "a", "a"),
+         "clicks must be a list of items, not a"),
+        (sql("balanced_credit(['a'], ['b'], 'a', ['a'])"), "shown must be a list of items, not a"),
+        (sql("balanced_credit(['a'], ['b'], ['a'], 'a')"), "clicks must be a list of items, not a"),
+        (lambda: rankql.team_draft({"a"}, "b", seed=1), "a must be a list of items, not {'a'}"),
         (lambda: rankql.team_draft(None, "b", seed=1), "a must be a list of items, not None"),
         (lambda: rankql.balanced_credit("a", 3, "a", "a"), "b must be a list of items, not 3"),
         (sql("team_draft('abc', 'bca', seed := 1)"), "a must be a list of items, not abc"),
@@ -272,9 +289,34 @@ def test_seeds_are_written_alike(seed):
     assert sql(call)() == [(rankql.team_draft(a, b, seed=seed),)]
 
 
+def test_collation_merges_no_items():
+    con = engines.connect(default_collation="nocase")
+    a, b, clicks = list("aAbB"), list("Aab"), ["a", "B"]
+    listed = ", ".join(map(engines.literal, (a, b)))
+    for seed in range(4):
+        picks = rankql.team_draft(a, b, seed=seed, prefix=True)
+        shown = rankql.balanced_interleaving(a, b, seed=seed)
+        found = con.execute(f"""
+            SELECT *, team_draft_credit(picks, {clicks}), balanced_credit({listed}, shown, {clicks})
+            FROM (SELECT team_draft({listed}, seed := {seed}, prefix := true) AS picks,
+                         balanced_interleaving({listed}, seed := {seed}) AS shown)
+        """).fetchall()
+        credits = (
+            rankql.team_draft_credit(picks, clicks),
+            rankql.balanced_credit(a, b, shown, clicks),
+        )
+        assert found == [(picks, shown, *credits)]
+
+
 def test_a_click_on_what_neither_ranks():
-    assert rankql.balanced_credit("a", "b", "za", "z") == 0
+    assert rankql.balanced_credit("a", "b", "za", ["z"]) == 0
     assert sql("balanced_credit(['a'], ['b'], ['z', 'a'], ['z'])")() == [(0.0,)]
+
+
+def test_picks_from_a_log():
+    """With fields of its own, in any order; items as they are."""
+    picks = "[{'pos': 1, 'team': 'A', 'item': 7}, {'pos': 2, 'team': 'B', 'item': 8}]"
+    assert sql(f"team_draft_credit({picks}, [8])")() == [(-1.0,)]
 
 
 def test_a_whole_k_may_be_a_float():

@@ -4,20 +4,25 @@ import math
 import random
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import combinations, permutations
+from pathlib import Path
 
+import api
 import duckdb
 import engines
 import krippendorff
 import numpy as np
 import polars as pl
 import pytest
+from engines import PolarsRows, SqlRows
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
 import rankql
+from rankql.facts import FACTS
 
 DAY = timedelta(days=1)
 NOON = datetime(2024, 5, 1, 12)
@@ -843,6 +848,67 @@ def test_disliked():
         assert all(map(math.isclose, values, expected)), (metric, values, expected)
 
 
+# What the metrics need beside a ranking.
+NEEDED = {"err": {"max_rel": 3}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
+PAGE = Path(__file__).parents[1] / "docs" / "labels.md"
+TABLE = re.compile(r"(<!-- disliked.*?-->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def graded_as(rel, metric):
+    """Rankings whose second row, of five, has this grade; and no other row."""
+    draw = random.Random(6)
+    groups = []
+    for _ in range(20):
+        grades = [3, rel, *draw.choices([None, 0, 1, 2], k=3)]
+        places = draw.sample(range(1, 6), 5)
+        values = {
+            "rel": grades,
+            "pos": places,
+            "score": [draw.random() for _ in grades],
+            "query": [place % 2 for place in places],
+            "baseline": [place > 3 for place in places],
+        }
+        columns = [values[name] for name in engines.names(metric)]
+        groups.append([*zip(*columns, strict=True)])
+    return groups
+
+
+def found_by(engine, metric, rel):
+    options = dict(NEEDED.get(metric, {}))
+    if metric in ("micro_precision_at", "micro_f1_at"):
+        options["query"] = engines.Column("query")
+    return engine.run(metric, graded_as(rel, metric), options)
+
+
+def what_it_does(metric, engine):
+    """What a grade of -1 is to a metric: to what it is equal, in all rankings."""
+    disliked, nought, unjudged = (found_by(engine, metric, rel) for rel in (-1, 0, None))
+    if not all(map(engines.same, disliked, nought)):
+        return "counts with its sign"
+    if not all(map(engines.same, nought, unjudged)):
+        return "is a judged item that is not relevant, as one of grade 0"
+    return "gains nothing, as one of grade 0 or without a grade"
+
+
+def test_disliked_in_every_metric():
+    """The table of the docs; SQL and polars say the same."""
+    assert TABLE.search(PAGE.read_text()), "no table"
+    assert with_table() == PAGE.read_text()
+
+
+def with_table():
+    rows = {}
+    for metric in FACTS:
+        if "rel" in api.EVERYTHING[metric]:
+            ways = {what_it_does(metric, way) for way in (SqlRows(), PolarsRows())}
+            assert len(ways) == 1, metric
+            rows.setdefault(ways.pop(), []).append(f"`{metric}`")
+    lines = ["| an item of grade -1 | in |", "|---|---|"]
+    lines += [f"| {what} | {', '.join(metrics)} |" for what, metrics in rows.items()]
+    table = "\n".join(lines)
+    return TABLE.sub(lambda found: f"{found[1]}\n{table}\n\n{found[2]}", PAGE.read_text())
+
+
 # settings
 
 
@@ -1100,13 +1166,41 @@ def test_events_are_text_whole_numbers_or_booleans():
         assert_refused("graded", odd, ["event", {"1": 2}], {}, said)
 
 
-def test_a_column_split_of_any_case():
-    frame = HISTORY.with_columns(Split=1)
-    for run in (
-        lambda: rankql.leave_one_out(frame),
-        lambda: rankql.time_split(frame, since=1),
-    ):
-        assert complaint(run) == "the log has a column 'split' already: drop or rename it"
+@pytest.mark.parametrize("name", ["split", "Split"])
+def test_a_column_split_of_any_case(name):
+    """Of the log itself: what is inside of a column has names of its own."""
+    said = "the log has a column 'split' already: drop or rename it"
+    for function, options in (("leave_one_out", {}), ("time_split", {"since": 5})):
+        assert_table_refused(function, HISTORY.with_columns(pl.lit(1).alias(name)), options, said)
+    inside = HISTORY.with_columns(more=pl.struct(pl.lit(1).alias(name)))
+    assert_table("leave_one_out", inside, {}, split(inside, {1, 4, 8, 9}))
+
+
+def test_decimals_are_numbers():
+    """Which DuckDB hands to Python for DECIMAL."""
+    half, two = Decimal("0.5"), Decimal(2)
+    grades = {"view": half, "buy": 3, "hide": None}
+    frame = pl.DataFrame({"user": 1, "item": 1, "event": ["view", "x", "buy"], "t": [1, 1, 3]})
+    options = {"how": "sum", "cap": Decimal("4.25"), "unknown": half}
+    timed = {"until": Decimal(4), "within": Decimal(3), "half_life": two}
+    for more, value in (({}, 4.0), (timed, 2 * 0.5 * 2**-1.5 + 3 * 2**-0.5)):
+        found = rankql.grade_events(frame, grades, **options, **more, time="t")["rel"].item()
+        assert engines.same(found, value)
+        moment = {"moment": "t"} if more else {}
+        value = frame.select(rankql.graded("event", grades, **options, **more, **moment)).item()
+        assert engines.same(found, value)
+    for bad in (Decimal("nan"), Decimal("inf")):
+        said = "grades must be finite numbers, not .*"
+        assert re.fullmatch(said, complaint(lambda b=bad: rankql.grade_events(frame, {"view": b})))
+
+
+@given(frame=LABELS, base=st.sampled_from([1e9, -1e12, 2**50]))
+def test_alpha_of_large_labels(frame, base):
+    """Their differences alone matter; the squares of what is large would not be exact."""
+    options = {"level": "interval"}
+    rows = rankql.krippendorff_alpha(frame, **options).rows(named=True)
+    large = frame.with_columns(pl.col("label") + base)
+    assert_table("krippendorff_alpha", large, options, rows)
 
 
 @pytest.mark.parametrize(
@@ -1127,3 +1221,7 @@ def test_grade_events_pastes_no_objects(options, said):
     log = pl.DataFrame({"user": 1, "item": ["a", "b"], "event": ["view", "buy"], "time": [1, 2]})
     found = complaint(lambda: rankql.grade_events(log, **{"grades": GRADES, **options}))
     assert re.fullmatch(said, found), found
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table())
