@@ -535,7 +535,7 @@ def convert_command(source: str, target: Path, **options: Any) -> None:
 def metrics_command(form: str) -> None:
     """List the metrics.
 
-    Of each its level, direction, range, definition, other names and options.
+    Of each its columns, level, direction, range, definition, other names and options.
     """
     from rankql.names import metrics
 

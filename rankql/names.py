@@ -50,6 +50,11 @@ class Measure:
         return {k: v for k, v in macros.parameters()[self.macro].items() if v is not None}
 
     @property
+    def columns(self) -> list[str]:
+        """What the function is computed from."""
+        return [k for k, default in macros.parameters()[self.function].items() if default is None]
+
+    @property
     def definition(self) -> str:
         """One line of what it is."""
         return macros.comments()[self.function]
@@ -248,15 +253,16 @@ def parse(names: str | Sequence[str], measures: tuple[Measure, ...] = MEASURES) 
 
 
 def metrics() -> pl.DataFrame:
-    """All metrics: their names, level, direction, range, when they are undefined, what they are.
+    """All metrics: their names, columns, level, direction, range, when they are undefined.
 
     name: what `evaluate` and `correlate` call it, or else the function. function: that of SQL and
-    polars. level: what a value is of, a 'ranking', a 'list' whatever its judgments, all 'rankings'
-    at once, or a 'catalogue'; values of the last two are never averaged. better: 'higher', 'lower'
-    or 'neither'. lowest, highest: the range with default options, NULL where there is no end.
+    polars. columns: what it is computed from. level: what a value is of, a 'ranking', a 'list'
+    whatever its judgments, all 'rankings' at once, or a 'catalogue'; values of the last two are
+    never averaged. better: 'higher', 'lower' or 'neither'. lowest, highest: the range with default
+    options, NULL where there is no end.
 
-    >>> metrics().filter(name="Bpref").select("better", "lowest", "highest", "undefined").row(0)
-    ('higher', 0.0, 1.0, 'no judged item is relevant')
+    >>> metrics().filter(name="Bpref").select("columns", "better", "highest", "undefined").row(0)
+    ('rel, pos', 'higher', 1.0, 'no judged item is relevant')
     """
     import polars as pl
 
@@ -266,10 +272,14 @@ def metrics() -> pl.DataFrame:
         {
             "name": measure.name,
             "function": measure.function,
+            "columns": ", ".join(measure.columns),
             **measure.facts._asdict(),
             "definition": measure.definition,
             "aliases": ", ".join(measure.aliases),
-            "options": ", ".join(f"{k}={v}" for k, v in measure.defaults.items() if v != "NULL"),
+            "options": ", ".join(
+                name if default == "NULL" else f"{name}={default}"
+                for name, default in measure.defaults.items()
+            ),
         }
         for measure in (*EVERY, *others)
     ]

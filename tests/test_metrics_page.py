@@ -22,7 +22,10 @@ def page(function):
 
 def table(name):
     """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
-    lines = ["| function, name | of | better | range | undefined where |", "|---" * 5 + "|"]
+    lines = [
+        "| function, name | columns | of | better | range | undefined where |",
+        "|---" * 6 + "|",
+    ]
     for row in rankql.metrics().to_dicts():
         function, home = row["function"], page(row["function"])
         if name not in ("index.md", home):
@@ -32,6 +35,7 @@ def table(name):
         cells = [
             (f"[`{function}`]({home})" if name == "index.md" else f"`{function}`")
             + ("" if row["name"] == function else f", `{row['name']}`"),
+            f"`{row['columns']}`",
             row["level"],
             row["better"],
             "any" if low is None else reach,
