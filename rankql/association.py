@@ -554,8 +554,8 @@ def sign_agreement(
     `experiments` is a table with a row per launch: the differences `offline` and `online`, of both
     of which more is better. With `experiment`, the column that names the launch, it may have
     several rows, such as slices: signs are those of the launch's means, and the slope's interval is
-    clustered by launch (CR1). Launches in which either did not move are counted apart. The share
-    has Wilson's interval; slope is that of the least-squares line of online on offline.
+    clustered by launch (jackknife, CV3). Launches in which either did not move are counted apart.
+    The share has Wilson's interval; slope is that of the least-squares line of online on offline.
 
     >>> import polars as pl
     >>> past = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1, -2, 1],
@@ -632,7 +632,8 @@ def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
     if n == 0:
         yield "no launch moved both: there are no signs to compare"
     else:
-        start = f"{row['agree']} of {n} launches agree in sign: {share:.2f} ({lo:.2f} to {hi:.2f})"
+        of = f"{n} launch agrees" if n == 1 else f"{n} launches agree"
+        start = f"{row['agree']} of {of} in sign: {share:.2f} ({lo:.2f} to {hi:.2f})"
         if n < LAUNCHES:
             yield f"{start}; so few launches are no evidence, were all of one sign"
         elif lo <= 0.5 <= hi:
@@ -644,8 +645,8 @@ def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
     if row["slope"] is None:
         yield "there is no slope: the offline differences are all the same"
     else:
-        size = "no interval: too few launches, or all on one line"
+        size = "no interval: too few launches that differ, or all on one line"
         if row["slope_lo"] is not None:
-            size = f"{row['slope_lo']:.3g} to {row['slope_hi']:.3g}"
-        clustered = ", clustered by launch" if row["rows"] > row["launches"] else ""
-        yield f"a launch that gains 1 offline gains {row['slope']:.3g} online ({size}{clustered})"
+            clustered = ", clustered by launch" if row["rows"] > row["launches"] else ""
+            size = f"{row['slope_lo']:.3g} to {row['slope_hi']:.3g}{clustered}"
+        yield f"a launch that gains 1 offline gains {row['slope']:.3g} online ({size})"
