@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 import altair as alt
 import polars as pl
 
+from rankql import show
 from rankql.errors import RankqlError, did_you_mean
 from rankql.names import lower_is_better, parse
 
@@ -619,6 +620,6 @@ def interval(bounds: Sequence[Any], sign: str = "") -> str:
         return "undefined"
     if lo is None or hi is None:
         return f"{mean:{sign}z.3f}"
-    digits = max(3, min(9, 1 - math.floor(math.log10((hi - lo) / 2)))) if hi > lo else 3
+    digits = min(9, show.digits(lo, hi, 3))
     mean, lo, hi = (f"{value:{sign}z.{digits}f}" for value in bounds)
     return f"{mean} ({lo} to {hi})"

@@ -12,6 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import optimize, special
 
+from rankql import show
+
 Array: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.intp]
 Fit: TypeAlias = Callable[[Array, Array, Array], Array]
@@ -46,7 +48,9 @@ class Coefficient:
         """The coefficient with its interval, as text."""
         if self.r is None or self.lo is None or self.hi is None:
             return "undefined" if self.r is None else f"{self.r:.2f}"
-        return f"{self.r:.2f} ({self.lo:.2f} to {self.hi:.2f})"
+        digits = show.digits(self.lo, self.hi, 2)
+        r, lo, hi = (f"{value:z.{digits}f}" for value in (self.r, self.lo, self.hi))
+        return f"{r} ({lo} to {hi})"
 
 
 def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:

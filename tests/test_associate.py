@@ -135,6 +135,16 @@ def test_slices_with_missing_values():
     assert one.equals(other)
 
 
+def test_sentences_have_the_digits_of_the_interval():
+    """Of a million keys an interval is narrow: 0.00 (0.00 to 0.01) says nothing."""
+    keys = np.arange(10**6)
+    x, y = np.random.default_rng(2).normal(size=(2, len(keys)))
+    found = rankql.associate(table(user=keys, AP=x), table(user=keys, CTR=y - 0.005 * x), on="user")
+    said = row(found)
+    r, lo, hi = (f"{said[f'pearson{end}']:.4f}" for end in ("", "_lo", "_hi"))
+    assert f"Pearson {r} ({lo} to {hi})" in found.sentences[0]
+
+
 def test_what_differs_by_rounding_is_tied():
     keys, y = [1, 2, 3, 4, 5], [3.0, 1.0, 2.0, 5.0, 4.0]
     scores = table(user=keys, AP=[0.1 + 0.2, 0.3, 0.5, 0.7, 0.1])
@@ -444,6 +454,10 @@ NAN, INF = math.nan, math.inf
         ({"outcome": "who"}, "outcomes: who must be a number, not text; cast it first"),
         ({"outcome": {"AP": "clicks"}}, "'AP' would be the name of two columns"),
         ({"by": "segment"}, "by: there is no column 'segment'; There are: query, AP, part, clicks"),
+        (
+            {"per_query": SCORES.with_columns(system=pl.lit("new")), "by": "system"},
+            "by: system is told apart anyway; leave it out",
+        ),
         ({"by": 1}, "by must be names of columns, or lists of them, not 1"),
         ({"confidence": 95}, "confidence must lie between 0 and 1, not 95"),
         ({"confidence": 1.0}, "confidence must lie between 0 and 1, not 1.0"),
