@@ -42,7 +42,7 @@ CONFIG: dict[str, Any] = {
     "axis": {
         "domain": False, "ticks": False, "grid": False, "gridColor": GREY, "gridOpacity": 0.25,
         "labelColor": GREY, "labelFontSize": 12, "labelPadding": 6, "labelLimit": 180,
-        "labelSeparation": 8,
+        "labelSeparation": 8, "labelFlush": False,
         "titleColor": GREY, "titleFontSize": 12, "titleFontWeight": "normal",
     },
     "legend": {"orient": "top", "title": None, "labelColor": GREY, "labelFontSize": 12},
