@@ -332,8 +332,9 @@ class Association(show.Tabular):
         means = frame["mean"].to_list()
         ups = sum(b > a for a, b in itertools.pairwise(means))
         said = [
-            f"mean {outcome} is {means[0]:.3g} in the lowest bin of {metric}, {means[-1]:.3g} in "
-            f"the highest; it rises in {ups} of {len(means) - 1} steps"
+            f"mean {self.called(outcome)} is {means[0]:.3g} in the lowest bin by "
+            f"{self.called(metric)}, {means[-1]:.3g} in the highest; it rises in {ups} of "
+            f"{len(means) - 1} steps"
         ]
         if len(frame) < bins:
             bin_ = "bin" if len(frame) == 1 else "bins"
@@ -432,7 +433,8 @@ class Association(show.Tabular):
             ("r2", "lowest_fold", "highest_fold", "behind", "behind_lo", "behind_hi"), pl.Float64
         )
         frame = pl.DataFrame(table, schema=kinds, orient="row")
-        return Finding(frame, [*_ranked(frame, outcome), *self._left(rows, names)])
+        said = _ranked(frame, outcome, "the change of " if self.systems else "")
+        return Finding(frame, [*said, *self._left(rows, names)])
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
@@ -443,6 +445,10 @@ class Association(show.Tabular):
 
         metric, outcome = self._named(metric, outcome)
         return charts.of_association(self, kind, metric, outcome)
+
+    def called(self, name: str) -> str:
+        """What the values of a metric or an outcome are: of two systems, changes."""
+        return f"change of {name}" if self.systems else name
 
     def _named(self, metric: str | None, outcome: str | None) -> tuple[str, str]:
         if metric is not None and metric not in self.metrics and is_metric(metric):
@@ -513,15 +519,15 @@ def _one(what: str, name: str | None, known: Sequence[str]) -> str:
     return name
 
 
-def _ranked(frame: pl.DataFrame, outcome: str) -> Iterator[str]:
+def _ranked(frame: pl.DataFrame, outcome: str, of: str) -> Iterator[str]:
     """Which metric predicts best, and whether by more than noise."""
     best, *others = frame.to_dicts()
     if best["r2"] <= 0:
-        yield f"no metric predicts {outcome} better than its mean does"
+        yield f"no metric predicts {of}{outcome} better than its mean does"
         return
     yield (
-        f"{best['metric']} predicts {outcome} best: r2 {best['r2']:.3f} out of sample (by fold "
-        f"{best['lowest_fold']:.3f} to {best['highest_fold']:.3f})"
+        f"{of}{best['metric']} predicts {of}{outcome} best: r2 {best['r2']:.3f} out of sample "
+        f"(by fold {best['lowest_fold']:.3f} to {best['highest_fold']:.3f})"
     )
     near = [row["metric"] for row in others if row["behind_lo"] is None or row["behind_lo"] <= 0]
     if near:

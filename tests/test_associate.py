@@ -638,6 +638,19 @@ def test_quadrants_by_hand():
         simpson().quadrants()
 
 
+def test_of_two_systems_all_is_of_changes():
+    found = two()
+    said = found.calibration().sentences[0]
+    assert said.startswith("mean change of CTR is -0.1 in the lowest bin by change of AP")
+    moved = {"old": OLD.with_columns(AP=0), "new": OLD.with_columns(AP=pl.int_range(7))}
+    sold = {"old": WAS.with_columns(CTR=0), "new": WAS.with_columns(CTR=pl.int_range(7))}
+    best = rankql.associate(moved, sold, on="query").best(folds=2)
+    assert best.sentences[0].startswith("the change of AP predicts the change of CTR best")
+    assert found.best(folds=2).sentences[0] == (
+        "no metric predicts the change of CTR better than its mean does"
+    )
+
+
 def test_quadrants_where_less_is_better():
     names = {"AP": "TauDistance"}
     found = rankql.associate(
@@ -661,7 +674,7 @@ def test_calibration_by_hand():
     width = stats.t.ppf(0.975, 1) * np.std([36, 49], ddof=1) / math.sqrt(2)
     assert found.table.row(3)[5:] == pytest.approx((42.5 - width, 42.5 + width))
     assert found.sentences == [
-        "mean CTR is 0.5 in the lowest bin of AP, 342 in the highest; it rises in 9 of 9 steps"
+        "mean CTR is 0.5 in the lowest bin by AP, 342 in the highest; it rises in 9 of 9 steps"
     ]
 
 
