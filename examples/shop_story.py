@@ -48,8 +48,13 @@ print("\n3. How likely each slot is looked at: from items that stood at several 
 con.execute("CREATE TABLE slots AS FROM harvested_propensity('log', slice := 'device')")
 slots = con.sql("SELECT slice, pos, propensity, lo, hi FROM slots").pl()
 print(slots.pivot("slice", index="pos", values="propensity"))
-of = simulate.FADING
-print(f"In truth 1 / slot^{of['desktop']} on desktops, 1 / slot^{of['phone']} on phones.")
+fading = simulate.FADING
+chance = pl.col("pos") ** -pl.col("slice").replace_strict(fading)
+held = slots.filter(chance < 1).select(chance.is_between("lo", "hi")).to_series()
+print(
+    f"In truth 1 / slot^{fading['desktop']} on desktops, 1 / slot^{fading['phone']} on phones: "
+    f"{held.sum()} of {len(held)} intervals hold it"
+)
 
 print("\n4. Clicks over the chance to be looked at: what both rankers would get\n")
 con.execute("""

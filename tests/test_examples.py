@@ -64,6 +64,7 @@ def test_polars_streams_what_memory_could_not_hold(tmp_path):
 STORIES = {
     "shop_story.py": [
         "nDCG@5: new is worse than old by 0.043",
+        "18 of 18 intervals hold it",
         "the rest (0.064 and 0.058), and liked by far less (corrected 0.08 and 0.25, in truth",
         "Corrected, the new ranker's DCG@5 is 39% higher, in truth 45%",
         "there 67% of its list",
