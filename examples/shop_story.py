@@ -48,6 +48,13 @@ print("\n3. How likely each slot is looked at: from items that stood at several 
 con.execute("CREATE TABLE slots AS FROM harvested_propensity('log', slice := 'device')")
 slots = con.sql("SELECT slice, pos, propensity, lo, hi FROM slots").pl()
 print(slots.pivot("slice", index="pos", values="propensity"))
+fading = simulate.FADING
+chance = pl.col("pos") ** -pl.col("slice").replace_strict(fading)
+held = slots.filter(chance < 1).select(chance.is_between("lo", "hi")).to_series()
+print(
+    f"In truth 1 / slot^{fading['desktop']} on desktops, 1 / slot^{fading['phone']} on phones: "
+    f"{held.sum()} of {len(held)} intervals hold it"
+)
 
 print("\n4. Clicks over the chance to be looked at: what both rankers would get\n")
 con.execute("""
@@ -55,7 +62,8 @@ con.execute("""
     SELECT query, item, click, least(propensity, 1) AS propensity
     FROM log JOIN slots ON slots.slice = log.device AND slots.pos = log.pos;
     CREATE TABLE grades AS
-    SELECT query, item, debiased(click, propensity) AS rel FROM impressions GROUP BY ALL;
+    SELECT query, item, avg(click::INT) AS clicked, debiased(click, propensity) AS rel
+    FROM impressions GROUP BY ALL;
     CREATE TABLE replayed AS
     SELECT system, query, item, click, propensity, pos FROM rankings
     LEFT JOIN impressions USING (query, item);
@@ -74,6 +82,13 @@ print(pl.concat([values, truth]))
 print(
     dcg.filter(estimator="IPS").select("slice", "lo", "hi", "effective_sample_size", "unsupported")
 )
+
+print("\nAnd what pays for the first slot, item by item:\n")
+sold = con.sql("""
+    SELECT sponsored, avg(clicked) AS clicked, avg(rel) AS corrected, avg(appeal) AS truth
+    FROM grades JOIN candidates USING (query, item) GROUP BY sponsored ORDER BY sponsored DESC
+""").pl()
+print(sold)
 
 print("\n5. More relevant, and more of the same: a product comes from several sellers\n")
 lists = con.sql("""
@@ -108,13 +123,17 @@ crowded = link.table.filter(outcome="conversion", slice="crowded=true").row(0, n
 naive_gain = naive.table.row(0, named=True)["difference"]
 repeated = lists.filter(system="new", crowded=True)["repeated"].item()
 gain = {name: b / a - 1 for name, a, b in pl.concat([values, truth]).rows()}
+paid, rest = sold.rows(named=True)
 print(
     f"Clicks as they are call the new ranker worse ({naive_gain:+.3f} nDCG@5): they grade items\n"
-    f"by the slots that the old one gave them. Corrected, its DCG@5 is {gain['IPS']:.0%} higher, "
-    f"in truth\n{gain['truth']:.0%}, and more is sold. But not where several sellers offer one "
-    f"product: there\n{repeated:.0%} of its list repeats a product, clicks rise, and sales do not "
-    f"follow the metric\n(Pearson {crowded['pearson']:.2f}, {crowded['pearson_lo']:.2f} to "
-    f"{crowded['pearson_hi']:.2f}). Show each product once."
+    f"by the slots that the old one gave them. What pays for the first slot is clicked more than\n"
+    f"the rest ({paid['clicked']:.3f} and {rest['clicked']:.3f}), and liked by far less "
+    f"(corrected {paid['corrected']:.2f} and {rest['corrected']:.2f}, in truth\n"
+    f"{paid['truth']:.2f} and {rest['truth']:.2f}). Corrected, the new ranker's DCG@5 is "
+    f"{gain['IPS']:.0%} higher, in truth {gain['truth']:.0%},\nand more is sold. But not where "
+    f"several sellers offer one product: there {repeated:.0%} of its list\nrepeats a product, "
+    f"clicks rise, and sales do not follow the metric (Pearson {crowded['pearson']:.2f},\n"
+    f"{crowded['pearson_lo']:.2f} to {crowded['pearson_hi']:.2f}). Show each product once."
 )
 
 coloured = alt.Color("slice", title=None)
@@ -138,6 +157,7 @@ estimated = alt.layer(
     truths.mark_rule(strokeDash=[4, 3]).encode(x="value", color=systems),
 ).properties(width=300, height=240, title="Estimates, and the truth (dashed)")
 both = alt.hconcat(attention, estimated).resolve_scale(color="independent")
-both.configure(**{**CONFIG, "background": "white"}).save(folder / "story.svg")
-link.plot("scatter", "DCG@5", "conversion").save(folder / "conversion.svg")
-print(f"\nCharts: {folder}/story.svg, {folder}/conversion.svg")
+both.configure(**{**CONFIG, "background": "white"}).save(folder / "story.png", scale_factor=2)
+scattered = link.plot("scatter", "DCG@5", "conversion").properties(background="white")
+scattered.save(folder / "conversion.png", scale_factor=2)
+print(f"\nCharts: {folder}/story.png, {folder}/conversion.png")

@@ -332,8 +332,9 @@ class Association(show.Tabular):
         means = frame["mean"].to_list()
         ups = sum(b > a for a, b in itertools.pairwise(means))
         said = [
-            f"mean {outcome} is {means[0]:.3g} in the lowest bin of {metric}, {means[-1]:.3g} in "
-            f"the highest; it rises in {ups} of {len(means) - 1} steps"
+            f"mean {self.called(outcome)} is {means[0]:.3g} in the lowest bin by "
+            f"{self.called(metric)}, {means[-1]:.3g} in the highest; it rises in {ups} of "
+            f"{len(means) - 1} steps"
         ]
         if len(frame) < bins:
             bin_ = "bin" if len(frame) == 1 else "bins"
@@ -432,7 +433,8 @@ class Association(show.Tabular):
             ("r2", "lowest_fold", "highest_fold", "behind", "behind_lo", "behind_hi"), pl.Float64
         )
         frame = pl.DataFrame(table, schema=kinds, orient="row")
-        return Finding(frame, [*_ranked(frame, outcome), *self._left(rows, names)])
+        said = _ranked(frame, outcome, "the change of " if self.systems else "")
+        return Finding(frame, [*said, *self._left(rows, names)])
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
@@ -443,6 +445,10 @@ class Association(show.Tabular):
 
         metric, outcome = self._named(metric, outcome)
         return charts.of_association(self, kind, metric, outcome)
+
+    def called(self, name: str) -> str:
+        """What the values of a metric or an outcome are: of two systems, changes."""
+        return f"change of {name}" if self.systems else name
 
     def _named(self, metric: str | None, outcome: str | None) -> tuple[str, str]:
         if metric is not None and metric not in self.metrics and is_metric(metric):
@@ -513,15 +519,15 @@ def _one(what: str, name: str | None, known: Sequence[str]) -> str:
     return name
 
 
-def _ranked(frame: pl.DataFrame, outcome: str) -> Iterator[str]:
+def _ranked(frame: pl.DataFrame, outcome: str, of: str) -> Iterator[str]:
     """Which metric predicts best, and whether by more than noise."""
     best, *others = frame.to_dicts()
     if best["r2"] <= 0:
-        yield f"no metric predicts {outcome} better than its mean does"
+        yield f"no metric predicts {of}{outcome} better than its mean does"
         return
     yield (
-        f"{best['metric']} predicts {outcome} best: r2 {best['r2']:.3f} out of sample (by fold "
-        f"{best['lowest_fold']:.3f} to {best['highest_fold']:.3f})"
+        f"{of}{best['metric']} predicts {of}{outcome} best: r2 {best['r2']:.3f} out of sample "
+        f"(by fold {best['lowest_fold']:.3f} to {best['highest_fold']:.3f})"
     )
     near = [row["metric"] for row in others if row["behind_lo"] is None or row["behind_lo"] <= 0]
     if near:
@@ -554,8 +560,8 @@ def sign_agreement(
     `experiments` is a table with a row per launch: the differences `offline` and `online`, of both
     of which more is better. With `experiment`, the column that names the launch, it may have
     several rows, such as slices: signs are those of the launch's means, and the slope's interval is
-    clustered by launch (CR1). Launches in which either did not move are counted apart. The share
-    has Wilson's interval; slope is that of the least-squares line of online on offline.
+    clustered by launch (jackknife, CV3). Launches in which either did not move are counted apart.
+    The share has Wilson's interval; slope is that of the least-squares line of online on offline.
 
     >>> import polars as pl
     >>> past = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1, -2, 1],
@@ -632,7 +638,8 @@ def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
     if n == 0:
         yield "no launch moved both: there are no signs to compare"
     else:
-        start = f"{row['agree']} of {n} launches agree in sign: {share:.2f} ({lo:.2f} to {hi:.2f})"
+        of = f"{n} launch agrees" if n == 1 else f"{n} launches agree"
+        start = f"{row['agree']} of {of} in sign: {share:.2f} ({lo:.2f} to {hi:.2f})"
         if n < LAUNCHES:
             yield f"{start}; so few launches are no evidence, were all of one sign"
         elif lo <= 0.5 <= hi:
@@ -644,8 +651,8 @@ def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
     if row["slope"] is None:
         yield "there is no slope: the offline differences are all the same"
     else:
-        size = "no interval: too few launches, or all on one line"
+        size = "no interval: too few launches that differ, or all on one line"
         if row["slope_lo"] is not None:
-            size = f"{row['slope_lo']:.3g} to {row['slope_hi']:.3g}"
-        clustered = ", clustered by launch" if row["rows"] > row["launches"] else ""
-        yield f"a launch that gains 1 offline gains {row['slope']:.3g} online ({size}{clustered})"
+            clustered = ", clustered by launch" if row["rows"] > row["launches"] else ""
+            size = f"{row['slope_lo']:.3g} to {row['slope_hi']:.3g}{clustered}"
+        yield f"a launch that gains 1 offline gains {row['slope']:.3g} online ({size})"

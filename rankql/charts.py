@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, cast
 import altair as alt
 import polars as pl
 
+from rankql import show
 from rankql.errors import RankqlError, did_you_mean
 from rankql.names import lower_is_better, parse
 
@@ -41,7 +42,7 @@ CONFIG: dict[str, Any] = {
     "axis": {
         "domain": False, "ticks": False, "grid": False, "gridColor": GREY, "gridOpacity": 0.25,
         "labelColor": GREY, "labelFontSize": 12, "labelPadding": 6, "labelLimit": 180,
-        "labelSeparation": 8,
+        "labelSeparation": 8, "labelFlush": False,
         "titleColor": GREY, "titleFontSize": 12, "titleFontWeight": "normal",
     },
     "legend": {"orient": "top", "title": None, "labelColor": GREY, "labelFontSize": 12},
@@ -320,8 +321,8 @@ def scatter(association: Association, metric: str, outcome: str) -> alt.LayerCha
     scale = alt.Scale(domain=names, range=[known.get(name, GREY) for name in names])
     key = alt.Legend(values=list(known), columns=4) if len(names) > 1 else None
     points = alt.Chart().mark_point(filled=True, size=35, opacity=0.6).encode(
-        alt.X("x:Q", title=_of(association, metric), scale=alt.Scale(zero=False), axis=_grid()),
-        alt.Y("y:Q", title=_of(association, outcome), scale=alt.Scale(zero=False), axis=_grid()),
+        alt.X("x:Q", title=association.called(metric), scale=alt.Scale(zero=False), axis=_grid()),
+        alt.Y("y:Q", title=association.called(outcome), scale=alt.Scale(zero=False), axis=_grid()),
         color=alt.Color("slice:N", scale=scale, legend=key), tooltip=_tooltip(drawn),
     )  # fmt: skip
     pooled = association.table.filter(metric=metric, outcome=outcome, slice="all")
@@ -346,10 +347,10 @@ def calibration(association: Association, metric: str, outcome: str) -> alt.Laye
     middle = (pl.col("from") + pl.col("to")) / 2
     frame = found.table.with_columns(middle.alias("middle"))
     base = alt.Chart().encode(
-        alt.X("middle:Q", title=_of(association, metric), scale=alt.Scale(zero=False)),
+        alt.X("middle:Q", title=association.called(metric), scale=alt.Scale(zero=False)),
         tooltip=_tooltip(found.table),
     )
-    title = f"mean {_of(association, outcome)}"
+    title = f"mean {association.called(outcome)}"
     y = [alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False), axis=_grid())
          for name in ("mean", "lo")]  # fmt: skip
     colour = alt.value(PALETTE[0])
@@ -378,11 +379,6 @@ def quadrants(association: Association, metric: str, outcome: str) -> alt.LayerC
     ]
     title = f"Change of {metric} and {outcome}"
     return _panel(layers, found.table, title, "; ".join(found.sentences), HEIGHT)
-
-
-def _of(association: Association, name: str) -> str:
-    """What its values are: of two systems, changes."""
-    return f"change of {name}" if association.systems else name
 
 
 def _first(groups: Sequence[Sequence[str]]) -> Sequence[str]:
@@ -619,6 +615,6 @@ def interval(bounds: Sequence[Any], sign: str = "") -> str:
         return "undefined"
     if lo is None or hi is None:
         return f"{mean:{sign}z.3f}"
-    digits = max(3, min(9, 1 - math.floor(math.log10((hi - lo) / 2)))) if hi > lo else 3
+    digits = min(9, show.digits(lo, hi, 3))
     mean, lo, hi = (f"{value:{sign}z.{digits}f}" for value in bounds)
     return f"{mean} ({lo} to {hi})"

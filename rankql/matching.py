@@ -247,6 +247,7 @@ class Given:
             self.outcomes.need(theirs, "on")
         for name in self.by:
             self.home(name)
+        check("system" not in self.by, "by: system is told apart anyway; leave it out")
         names = ["system", *self.keys, *self.by, *self.metrics, *self.counted]
         for name in names:
             need_name(name)

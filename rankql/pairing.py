@@ -355,7 +355,7 @@ class Trial:
         lo, hi, mean = self.outcome.lo, self.outcome.hi, self.sample.mean
         if lo is None or hi is None:
             return f"{sign * mean:.3g}"
-        digits = max(0, 1 - math.floor(math.log10((hi - lo) / 2))) if hi > lo else 3
+        digits = show.digits(lo, hi)
         lo, mean, hi = sorted((sign * lo, sign * mean, sign * hi))
         if math.isclose(hi - mean, mean - lo, rel_tol=1e-6):
             return f"{mean:.{digits}f} ± {hi - mean:.{digits}f}"

@@ -12,6 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import optimize, special
 
+from rankql import show
+
 Array: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.intp]
 Fit: TypeAlias = Callable[[Array, Array, Array], Array]
@@ -46,7 +48,9 @@ class Coefficient:
         """The coefficient with its interval, as text."""
         if self.r is None or self.lo is None or self.hi is None:
             return "undefined" if self.r is None else f"{self.r:.2f}"
-        return f"{self.r:.2f} ({self.lo:.2f} to {self.hi:.2f})"
+        digits = show.digits(self.lo, self.hi, 2)
+        r, lo, hi = (f"{value:z.{digits}f}" for value in (self.r, self.lo, self.hi))
+        return f"{r} ({lo} to {hi})"
 
 
 def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
@@ -206,26 +210,34 @@ class Slope:
 
 
 def slope(x: Array, y: Array, units: Codes, confidence: float) -> Slope:
-    """The slope of y on x: Student's interval; or, where units have several values, CR1 by unit.
+    """The slope of y on x: Student's interval; or, where units have several values, by jackknife.
 
-    CR1: the sums over units of (x - mean) residual, squared, by G / (G - 1) (n - 1) / (n - 2), with
-    G - 1 degrees of freedom (Cameron and Miller 2015).
+    Its variance is then (G - 1) / G times the sum of (slope without unit - slope)^2, with G - 1
+    degrees of freedom: CV3, which holds with few units, where CR1 is too narrow (MacKinnon, Nielsen
+    and Webb 2023).
     """
     n, many = len(x), len(np.unique(units))
     if n < 2 or not varies(x):
         return Slope()
     centred = x - x.mean()
     square = centred @ centred
-    found = float(centred @ (y - y.mean()) / square)
-    residuals = y - y.mean() - found * centred
+    above = y - y.mean()
+    found = float(centred @ above / square)
+    residuals = above - found * centred
     free = (n if many == n else many + 1) - 2
     if n < 3 or free < 1 or np.abs(residuals).max() <= DUST * np.abs(y).max():
         return Slope(found)
     if many == n:
         error = math.sqrt(residuals @ residuals / free / square)
     else:
-        sums = np.bincount(units, centred * residuals)
-        error = math.sqrt(sums @ sums * many / (many - 1) * (n - 1) / (n - 2)) / square
+        terms = (np.ones(n), centred, above, centred * centred, centred * above)
+        own = np.array([np.bincount(units, each) for each in terms])
+        count, sx, sy, sxx, sxy = own.sum(axis=1, keepdims=True) - own
+        left = sxx - sx * sx / count
+        if left.min() <= DUST * square:  # without one unit there is no slope
+            return Slope(found)
+        apart = (sxy - sx * sy / count) / left - found
+        error = math.sqrt((many - 1) / many * (apart @ apart))
     width = float(special.stdtrit(free, (1 + confidence) / 2)) * error
     return Slope(found, found - width, found + width)
 

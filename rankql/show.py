@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,11 @@ def queries(count: int) -> str:
 def chance(p: float) -> str:
     """A p-value in words."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def digits(lo: float, hi: float, least: int = 0) -> int:
+    """How many digits behind the point show two of half an interval."""
+    return max(least, 1 - math.floor(math.log10((hi - lo) / 2))) if hi > lo else 3
 
 
 def small(frame: pl.DataFrame, *names: str) -> pl.DataFrame:

@@ -20,6 +20,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import rankql
 from rankql.cli import main
+from rankql.regression import pearson, ranks, slope, spearman
 
 COEFFICIENTS = ("pearson", "spearman")
 
@@ -132,6 +133,16 @@ def test_slices_with_missing_values():
         for each in (holes, kept)
     )
     assert one.equals(other)
+
+
+def test_sentences_have_the_digits_of_the_interval():
+    """Of a million keys an interval is narrow: 0.00 (0.00 to 0.01) says nothing."""
+    keys = np.arange(10**6)
+    x, y = np.random.default_rng(2).normal(size=(2, len(keys)))
+    found = rankql.associate(table(user=keys, AP=x), table(user=keys, CTR=y - 0.005 * x), on="user")
+    said = row(found)
+    r, lo, hi = (f"{said[f'pearson{end}']:.4f}" for end in ("", "_lo", "_hi"))
+    assert f"Pearson {r} ({lo} to {hi})" in found.sentences[0]
 
 
 def test_what_differs_by_rounding_is_tied():
@@ -443,6 +454,10 @@ NAN, INF = math.nan, math.inf
         ({"outcome": "who"}, "outcomes: who must be a number, not text; cast it first"),
         ({"outcome": {"AP": "clicks"}}, "'AP' would be the name of two columns"),
         ({"by": "segment"}, "by: there is no column 'segment'; There are: query, AP, part, clicks"),
+        (
+            {"per_query": SCORES.with_columns(system=pl.lit("new")), "by": "system"},
+            "by: system is told apart anyway; leave it out",
+        ),
         ({"by": 1}, "by must be names of columns, or lists of them, not 1"),
         ({"confidence": 95}, "confidence must lie between 0 and 1, not 95"),
         ({"confidence": 1.0}, "confidence must lie between 0 and 1, not 1.0"),
@@ -623,6 +638,19 @@ def test_quadrants_by_hand():
         simpson().quadrants()
 
 
+def test_of_two_systems_all_is_of_changes():
+    found = two()
+    said = found.calibration().sentences[0]
+    assert said.startswith("mean change of CTR is -0.1 in the lowest bin by change of AP")
+    moved = {"old": OLD.with_columns(AP=0), "new": OLD.with_columns(AP=pl.int_range(7))}
+    sold = {"old": WAS.with_columns(CTR=0), "new": WAS.with_columns(CTR=pl.int_range(7))}
+    best = rankql.associate(moved, sold, on="query").best(folds=2)
+    assert best.sentences[0].startswith("the change of AP predicts the change of CTR best")
+    assert found.best(folds=2).sentences[0] == (
+        "no metric predicts the change of CTR better than its mean does"
+    )
+
+
 def test_quadrants_where_less_is_better():
     names = {"AP": "TauDistance"}
     found = rankql.associate(
@@ -646,7 +674,7 @@ def test_calibration_by_hand():
     width = stats.t.ppf(0.975, 1) * np.std([36, 49], ddof=1) / math.sqrt(2)
     assert found.table.row(3)[5:] == pytest.approx((42.5 - width, 42.5 + width))
     assert found.sentences == [
-        "mean CTR is 0.5 in the lowest bin of AP, 342 in the highest; it rises in 9 of 9 steps"
+        "mean CTR is 0.5 in the lowest bin by AP, 342 in the highest; it rises in 9 of 9 steps"
     ]
 
 
@@ -820,7 +848,7 @@ def test_launches_by_hand():
 
 
 def test_launches_with_slices():
-    """Signs are of the launch's means; the slope's interval is clustered, as in statsmodels."""
+    """Signs are of the launch's means; the slope's interval is by leaving each launch out once."""
     rng = np.random.default_rng(4)
     launch = np.repeat(np.arange(10), 3)
     x = rng.normal(size=30) + rng.normal(size=10)[launch]
@@ -829,12 +857,13 @@ def test_launches_with_slices():
     past = table(id=names, dNDCG=x, dCTR=y)
     found = rankql.sign_agreement(past, "dNDCG", "dCTR", "id", confidence=0.9)
     said = found.table.row(0, named=True)
-    model = sm.OLS(y, sm.add_constant(x)).fit(
-        cov_type="cluster", cov_kwds={"groups": launch}, use_t=True
-    )
-    assert said["slope"] == pytest.approx(model.params[1])
-    ends = tuple(model.conf_int(0.1)[1])
-    assert (said["slope_lo"], said["slope_hi"]) == pytest.approx(ends)
+    beta = sm.OLS(y, sm.add_constant(x)).fit().params[1]
+    without = [
+        sm.OLS(y[launch != i], sm.add_constant(x[launch != i])).fit().params[1] for i in range(10)
+    ]
+    width = stats.t.ppf(0.95, 9) * math.sqrt(9 / 10 * np.square(without - beta).sum())
+    wanted = (beta, beta - width, beta + width)
+    assert tuple(said[f"slope{end}"] for end in ("", "_lo", "_hi")) == pytest.approx(wanted)
     means = past.group_by("id").agg(pl.col("dNDCG", "dCTR").mean())
     agree = int((means["dNDCG"] * means["dCTR"] > 0).sum())
     assert (said["launches"], said["rows"], said["agree"]) == (10, 30, agree)
@@ -843,6 +872,49 @@ def test_launches_with_slices():
     assert "clustered by launch" in found.sentences[-1]
     mixed = rankql.sign_agreement(past.reverse(), "dNDCG", "dCTR", "id", confidence=0.9)
     assert mixed.table.equals(found.table)
+
+
+@pytest.mark.parametrize("launches", [6, 12])
+def test_few_launches_with_slices_hold(launches):
+    """Nine in ten, where the more common CR1 holds but seven or eight."""
+    rng, n, held = np.random.default_rng(launches), 500, 0
+    for _ in range(n):
+        units = np.repeat(np.arange(launches), rng.integers(1, 6, launches))
+        shared, (x, y) = rng.normal(size=(2, launches)), rng.normal(0, 0.5, (2, len(units)))
+        x = x + shared[0][units]
+        found = slope(x, 0.5 * x + y + shared[1][units], units, 0.9)
+        held += found.lo <= 0.5 <= found.hi
+    assert 0.87 < held / n < 0.93
+
+
+@pytest.mark.parametrize(("n", "rho"), [(20, 0.0), (40, 0.5), (40, 0.8)])
+def test_intervals_of_correlations_hold(n, rho):
+    """Nine in ten: pooled, and within slices whose means would turn the sign."""
+    rng, times, held = np.random.default_rng(n), 500, np.zeros(4)
+    part = np.arange(n) % 2
+    of_ranks = 6 / math.pi * math.asin(rho / 2)
+    for _ in range(times):
+        x, other = rng.normal(size=(2, n))
+        y = rho * x + math.sqrt(1 - rho**2) * other
+        torn = x + 5 * part, y - 5 * part
+        for i, (found, truth) in enumerate([
+            (pearson(x, y, 0.9), rho),
+            (spearman(ranks(x), ranks(y), 0.9), of_ranks),
+            (pearson(*torn, 0.9, part), rho),
+            (spearman(*(ranks(each, part) for each in torn), 0.9, part), of_ranks),
+        ]):  # fmt: skip
+            held[i] += found.lo <= truth <= found.hi
+    assert (abs(held / times - 0.9) < 0.04).all()
+
+
+def test_a_slope_that_hangs_on_one_launch():
+    """Leave it out, and there is none: no interval, in place of one too narrow."""
+    past = table(id=list("aab"), offline=[1.0, 1, 2], online=[1.0, 3, 4])
+    found = rankql.sign_agreement(past, experiment="id")
+    assert found.table.select("slope", "slope_lo").row(0) == (pytest.approx(2), None)
+    assert found.sentences[-1].endswith(
+        "(no interval: too few launches that differ, or all on one line)"
+    )
 
 
 def test_differences_near_the_end_of_all_numbers():
