@@ -138,7 +138,8 @@ def counterfactual(
       examination); of nDCG the sum of DCG over that of the ideal. The error falls with the number
       of clicks.
     - "DR", with `predicted`: corrected by the clicks as in `debiased`. Unbiased where IPS is if
-      there is no clip, and in any case if the predictions are right.
+      there is no clip, and, clipped or never shown, if the predictions are right too. Right
+      predictions do not make up for wrong propensities.
 
     RR is that of the first relevant item to be expected: the sum over positions of r / pos * the
     product of 1 - r above. Where items were shown once or twice it has no use: the grades, then 0
