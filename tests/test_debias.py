@@ -647,6 +647,15 @@ def test_positions_that_are_no_exact_doubles(pos):
         assert len(run()) == 9
 
 
+@pytest.mark.parametrize("rows", ["log.parquet", pl.DataFrame({"query": [1]}).to_arrow()])
+def test_rows_that_are_no_frame(rows):
+    for name in ("counterfactual", "click_model", "krippendorff_alpha"):
+        with pytest.raises(
+            rankql.RankqlError, match="rows must be a polars DataFrame or LazyFrame"
+        ):
+            getattr(rankql, name)(rows)
+
+
 @pytest.mark.parametrize("name", ["^x$", "*"])
 def test_names_that_are_patterns(name):
     """SQL takes them as they are, polars would not."""
