@@ -1872,7 +1872,7 @@ CREATE OR REPLACE MACRO rankql_estimates(
     )
     SELECT s, q, p, e, n = 0 AS unsupported, whole, coalesce(cut, whole) AS cut, dr,
            {'clicks': whole.clicks, 'weight': whole.clicks, 'squares': whole.clicks,
-            'largest': whole.largest / whole.largest, 'cut': 0::DOUBLE} AS ones,
+            'largest': CASE WHEN whole.clicks > 0 THEN 1 END, 'cut': 0} AS ones,
            whole.clicks / nullif(n, 0) AS naive, whole.weight / nullif(n, 0) AS ips, cut.weight / nullif(n, 0) AS clipped
     FROM items;
 
