@@ -60,7 +60,8 @@ print("\n4. Clicks over the chance to be looked at: what both rankers would get\
 con.execute("""
     CREATE TABLE impressions AS
     SELECT query, item, click, least(propensity, 1) AS propensity
-    FROM log JOIN slots ON slots.slice = log.device AND slots.pos = log.pos;
+    FROM log JOIN slots ON slots.slice = log.device AND slots.pos = log.pos
+    WHERE propensity IS NOT NULL;
     CREATE TABLE grades AS
     SELECT query, item, avg(click::INT) AS clicked, debiased(click, propensity) AS rel
     FROM impressions GROUP BY ALL;

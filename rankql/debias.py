@@ -9,7 +9,7 @@ propensities may exceed 1: take the smaller of them and 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 
@@ -138,7 +138,8 @@ def counterfactual(
       examination); of nDCG the sum of DCG over that of the ideal. The error falls with the number
       of clicks.
     - "DR", with `predicted`: corrected by the clicks as in `debiased`. Unbiased where IPS is if
-      there is no clip, and in any case if the predictions are right.
+      there is no clip, and, clipped or never shown, if the predictions are right too. Right
+      predictions do not make up for wrong propensities.
 
     RR is that of the first relevant item to be expected: the sum over positions of r / pos * the
     product of 1 - r above. Where items were shown once or twice it has no use: the grades, then 0
@@ -168,7 +169,7 @@ def counterfactual(
         _way(4, "SNIPS", "ips", "whole"),
         *([_way(5, "DR", "dr", "cut")] if predicted is not None else []),
     ]
-    estimates = _each(items.select("s", "q", "p", "unsupported", ways=pl.concat_list(ways)), "ways")
+    estimates = _each(items, ways, "s", "q", "p", "unsupported")
     queries = estimates.group_by("s", "q", "place", "estimator").agg(**_by_query(k))
     lines = [
         _line(1, "DCG", k, "shown", "dcg", "dcg"),
@@ -177,12 +178,12 @@ def counterfactual(
         *([_line(4, "CTR", k, "looked", "ctr", "looks")] if examination is not None else []),
     ]
     watched = ["top", "unsupported", "clicks", "weight", "squares", "largest", "cut"]
-    measured = queries.select("s", "place", "estimator", *watched, lines=pl.concat_list(lines))
+    measured = _each(queries, lines, "s", "place", "estimator", *watched)
     averaged = {name: pl.col(name).filter(pl.col("value").is_not_null()) for name in watched}
     sums = [x.max() if name == "largest" else x.sum() for name, x in averaged.items()]
     keys = ["s", "line", "place", "metric", "estimator"]
     left_out = pl.col("value").null_count().cast(pl.Int64).alias("left_out")
-    found = _estimated(_each(measured, "lines"), keys, reach, left_out, *sums)
+    found = _estimated(measured, keys, reach, left_out, *sums)
     size = ratio(pl.col("weight").pow(2), pl.col("squares"))
     unsupported = ratio(pl.col("unsupported"), pl.col("top"))
     found = found.select(
@@ -273,15 +274,17 @@ def _load(c: pl.Expr, t: pl.Expr, d: pl.Expr) -> pl.Expr:
     )
 
 
-def _way(place: int, estimator: str, grade: str, load: str, e: pl.Expr | None = None) -> pl.Expr:
+def _way(
+    place: int, estimator: str, grade: str, load: str, e: pl.Expr | None = None
+) -> list[pl.Expr]:
     """One way to estimate, of an item."""
-    return pl.struct(
+    return [
         pl.lit(place).alias("place"),
         pl.lit(estimator).alias("estimator"),
         pl.col(grade).alias("grade"),
         (pl.col("e") if e is None else e).alias("e"),
         pl.col(load).struct.unnest(),
-    )
+    ]
 
 
 def _by_query(k: int | None) -> dict[str, pl.Expr]:
@@ -328,16 +331,16 @@ def _own_place(query: str, pos: str) -> pl.Expr:
 
 def _line(
     place: int, metric: str, k: int | None, counts: str, value: str, sums: str, of: str = "total"
-) -> pl.Expr:
+) -> list[pl.Expr]:
     """One metric of a query: its value, or of SNIPS both sums; NULL where it does not count."""
     snips = pl.col("estimator") == "SNIPS"
     known = pl.when(snips).then(pl.col(sums)).otherwise(pl.col(value))
-    return pl.struct(
-        line=pl.lit(place),
-        metric=pl.lit(metric + _at(k)),
-        value=pl.when(pl.col(counts)).then(known),
-        part=pl.when(snips).then(pl.col(of)).otherwise(1.0),
-    )
+    return [
+        pl.lit(place).alias("line"),
+        pl.lit(metric + _at(k)).alias("metric"),
+        pl.when(pl.col(counts)).then(known).alias("value"),
+        pl.when(snips).then(pl.col(of)).otherwise(1.0).alias("part"),
+    ]
 
 
 def _warning(size: pl.Expr, unsupported: pl.Expr) -> pl.Expr:
@@ -430,16 +433,23 @@ def propensity_scored(
     best = pl.col("w").fill_null(0).sort(descending=True)
     best = best if k is None else best.head(k)
     ideal = idcg("hit", "p", k).replace(0, None)
-    lines = {
+    sums = {
         "PSP": (cg("w", "p", k), best.sum().replace(0, None)),
         "PSnDCG": (dcg("w", "p", k) / ideal, idcg("w", "p", k) / ideal),
     }
-    rows = [
-        pl.struct(line=pl.lit(i), metric=pl.lit(name + _at(k)), value=value + 0 * part, part=part)
-        for i, (name, (value, part)) in enumerate(lines.items())
+    lines = [
+        [
+            pl.lit(i).alias("line"),
+            pl.lit(name + _at(k)).alias("metric"),
+            pl.col(name).struct.unnest(),
+        ]
+        for i, name in enumerate(sums)
     ]
-    queries = weighted.group_by("s", "q").agg(lines=pl.concat_list(rows))
-    measured = _each(queries, "lines")
+    queries = weighted.group_by("s", "q").agg(
+        pl.struct(value=value + 0 * part, part=part).alias(name)
+        for name, (value, part) in sums.items()
+    )
+    measured = _each(queries, lines, "s")
     found = _estimated(measured, ["s", "line", "metric"], reach)
     return _handed(frame, found, slice)
 
@@ -489,9 +499,9 @@ def _given(
     return rows.with_columns(**{name: named(name) for name in ("q", "i") if name in needed}), names
 
 
-def _each(rows: pl.LazyFrame, lists: str) -> pl.LazyFrame:
-    """One row for each entry of the lists, its fields as columns."""
-    return rows.explode(lists).unnest(lists)
+def _each(rows: pl.LazyFrame, ways: Iterable[list[pl.Expr]], *keys: str) -> pl.LazyFrame:
+    """The rows once for each of the ways, with its columns beside the keys."""
+    return pl.concat([rows.select(*keys, *way) for way in ways])
 
 
 def _each_row(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.Expr:

@@ -182,7 +182,13 @@ def ranked(
 
 
 def need_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
-    """Refuse a frame without the columns that the expressions read."""
+    """Refuse a frame without the columns that the expressions read, and what is no frame."""
+    check(
+        isinstance(frame, pl.DataFrame | pl.LazyFrame),
+        f"rows must be a polars DataFrame or LazyFrame, not a {type(frame).__name__} of "
+        f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of pandas and Arrow, "
+        "pl.scan_parquet of a file",
+    )
     there = frame.collect_schema().names()
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
         if name not in there:

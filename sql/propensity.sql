@@ -274,11 +274,12 @@ CREATE OR REPLACE MACRO rankql_propensities(
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
         GROUP BY s, q, a.k
-    ), moves AS ( -- how far each query moves each position against the first
-        SELECT slopes.s AS s, q, j, sum(u * (inverse[j][k] - inverse[1][k])) AS move, bool_or(k = j) AS there
-        FROM slopes
-        JOIN (SELECT s, inverse, unnest(range(1, len(x) + 1)) AS j FROM fitted) AS fitted
-          ON slopes.s IS NOT DISTINCT FROM fitted.s
+    ), apart AS ( -- how far a slope at k moves position j against the first
+        SELECT s, j, unnest(range(1, len(line) + 1)) AS k, unnest(list_transform(line, lambda a, k: a - first[k])) AS push
+        FROM (SELECT s, unnest(range(1, len(x) + 1)) AS j, unnest(inverse) AS line, inverse[1] AS first FROM fitted)
+    ), moves AS ( -- how far each query moves it
+        SELECT slopes.s AS s, q, j, sum(u * push) AS move, bool_or(slopes.k = j) AS there
+        FROM slopes JOIN apart ON slopes.s IS NOT DISTINCT FROM apart.s AND slopes.k = apart.k
         GROUP BY slopes.s, q, j
     ), spread AS (
         SELECT s, j, sqrt(sum(move * move) * count(*) / (count(*) - 1)) AS error,

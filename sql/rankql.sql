@@ -1782,7 +1782,8 @@ CREATE OR REPLACE MACRO rankql_clip(clip) AS
          WHEN clip IS NOT NULL THEN error('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
 
 -- What a click is divided by.
-CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS greatest(seen, rankql_clip(clip));
+CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
+    CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
     CASE WHEN rankql_is_text(predicted) THEN error(name || ' must be a number, not text; cast it first')
@@ -1844,8 +1845,9 @@ CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
 
--- A log with the new ranking by query and item, its columns named by text, s, q, i their keys: where the item stands, p,
--- and how likely it is looked at there, e; its grade and the weights of its clicks by each way to estimate.
+-- A log with the new ranking by query and item, its columns named by text, s, q their keys: where the item stands, p, and
+-- how likely it is looked at there, e; its grade and the weights of its clicks by each way to estimate. What is not
+-- asked for is NULL, and costs nothing.
 CREATE OR REPLACE MACRO rankql_estimates(
     log, clip, predicted, examination, query, item, click, propensity, pos, slice
 ) AS TABLE
@@ -1858,29 +1860,26 @@ CREATE OR REPLACE MACRO rankql_estimates(
                CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
         FROM query_table(log) AS rankql_row
     ), shown AS (
-        SELECT s, q, i, p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
+        SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') ELSE q END AS q,
+               CASE WHEN i.value IS NULL THEN error(item || ' must not be NULL') ELSE i END AS i,
+               p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
                CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
                     THEN error(examination || ' must be given where ' || pos || ' is')
                     ELSE rankql_chance(e, examination) END AS e,
-               rankql_prediction(r, predicted) AS r,
-               rankql_divisor(rankql_seen(c, t, propensity), clip) AS d,
-               CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL')
-                    WHEN i.value IS NULL THEN error(item || ' must not be NULL') END AS unnamed
+               rankql_prediction(r, predicted) AS r
         FROM given
     ), items AS (
-        SELECT s, q, i, rankql_sole(p, pos, q, i, query, item) AS p, rankql_sole(e, examination, q, i, query, item) AS e,
-               count(c) = 0 AND count(unnamed) = 0 AS unsupported,
-               avg(c) AS naive, avg(c / t) AS ips, avg(c / d) AS clipped, rankql_corrected(c, t, d, r) AS dr,
-               rankql_load(c, 1, 1) AS ones, rankql_load(c, t, t) AS whole, rankql_load(c, t, d) AS cut
+        SELECT s, q, rankql_sole(p, pos, q, i, query, item) AS p,
+               CASE WHEN examination IS NOT NULL THEN rankql_sole(e, examination, q, i, query, item) END AS e,
+               count(c) AS n, rankql_load(c, t, t) AS whole,
+               CASE WHEN clip IS NOT NULL THEN rankql_load(c, t, rankql_divisor(t, clip)) END AS cut,
+               CASE WHEN predicted IS NOT NULL THEN rankql_corrected(c, t, rankql_divisor(t, clip), r) END AS dr
         FROM shown GROUP BY s, q, i
     )
-    SELECT s, q, p, unsupported, unnest(list_filter([
-        {'place': 1, 'estimator': 'naive', 'grade': naive, 'load': ones, 'e': CAST(e > 0 AS DOUBLE)},
-        {'place': 2, 'estimator': 'IPS', 'grade': ips, 'load': whole, 'e': e},
-        {'place': 3, 'estimator': 'clipped IPS', 'grade': clipped, 'load': cut, 'e': e},
-        {'place': 4, 'estimator': 'SNIPS', 'grade': ips, 'load': whole, 'e': e},
-        {'place': 5, 'estimator': 'DR', 'grade': dr, 'load': cut, 'e': e}
-    ], lambda x: (x.place <> 3 OR clip IS NOT NULL) AND (x.place <> 5 OR predicted IS NOT NULL)), recursive := true)
+    SELECT s, q, p, e, n = 0 AS unsupported, whole, coalesce(cut, whole) AS cut, dr,
+           {'clicks': whole.clicks, 'weight': whole.clicks, 'squares': whole.clicks,
+            'largest': CASE WHEN whole.clicks > 0 THEN 1 END, 'cut': 0} AS ones,
+           whole.clicks / nullif(n, 0) AS naive, whole.weight / nullif(n, 0) AS ips, cut.weight / nullif(n, 0) AS clipped
     FROM items;
 
 -- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
@@ -1888,6 +1887,15 @@ CREATE OR REPLACE MACRO rankql_estimates(
 CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
     rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_pos(p, k) + 0 * grade IS NOT NULL),
                           'ASC', 'NULLS LAST'));
+
+-- One way to estimate, of a query: its sums over the first k, that of all grades, and the weights of the clicks.
+CREATE OR REPLACE MACRO rankql_way(place, estimator, grade, load, e, p, k) AS
+    {'place': place, 'estimator': estimator, 'total': sum(grade), 'dcg': dcg(grade, p, k), 'idcg': idcg(grade, p, k),
+     'rr': coalesce(rankql_expected_rr(grade, p, k), 0), 'arhr': coalesce(sum(grade / rankql_pos(p, k)), 0),
+     'looks': coalesce(sum(grade * e + 0 * rankql_pos(p, k)), 0),
+     'clicks': sum(load.clicks + 0 * rankql_pos(p, k)), 'weight': sum(load.weight + 0 * rankql_pos(p, k)),
+     'squares': sum(load.squares + 0 * rankql_pos(p, k)), 'largest': max(load.largest + 0 * rankql_pos(p, k)),
+     'cut': sum(load.cut + 0 * rankql_pos(p, k))};
 
 -- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
@@ -1914,18 +1922,18 @@ CREATE OR REPLACE MACRO counterfactual(
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
 ) AS TABLE
     WITH queries AS (
-        SELECT s, place, estimator, bool_or(NOT unsupported) AS shown, sum(clicks) > 0 AS clicked, sum(grade) AS total,
-               dcg(grade, p, k) AS dcg, ndcg(grade, p, k, negative := 'keep') AS ndcg,
-               idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
-               coalesce(sum(grade / rankql_pos(p, k)), 0) AS arhr,
-               coalesce(sum(grade * e + 0 * rankql_pos(p, k)), 0) AS looks,
+        SELECT s, bool_or(NOT unsupported) AS shown, sum(ones.clicks) > 0 AS clicked,
                CAST(count(rankql_pos(p, k)) + 0 * rankql_alone(p, pos, q, query) AS DOUBLE) AS top,
                CAST(count(rankql_pos(p, k)) FILTER (WHERE unsupported) AS DOUBLE) AS unsupported,
-               sum(clicks + 0 * rankql_pos(p, k)) AS clicks, sum(weight + 0 * rankql_pos(p, k)) AS weight,
-               sum(squares + 0 * rankql_pos(p, k)) AS squares, max(largest + 0 * rankql_pos(p, k)) AS largest,
-               sum(cut + 0 * rankql_pos(p, k)) AS cut
+               unnest(list_filter([
+                   rankql_way(1, 'naive', naive, ones, CAST(e > 0 AS DOUBLE), p, k),
+                   rankql_way(2, 'IPS', ips, whole, e, p, k),
+                   CASE WHEN clip IS NOT NULL THEN rankql_way(3, 'clipped IPS', clipped, cut, e, p, k) END,
+                   rankql_way(4, 'SNIPS', ips, whole, e, p, k),
+                   CASE WHEN predicted IS NOT NULL THEN rankql_way(5, 'DR', dr, cut, e, p, k) END
+               ], lambda way: way IS NOT NULL), recursive := true)
         FROM rankql_estimates(log, clip, predicted, examination, query, item, click, propensity, pos, slice)
-        GROUP BY s, q, place, estimator
+        GROUP BY s, q
     ), lines AS (
         SELECT *, unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
             {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total},
@@ -1934,7 +1942,7 @@ CREATE OR REPLACE MACRO counterfactual(
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks, 'part': total}
         ] ELSE [
             {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': 1},
-            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': ndcg, 'part': 1},
+            {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg / nullif(idcg, 0), 'part': 1},
             {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1},
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1}
         ] END, lambda x: x.line < 4 OR examination IS NOT NULL), recursive := true)
@@ -2323,11 +2331,12 @@ CREATE OR REPLACE MACRO rankql_propensities(
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
         GROUP BY s, q, a.k
-    ), moves AS ( -- how far each query moves each position against the first
-        SELECT slopes.s AS s, q, j, sum(u * (inverse[j][k] - inverse[1][k])) AS move, bool_or(k = j) AS there
-        FROM slopes
-        JOIN (SELECT s, inverse, unnest(range(1, len(x) + 1)) AS j FROM fitted) AS fitted
-          ON slopes.s IS NOT DISTINCT FROM fitted.s
+    ), apart AS ( -- how far a slope at k moves position j against the first
+        SELECT s, j, unnest(range(1, len(line) + 1)) AS k, unnest(list_transform(line, lambda a, k: a - first[k])) AS push
+        FROM (SELECT s, unnest(range(1, len(x) + 1)) AS j, unnest(inverse) AS line, inverse[1] AS first FROM fitted)
+    ), moves AS ( -- how far each query moves it
+        SELECT slopes.s AS s, q, j, sum(u * push) AS move, bool_or(slopes.k = j) AS there
+        FROM slopes JOIN apart ON slopes.s IS NOT DISTINCT FROM apart.s AND slopes.k = apart.k
         GROUP BY slopes.s, q, j
     ), spread AS (
         SELECT s, j, sqrt(sum(move * move) * count(*) / (count(*) - 1)) AS error,

@@ -196,9 +196,10 @@ def patterns(theta, new, predicted):
     return frame.with_columns(query=pl.lit(1)), chances
 
 
-def expected(theta, new, predicted=R, k=None, clip=None):
+def expected(theta, new, predicted=R, k=None, clip=None, mistaken=1):
     """The exact expectation of each estimate, by metric and estimator."""
     frame, chances = patterns(theta, new, predicted)
+    frame = frame.with_columns(pl.col("propensity") * mistaken)
     options = {"k": k, "clip": clip, "predicted": "predicted", "examination": "examination"}
     for _, run in table_ways("counterfactual", frame, options | {"slice": "pattern"}):
         found = defaultdict(float)
@@ -249,6 +250,25 @@ def test_what_was_never_shown():
         for metric, value in right.items():
             assert found[metric, "DR"] == pytest.approx(value, abs=1e-12)
             assert found[metric, "IPS"] < value - 0.1
+
+
+def test_wrong_propensities():
+    """Right predictions do not make up for them, clipped or not."""
+    right = truth("cba")["DCG"]
+    for clip in (None, 0.3):
+        for found in expected(THETA, "cba", R, clip=clip, mistaken=0.8):
+            assert found["DCG", "DR"] > right + 0.01
+    for found in expected(THETA, "cba", R, mistaken=0.8):
+        assert found["DCG", "DR"] == pytest.approx(right / 0.8, abs=1e-12)  # as IPS
+
+
+def test_ndcg_is_biased():
+    """A ratio: of few clicks not even IPS has the right one on average."""
+    best = sorted((R[item] for item in "cba"), reverse=True)
+    right = truth("cba")["DCG"] / sum(r / math.log2(pos + 1) for pos, r in enumerate(best, 1))
+    never = math.prod(1 - t * R[item] for item, shown in THETA.items() for t in shown)
+    for found in expected(THETA, "cba"):
+        assert abs(found["nDCG", "IPS"] / (1 - never) - right) > 0.03
 
 
 def test_naive_clicks_pick_the_wrong_winner():
@@ -627,6 +647,15 @@ def test_positions_that_are_no_exact_doubles(pos):
         assert len(run()) == 9
 
 
+@pytest.mark.parametrize("rows", ["log.parquet", pl.DataFrame({"query": [1]}).to_arrow()])
+def test_rows_that_are_no_frame(rows):
+    for name in ("counterfactual", "click_model", "krippendorff_alpha"):
+        with pytest.raises(
+            rankql.RankqlError, match="rows must be a polars DataFrame or LazyFrame"
+        ):
+            getattr(rankql, name)(rows)
+
+
 @pytest.mark.parametrize("name", ["^x$", "*"])
 def test_names_that_are_patterns(name):
     """SQL takes them as they are, polars would not."""
@@ -836,6 +865,33 @@ def test_intervals_cover():
     assert clipped < 0.95 * dcg
     naive = found.filter(metric="DCG@3", estimator="naive")["value"].mean()
     assert naive < 0.8 * dcg
+
+
+@pytest.mark.slow
+def test_intervals_take_propensities_as_known():
+    """Of those from the same small log 89 of 100 intervals hold the truth, of the true ones 94."""
+    rng = np.random.default_rng(3)
+    log, query, item, _ = np.indices((400, 100, 4, 4)).reshape(4, -1)
+    place, mean = rng.integers(0, 4, len(log)), np.array([0.5, 0.3, 0.4, 0.2])
+    r = mean * rng.uniform(0.5, 1.5, (400, 100, 4))
+    click = rng.random(len(log)) < r[log, query, item] / (1 + place)
+    con = connected(pl.DataFrame(
+        {"log": log, "query": query, "item": item, "slot": place + 1, "click": click}))  # fmt: skip
+    con.execute("""
+        CREATE TEMP TABLE slots AS
+        FROM harvested_propensity('handed', pos := 'slot', slice := 'log');
+        CREATE TEMP TABLE replayed AS
+        SELECT log, query, item, click, 1 / slot AS known, least(propensity, 1) AS estimated,
+               [3, 2, 4, 1][item + 1] AS pos
+        FROM handed JOIN slots ON slots.slice = handed.log AND slots.pos = handed.slot
+    """)
+    dcg = mean[1] / math.log2(3) + mean[0] / 2 + mean[3]
+    for propensity, low, high in (("known", 0.92, 0.97), ("estimated", 0.85, 0.92)):
+        options = f"k := 3, slice := 'log', propensity := '{propensity}'"
+        rows = con.sql(f"FROM counterfactual('replayed', {options})").pl()
+        rows = rows.filter(metric="DCG@3", estimator="IPS")
+        held = rows.select(pl.lit(float(dcg)).is_between("lo", "hi").mean()).item()
+        assert low <= held <= high, f"{propensity}: {held}"
 
 
 # labels that are missing

@@ -246,6 +246,16 @@ def test_click_model_is_where_em_ends():
     assert values != pytest.approx(em(log, 10)[0], rel=1e-2)  # ten steps are far off
 
 
+def test_em_creeps_where_clicks_are_rare():
+    """Without noise, too: 10 steps are far off, 1000 exact; Newton's method takes a few."""
+    log = exact_log([Fraction(1), Fraction(1, 2), Fraction(1, 4)], [Fraction(1, 50)] * 2, n=400)
+    assert abs(em(log, 10)[0][2] - 1 / 4) > 0.1
+    assert em(log, 1000)[0][2] == pytest.approx(1 / 4, rel=1e-9)
+    found = estimates("click_model", log)
+    assert found[3]["propensity"] == pytest.approx(1 / 4, rel=1e-8)
+    assert found[3]["iterations"] < 10
+
+
 @pytest.mark.parametrize(
     ("clicks", "expected"), [(0, 0.2), (20, 0.2), (50, 0.4368051263), (99, 0.9860541596), (100, 1)]
 )
