@@ -27,7 +27,7 @@ from rankql.arguments import (
     refuse,
     z,
 )
-from rankql.forms import Frame, metric, need_columns
+from rankql.forms import Frame, handed, metric, need_columns
 from rankql.gain import cg, dcg, idcg, ndcg
 from rankql.ranking import ranking, ratio, stops
 
@@ -196,7 +196,7 @@ def counterfactual(
         unsupported=unsupported,
         warning=_warning(size, unsupported),
     )
-    return _handed(frame, found, slice)
+    return handed(frame, found, slice).drop("line", "place")
 
 
 def _items(
@@ -451,7 +451,7 @@ def propensity_scored(
     )
     measured = _each(queries, lines, "s")
     found = _estimated(measured, ["s", "line", "metric"], reach)
-    return _handed(frame, found, slice)
+    return handed(frame, found, slice).drop("line")
 
 
 def _estimated(rows: pl.LazyFrame, keys: list[str], reach: float, *others: pl.Expr) -> pl.LazyFrame:
@@ -506,17 +506,6 @@ def _each(rows: pl.LazyFrame, ways: Iterable[list[pl.Expr]], *keys: str) -> pl.L
 
 def _each_row(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.Expr:
     return rows.map_batches(function, pl.Float64, is_elementwise=True)
-
-
-def _handed(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
-    """The rows in order, as the kind of frame that was given."""
-    kinds = found.collect_schema()
-    keys = [name for name in ("line", "place") if name in kinds]
-    text = kinds["s"] in (pl.Enum, pl.Categorical)  # ordered as text, not as its categories are
-    first = pl.col("s").cast(pl.String) if text else pl.col("s")
-    found = found.sort(first, *keys, nulls_last=True).drop(keys)
-    found = found.drop("s") if slice is None else found.rename({"s": "slice"})
-    return found if isinstance(frame, pl.LazyFrame) else found.collect()
 
 
 def _check_cutoff(k: int | None) -> None:

@@ -197,6 +197,21 @@ def need_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
             raise RankqlError("\n".join(lines))
 
 
+def sort_key(name: str, kind: pl.DataType) -> pl.Expr:
+    """A column to sort by: categories as text, not in an order of their own, as in SQL."""
+    text = kind in (pl.Enum, pl.Categorical)
+    return pl.col(name).cast(pl.String) if text else pl.col(name)
+
+
+def handed(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
+    """The rows in order of their columns, the slice `s` named or left out, in a frame like that
+    which was given."""
+    order = [sort_key(name, kind) for name, kind in found.collect_schema().items()]
+    found = found.sort(order, nulls_last=True)
+    found = found.drop("s") if slice is None else found.rename({"s": "slice"})
+    return found if isinstance(frame, pl.LazyFrame) else found.collect()
+
+
 _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
 
 

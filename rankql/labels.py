@@ -25,7 +25,7 @@ from rankql.arguments import (
     option,
     refuse,
 )
-from rankql.forms import Frame, metric, need_columns
+from rankql.forms import Frame, handed, metric, need_columns
 
 Moment: TypeAlias = date | datetime | float
 Duration: TypeAlias = timedelta | float
@@ -317,7 +317,7 @@ def krippendorff_alpha(
         labels=pl.col("n").cast(pl.Int64),
         single="single",
     )
-    return _handed(frame, found, slice)
+    return handed(frame, found, slice)
 
 
 def cohen_kappa(
@@ -365,7 +365,7 @@ def cohen_kappa(
         cohen_kappa=1 - pl.col("seen") / pl.col("chance").replace(0, None),
         units="units",
     )
-    return _handed(frame, found, slice)
+    return handed(frame, found, slice)
 
 
 def fleiss_kappa(
@@ -414,7 +414,7 @@ def fleiss_kappa(
         units="units",
         labels=pl.col("n").cast(pl.Int64),
     )
-    return _handed(frame, found, slice)
+    return handed(frame, found, slice)
 
 
 def _labels(
@@ -470,14 +470,6 @@ def _unlike() -> pl.Expr:
     return (n.pow(2) - alike) / (n * (n - 1)).replace(0, None)
 
 
-def _handed(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
-    """The rows in order, the slice named or left out, as the kind of frame that was given."""
-    names = found.collect_schema().names()
-    found = found.sort(names, nulls_last=True)
-    found = found.drop("s") if slice is None else found.rename({"s": "slice"})
-    return found if isinstance(frame, pl.LazyFrame) else found.collect()
-
-
 def tally(frame: Frame, label: Column = "rel", slice: Column | None = None) -> Frame:
     """Which grades there are, and how often; NULL is an item that nobody judged.
 
@@ -489,7 +481,7 @@ def tally(frame: Frame, label: Column = "rel", slice: Column | None = None) -> F
     given = frame.lazy().select(s=by, grade=grade)
     found = given.group_by("s", "grade").agg(n=pl.len().cast(pl.Int64))
     share = pl.col("n") / pl.col("n").sum().over("s")
-    return _handed(frame, found.with_columns(share=share), slice)
+    return handed(frame, found.with_columns(share=share), slice)
 
 
 def leave_one_out(

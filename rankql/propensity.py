@@ -24,7 +24,7 @@ import polars as pl
 
 from rankql.arguments import Column, check, check_pos, column, number, option, z
 from rankql.debias import check_clicks
-from rankql.forms import Frame, need_columns
+from rankql.forms import Frame, need_columns, sort_key
 
 Vector: TypeAlias = list[float]
 Matrix: TypeAlias = list[list[float]]
@@ -198,9 +198,8 @@ def _cells(log: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
 
 
 def _slices(cells: pl.DataFrame, names: dict[str, str]) -> Iterator[tuple[Any, pl.DataFrame]]:
-    text = cells["s"].dtype in (pl.Enum, pl.Categorical)  # ordered as text, as in SQL
-    order = pl.col("s").cast(pl.String) if text else pl.col("s")
-    for (s,), part in cells.sort(order, nulls_last=True).group_by("s", maintain_order=True):
+    cells = cells.sort(sort_key("s", cells["s"].dtype), nulls_last=True)
+    for (s,), part in cells.group_by("s", maintain_order=True):
         where = f"; there are none where {names['s']} is {_word(s)}" if "s" in names else ""
         message = "the log must have rows at position 1, to which propensities are relative"
         check((part["k"] == 1).any(), message + where)

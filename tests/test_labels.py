@@ -1139,6 +1139,23 @@ def test_odd_labels_are_refused(label):
 
 
 @pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        *((name, "slice") for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa")),
+        ("tally", "label"),
+    ],
+)
+def test_an_enum_is_in_the_order_of_text(name, of):
+    frame = pl.DataFrame(
+        {"unit": [1, 1] * 2, "annotator": ["x", "y"] * 2, "label": [1, 0] * 2, "part": [*"zzaa"]}
+    )
+    for kind in (pl.Enum(["z", "a"]), pl.Categorical):
+        categories = frame.with_columns(pl.col("part").cast(kind))
+        for way, run in table_ways(name, categories, {of: "part"}):
+            assert run()[:, 0].cast(pl.String).to_list() == ["a", "z"], way
+
+
+@pytest.mark.parametrize(
     "weight",
     [
         pl.Series(["3"]),
