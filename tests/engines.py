@@ -217,6 +217,19 @@ def connect(**settings):
 connection = cache(connect)
 
 
+def complaint(run):
+    """What is said by what refuses, or by name: another kind of error, or none."""
+    try:
+        return f"no error but {run()}"
+    except duckdb.InvalidInputException as error:
+        return str(error).removeprefix("Invalid Input Error: ")
+    except rankql.RankqlError as error:
+        # polars appends the expression in which a function of ours raised.
+        return str(error).partition("\n\nThis error occurred in the following expression")[0]
+    except (duckdb.Error, pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
 class Sql:
     con = None
 

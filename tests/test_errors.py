@@ -22,8 +22,6 @@ from rankql.conventions import Conventions
 from rankql.names import parse
 
 NAN, INF = math.nan, math.inf
-# polars appends the expression in which a function of ours raised; the message stands before it.
-POLARS_ADDS = "\n\nThis error occurred in the following expression"
 PLAIN = {"err": {"max_rel": 4}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
 
 
@@ -47,16 +45,7 @@ def message(text, *values):
 
 
 def complaint(name, metric, groups, options, **types):
-    """What the engine says when it refuses, or by name: another kind of error, or none."""
-    try:
-        values = engines.ENGINES[name].run(metric, groups, options, **types)
-    except duckdb.InvalidInputException as error:
-        return str(error).removeprefix("Invalid Input Error: ")
-    except rankql.RankqlError as error:
-        return str(error).partition(POLARS_ADDS)[0]
-    except (duckdb.Error, pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
-    return f"no error but {values}"
+    return engines.complaint(lambda: engines.ENGINES[name].run(metric, groups, options, **types))
 
 
 def refuses(name, metric, groups, options, pattern, **types):

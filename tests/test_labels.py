@@ -15,7 +15,7 @@ import krippendorff
 import numpy as np
 import polars as pl
 import pytest
-from engines import PolarsRows, SqlRows
+from engines import PolarsRows, SqlRows, complaint
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
@@ -26,7 +26,6 @@ from rankql.facts import FACTS
 
 DAY = timedelta(days=1)
 NOON = datetime(2024, 5, 1, 12)
-POLARS_ADDS = "\n\nThis error occurred in the following expression"
 
 
 # The same call in SQL and in polars
@@ -87,15 +86,6 @@ def assert_values(name, frame, arguments, options, expected):
         assert set(found) == set(expected), way
         wrong = {g: found[g] for g in found if not engines.same(found[g], expected[g])}
         assert not wrong, f"{way}: {wrong}, expected {expected}"
-
-
-def complaint(run):
-    try:
-        return f"no error but {run()}"
-    except duckdb.InvalidInputException as error:
-        return str(error).removeprefix("Invalid Input Error: ")
-    except rankql.RankqlError as error:
-        return str(error).partition(POLARS_ADDS)[0]
 
 
 def assert_refused(name, frame, arguments, options, pattern):

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from engines import complaint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,6 @@ METHODS = [
 NAMES = ["randomised_propensity", "harvested_propensity", "click_model"]
 SCHEMA = {"query": pl.Int64, "item": pl.String, "pos": pl.Int64, "click": pl.Int64}
 FEW = "the interval rests on fewer than 30 queries"
-POLARS_ADDS = "\n\nThis error occurred in the following expression"
 
 
 def log_of(cells):
@@ -69,15 +69,6 @@ def assert_same(sql, other):
             both = x is not None and y is not None
             close = alike or (both and abs(x - y) < near * (1 + abs(y)))
             assert close, f"{name}: {x} and {y} of\n{sql}\n{other}"
-
-
-def complaint(run):
-    try:
-        return f"no error but {run()}"
-    except duckdb.InvalidInputException as error:
-        return str(error).removeprefix("Invalid Input Error: ")
-    except rankql.RankqlError as error:
-        return str(error).partition(POLARS_ADDS)[0]
 
 
 # logs without noise: clicks are what is expected
