@@ -1231,14 +1231,15 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
 -- offence: list_concat makes a list of its own. No lambda here: DuckDB 2.0 fails on one within an aggregate that stands
 -- in another.)
 CREATE OR REPLACE MACRO rankql_vector(embedding) AS
-    CASE WHEN typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"'
+    CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
+              OR (typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"')
          THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
          WHEN embedding IS NULL THEN NULL
          WHEN list_count(CAST(embedding AS DOUBLE[])) < len(CAST(embedding AS DOUBLE[]))
          THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
          WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[])))
               BETWEEN 5e-324 AND 1.7976931348623157e308
-         THEN embedding
+         THEN CAST(embedding AS DOUBLE[])
          WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]))) = 0
          THEN error('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE error('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
@@ -1247,7 +1248,7 @@ CREATE OR REPLACE MACRO rankql_squared(vector) AS list_inner_product(vector, vec
 
 -- Vectors, all of one length.
 CREATE OR REPLACE MACRO rankql_vectors(vectors) AS
-    list_transform([CAST(vectors AS DOUBLE[][])], lambda v:
+    list_transform([vectors], lambda v:
         CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
              THEN error('embedding must have one length in a ranking, not '
                         || list_min(list_transform(v, lambda a: len(a))) || ' and '
