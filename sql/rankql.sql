@@ -1183,13 +1183,7 @@ COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared 
 -- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
 -- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
 
--- The values shown that are not NULL, in order of position.
-CREATE OR REPLACE MACRO rankql_shown(value, pos, k) AS
-    list_filter(list_transform(coalesce(list_sort(
-        list({'pos': rankql_pos(pos, k), 'value': value}) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), []), lambda x: x.value), lambda x: x IS NOT NULL);
-
--- The same in no order. (A value that FILTER asks for, too, is worked out twice.)
+-- The values shown that are not NULL, in no order. (A value that FILTER asks for, too, is worked out twice.)
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
     list_filter(coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), []), lambda x: x IS NOT NULL);
 
@@ -1227,28 +1221,31 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
             list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
 
--- A vector, checked, NULL where there is none. (Below an array that is NULL lie NULLs, at which the product takes
+-- Is there a vector? It is checked. (Below an array that is NULL lie NULLs, at which the product takes
 -- offence: list_concat makes a list of its own. No lambda here: DuckDB 2.0 fails on one within an aggregate that stands
 -- in another.)
-CREATE OR REPLACE MACRO rankql_vector(embedding) AS
+CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
               OR (typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"')
          THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
-         WHEN embedding IS NULL THEN NULL
+         WHEN embedding IS NULL THEN false
          WHEN list_count(CAST(embedding AS DOUBLE[])) < len(CAST(embedding AS DOUBLE[]))
          THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
          WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[])))
               BETWEEN 5e-324 AND 1.7976931348623157e308
-         THEN CAST(embedding AS DOUBLE[])
+         THEN true
          WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]))) = 0
          THEN error('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE error('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_inner_product(vector, vector);
 
--- Vectors, all of one length.
-CREATE OR REPLACE MACRO rankql_vectors(vectors) AS
-    list_transform([vectors], lambda v:
+-- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
+CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
+    list_transform([list_transform(coalesce(list_sort(
+        list({'pos': rankql_pos(pos, k), 'value': embedding})
+            FILTER (WHERE rankql_is_vector(embedding) AND rankql_pos(pos, k) IS NOT NULL),
+        'ASC', 'NULLS LAST'), []), lambda x: CAST(x.value AS DOUBLE[]))], lambda v:
         CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
              THEN error('embedding must have one length in a ranking, not '
                         || list_min(list_transform(v, lambda a: len(a))) || ' and '
@@ -1343,7 +1340,7 @@ CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing :=
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_vectors(rankql_known(rankql_vector(embedding), pos, k)),
+    list_transform([{'known': rankql_vectors(embedding, pos, k),
                      'shown': count(rankql_pos(pos, k))}],
         lambda x: rankql_mean_distance(rankql_cosine(x.known), len(x.known), x.shown, missing))[1];
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
@@ -1359,8 +1356,7 @@ CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
 COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
 
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
-    rankql_near(rankql_vectors(rankql_shown(rankql_vector(embedding), pos, k)), rankql_similarity(similarity))
-    / rankql_number_shown(pos, k);
+    rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
 
 CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
