@@ -1238,7 +1238,8 @@ CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
          THEN error('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE error('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
-CREATE OR REPLACE MACRO rankql_squared(vector) AS list_inner_product(vector, vector);
+-- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
+CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
 
 -- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
 CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
