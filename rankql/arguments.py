@@ -232,7 +232,8 @@ def check_embedding(values: pl.Series) -> None:
     kind = values.dtype
     if kind == pl.Null:
         return
-    ok = isinstance(kind, pl.List | pl.Array)
+    inner = kind.inner if isinstance(kind, pl.List | pl.Array) else pl.String()
+    ok = inner.is_numeric() or inner in (pl.Boolean, pl.Null)
     check(ok, f"embedding must be a list of numbers, not {kind}")
     vectors = values.cast(pl.List(pl.Float64)).drop_nulls()
     squared = vectors.list.eval(pl.element().pow(2)).list.sum()

@@ -63,7 +63,7 @@ def jaccard_diversity(
     sets = _sets(attributes)
     known = r.shown & sets.is_not_null()
     common = pl.col("a").list.set_intersection("b").list.len().cast(pl.Float64)
-    either = pl.col("a").list.set_union("b").list.len()
+    either = pl.col("a").list.len() + pl.col("b").list.len() - common
     distances = _over_pairs(sets.filter(known).implode(), (1 - common / either).sum())
     return _mean_distance(distances, known.sum().cast(pl.Float64), r, missing)
 
@@ -85,10 +85,9 @@ def cosine_diversity(
     0.6667
     """
     r = ranking(pos, pos, k)
-    vectors = _vectors(embedding, r)
-    n = vectors.list.len().cast(pl.Float64)
-    # The square of a sum of unit vectors is n and twice the cosines of all pairs.
-    return _mean_distance((n * n - _by_group(vectors, _squared_sum)) / 2, n, r, missing)
+    distances = _by_group(_vectors(embedding, r), _cosine)
+    n = (r.shown & column(embedding).is_not_null()).sum().cast(pl.Float64)
+    return _mean_distance(distances, n, r, missing)
 
 
 @metric()
@@ -155,7 +154,8 @@ def near_duplicate_share(
     check(-1 <= least <= 1, f"similarity must lie between -1 and 1, not {similarity}")
     r = ranking(pos, pos, k)
     # Of equal vectors the cosine may come out a hair below 1.
-    near = pl.col("j").filter(_COSINE.ge(least - 1e-12)).n_unique().cast(pl.Float64)
+    cosine = (pl.col("a") * pl.col("b")).list.sum()
+    near = pl.col("j").filter(cosine >= least - 1e-12).n_unique().cast(pl.Float64)
     return ratio(_over_pairs(_vectors(embedding, r), near), r.shown.sum())
 
 
@@ -271,8 +271,6 @@ def err_ia(
     return alpha * ratio(_novel(subtopics, r, 1 / r.pos, alpha), _number(_sets(subtopics)))
 
 
-# The cosine of two unit vectors.
-_COSINE = (pl.col("a") * pl.col("b")).list.sum()
 # So many numbers at a time: the vectors of all pairs must fit in memory.
 _AT_ONCE = 4_000_000
 
@@ -314,8 +312,7 @@ def _vectors(embedding: Column, r: Ranking) -> pl.Expr:
         for unlike in sizes.filter(sizes.list.n_unique() > 1).head(1):
             found = f"{unlike.min()} and {unlike.max()}"
             raise RankqlError(f"embedding must have one length in a ranking, not {found}")
-        unit = pl.element().list.eval(pl.element() / pl.element().pow(2).sum().sqrt())
-        return groups.list.eval(unit)
+        return groups.list.eval(pl.element() / (pl.element() * pl.element()).list.sum().sqrt())
 
     vectors = column(embedding).cast(pl.List(pl.Float64))
     known = r.shown & vectors.is_not_null()
@@ -324,11 +321,16 @@ def _vectors(embedding: Column, r: Ranking) -> pl.Expr:
     return lists.map_batches(units, kind, is_elementwise=True)
 
 
-def _squared_sum(rows: pl.DataFrame) -> pl.DataFrame:
-    """The square of the sum of the vectors."""
-    numbers = rows.with_columns(j=pl.int_ranges(pl.col("x").list.len())).explode("x", "j")
-    sums = numbers.group_by("g", "j").agg(pl.col("x").sum())
-    return sums.group_by("g").agg(value=pl.col("x").pow(2).sum())
+def _cosine(rows: pl.DataFrame) -> pl.DataFrame:
+    """The sum of the cosine distance over all pairs of unit vectors.
+
+    The square of the sum of n of them is n and twice the cosines.
+    """
+    size = rows.select(pl.col("x").list.len().max()).item() or 0
+    each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
+    sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
+    squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
+    return sums.select("g", value=((pl.col("n").pow(2) - squared) / 2).clip(0))
 
 
 def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
@@ -348,7 +350,7 @@ def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.E
 
 def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
     """The alpha_dcg of the greedy ideal. A tie is one up to the twelfth decimal of a sum."""
-    left, seen, total = list(sets), Counter[str](), 0.0
+    left, seen, total = [sorted(topics) for topics in sets], Counter[str](), 0.0
 
     def gain(topics: Sequence[str], times: Counter[str] | None = None) -> float:
         return sum((1 - alpha) ** seen[t] * (times[t] if times else 1) for t in topics)
@@ -388,7 +390,7 @@ def _unexpected(baseline: Column) -> pl.Expr:
 
 def _sets(given: Column) -> pl.Expr:
     """Lists as sets of texts, NULL where they are empty."""
-    sets = column(given).cast(pl.List(pl.String)).list.drop_nulls().list.unique().list.sort()
+    sets = column(given).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
     return pl.when(sets.list.len() > 0).then(sets)
 
 

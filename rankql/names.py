@@ -318,6 +318,8 @@ def _one(text: str, measures: tuple[Measure, ...]) -> Iterator[Metric]:
                 [measure.name for measure in measures],
                 index[likely].name if likely else None,
             )
+            if measures is not CORRELATIONS and (function := match["name"].lower()) in FACTS:
+                hint = f": {function}() is a function of SQL and polars, not of evaluate"
             raise RankqlError(f"there is no metric {match['name']!r}{hint}")
         options = dict(_options(text, measure, match["options"] or ""))
         cutoffs = [match["k"]] if match["k"] is None else match["k"].split(",")

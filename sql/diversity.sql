@@ -1,16 +1,9 @@
 -- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
 -- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
 
--- The values shown that are not NULL, in order of position.
-CREATE OR REPLACE MACRO rankql_shown(value, pos, k) AS
-    coalesce(list_transform(list_sort(
-        list({'pos': rankql_pos(pos, k), 'value': value})
-            FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND value IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x: x.value), []);
-
--- The same in no order.
+-- The values shown that are not NULL, in no order. (A value that FILTER asks for, too, is worked out twice.)
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
-    coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND value IS NOT NULL), []);
+    list_filter(coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), []), lambda x: x IS NOT NULL);
 
 -- The number of items shown, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
@@ -38,42 +31,52 @@ CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
--- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice.)
+-- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice, and the filter as
+-- list_intersect.)
 CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
     list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
-            1 - CAST(len(list_intersect(a, v[j])) AS DOUBLE) / len(list_distinct(list_concat(a, v[j]))))))), 0))[1];
+            list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
+                1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
 
--- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
--- DuckDB 2.0 fails on one within an aggregate that stands in another.)
-CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
-
--- A vector, NULL where there is none.
-CREATE OR REPLACE MACRO rankql_vector(embedding) AS
-    CASE WHEN typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"'
+-- Is there a vector? It is checked. (Below an array that is NULL lie NULLs, at which the product takes
+-- offence: list_concat makes a list of its own. No lambda here: DuckDB 2.0 fails on one within an aggregate that stands
+-- in another.)
+CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
+    CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
+              OR (typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"')
          THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
-         WHEN embedding IS NULL THEN NULL
-         WHEN list_count(rankql_doubles(embedding)) < len(rankql_doubles(embedding))
+         WHEN embedding IS NULL THEN false
+         WHEN list_count(CAST(embedding AS DOUBLE[])) < len(CAST(embedding AS DOUBLE[]))
          THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
-         WHEN NOT isfinite(list_inner_product(rankql_doubles(embedding), rankql_doubles(embedding)))
-         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
-         WHEN list_inner_product(rankql_doubles(embedding), rankql_doubles(embedding)) = 0
+         WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[])))
+              BETWEEN 5e-324 AND 1.7976931348623157e308
+         THEN true
+         WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]))) = 0
          THEN error('embedding must not be all zeros, which has no direction: make it NULL')
-         ELSE rankql_doubles(embedding) END;
+         ELSE error('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
--- The vectors shown, in order, all of one length.
+-- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
+CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
+
+-- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
 CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
-    list_transform([rankql_shown(rankql_vector(embedding), pos, k)], lambda vectors:
-        CASE WHEN list_unique(list_transform(vectors, lambda v: len(v))) > 1
+    list_transform([list_transform(coalesce(list_sort(
+        list({'pos': rankql_pos(pos, k), 'value': embedding})
+            FILTER (WHERE rankql_is_vector(embedding) AND rankql_pos(pos, k) IS NOT NULL),
+        'ASC', 'NULLS LAST'), []), lambda x: CAST(x.value AS DOUBLE[]))], lambda v:
+        CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
              THEN error('embedding must have one length in a ranking, not '
-                        || list_min(list_transform(vectors, lambda v: len(v))) || ' and '
-                        || list_max(list_transform(vectors, lambda v: len(v))))
-             ELSE vectors END)[1];
+                        || list_min(list_transform(v, lambda a: len(a))) || ' and '
+                        || list_max(list_transform(v, lambda a: len(a))))
+             ELSE v END)[1];
 
--- The sum of the cosine distance over all pairs of vectors.
+-- The sum of the cosine distance over all pairs: of n unit vectors, the square of their sum is n and twice the cosines.
 CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
-    list_transform([vectors], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
-        list_sum(list_transform(range(i + 1, len(v) + 1), lambda j: 1 - list_cosine_similarity(a, v[j]))))), 0))[1];
+    list_transform([vectors], lambda v: list_transform([list_transform(v, lambda a: 1 / sqrt(rankql_squared(a)))],
+        lambda scale: greatest(0, CAST(len(v) AS DOUBLE) * len(v) - coalesce(list_sum(list_transform(
+            range(1, len(v[1]) + 1), lambda d: pow(list_inner_product(scale, list_transform(v, lambda a: a[d])), 2))), 0))
+            / 2)[1])[1];
 
 -- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
@@ -104,14 +107,14 @@ CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)
 
 -- The sets of all judged items that have any.
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
-    coalesce(list(rankql_set(subtopics, 'subtopics'))
-        FILTER (WHERE rankql_set(subtopics, 'subtopics') IS NOT NULL), []);
+    list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
 
 -- Those shown, in order, each with the weight of its position.
 CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
-    list_sort(list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
-        FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND rankql_set(subtopics, 'subtopics') IS NOT NULL),
-        'ASC', 'NULLS LAST');
+    list_filter(list_sort(
+        list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
+            FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
+        'ASC', 'NULLS LAST'), lambda x: x.set IS NOT NULL);
 
 -- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
@@ -156,7 +159,8 @@ CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing :=
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_vectors(embedding, pos, k), 'shown': count(rankql_pos(pos, k))}],
+    list_transform([{'known': rankql_vectors(embedding, pos, k),
+                     'shown': count(rankql_pos(pos, k))}],
         lambda x: rankql_mean_distance(rankql_cosine(x.known), len(x.known), x.shown, missing))[1];
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 

@@ -240,6 +240,14 @@ def test_arrays():
     agree("subtopic_recall", [texts], {"k": 1}, [2 / 3], ["sql", "polars"], **kinds)
 
 
+@pytest.mark.parametrize("n", [2, 3, 50])
+def test_equal_vectors_are_at_no_distance(n):
+    """Nothing below 0 is left of 1 - 1, be it by a hair."""
+    rows = [([0.1, 0.7, 0.3], pos) for pos in range(1, n + 1)]
+    for name in ("sql", "polars"):
+        assert 0 <= run(name, "cosine_diversity", [rows], {})[0] < 1e-15
+
+
 # What must hold of any correct implementation, whatever the reference says
 
 BOTH = ["sql", "polars"]
@@ -623,6 +631,18 @@ WRONG_TYPES = [
     ("jaccard_diversity", "attributes", pl.String, "attributes must be a list, not"),
     ("alpha_ndcg", "subtopics", pl.String, "subtopics must be a list, not"),
     ("cosine_diversity", "embedding", pl.Int64, "embedding must be a list of numbers, not"),
+    (
+        "cosine_diversity",
+        "embedding",
+        pl.List(pl.String),
+        "embedding must be a list of numbers, not",
+    ),
+    (
+        "near_duplicate_share",
+        "embedding",
+        pl.Array(pl.List(pl.Float64), 1),
+        "embedding must be a list",
+    ),
     ("unexpectedness", "baseline", pl.Int64, "baseline must be true or false, not"),
     ("novelty", "popularity", pl.String, "popularity must be a number, not text"),
     ("exposure_disparity", "merit", pl.String, "merit must be a number, not text"),
@@ -635,9 +655,10 @@ WRONG_TYPES = [
 @pytest.mark.parametrize(("metric", "name", "kind", "message"), WRONG_TYPES)
 def test_wrong_type(metric, name, kind, message):
     table = frame(metric, [[(None,) * len(columns(metric))]])
-    table = table.with_columns(pl.lit(1).cast(kind).alias(name))
+    value = None if isinstance(kind, pl.List | pl.Array) else 1
+    table = table.with_columns(pl.lit(value).cast(kind).alias(name))
     table = table.with_columns(pos=1) if name != "pos" and "pos" in columns(metric) else table
-    options = {"users": 8} if metric == "novelty" else {}
+    options = {"novelty": {"users": 8}, "near_duplicate_share": {"similarity": 0.9}}.get(metric, {})
     table = table.with_columns(item=pl.lit("a")) if "item" in columns(metric) else table
     for way in (lambda: sql(metric, table, options), lambda: table.select(of(metric, options))):
         with pytest.raises(Exception, match="(?s)" + message):

@@ -855,6 +855,10 @@ def bad(**columns):
             lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
             "there is no metric 'nDGC'; did you mean nDCG",
         ),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, "Gini@10"),
+            "there is no metric 'Gini': gini.. is a function of SQL and polars, not of evaluate",
+        ),
         (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
         (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
         (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
