@@ -219,17 +219,16 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
     """Exposure disparity: the share of the exposure that would have to move to follow merit.
 
     One row per group of items, such as a provider: half the sum of the absolute difference of its
-    share of the exposure and its share of the merit. 0 where all get what they merit. A row where
-    either is NULL is left out; NULL where there is none of either. Singh and Joachims 2018, as one
-    distance over any number of groups.
+    share of the exposure and its share of the merit. 0 where all get what they merit. An exposure
+    of NULL, never shown, is 0, a row whose merit is NULL left out; NULL where there is none of
+    either. Singh and Joachims 2018, as one distance over any number of groups.
 
     >>> groups = pl.DataFrame({"exposure": [3, 1], "merit": [1, 1]})
     >>> groups.select(exposure_disparity("exposure", "merit")).item()
     0.25
     """
-    e, m = numbers(exposure), numbers(merit)
-    known = (e + m).is_not_null()
-    e, m = pl.when(known).then(e), pl.when(known).then(m)
+    m = numbers(merit)
+    e = pl.when(m.is_not_null()).then(_exposed(exposure))
     moved = (ratio(e, e.sum()) - ratio(m, m.sum())).abs()
     return pl.when(e.sum() > 0, m.sum() > 0).then(moved.sum() / 2)
 
@@ -238,14 +237,15 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
 def disparate_treatment(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
     """Disparate treatment: the least exposure per merit of a group, over the greatest.
 
-    One row per group of items: 1 where exposure is proportional to merit. Groups without merit
-    are left out. The ratio of Singh and Joachims 2018, the smaller over the larger.
+    One row per group of items: 1 where exposure is proportional to merit. An exposure of NULL,
+    never shown, is 0; groups without merit are left out. The ratio of Singh and Joachims 2018, the
+    smaller over the larger.
 
     >>> groups = pl.DataFrame({"exposure": [3, 1], "merit": [1, 1]})
     >>> round(groups.select(disparate_treatment("exposure", "merit")).item(), 4)
     0.3333
     """
-    each = ratio(numbers(exposure), numbers(merit))
+    each = ratio(_exposed(exposure), numbers(merit))
     return ratio(each.min(), each.max())
 
 
@@ -253,14 +253,20 @@ def disparate_treatment(exposure: Column = "exposure", merit: Column = "merit") 
 def expected_exposure_loss(exposure: Column = "exposure", target: Column = "target") -> pl.Expr:
     """Expected exposure loss: the squared distance of exposure from its target.
 
-    One row per item, its exposure the mean over the rankings that a user may be shown, and its
-    target that over all orders in which better items stand above worse ones. Diaz et al. 2020.
+    One row per item, its exposure the mean over the rankings that a user may be shown, NULL or 0
+    where it never is, and its target that over all orders in which better items stand above worse
+    ones. Diaz et al. 2020.
 
     >>> items = pl.DataFrame({"exposure": [1.0, 0.5], "target": [0.75, 0.75]})
     >>> items.select(expected_exposure_loss("exposure", "target")).item()
     0.125
     """
-    return (numbers(exposure) - numbers(target)).pow(2).sum()
+    return (_exposed(exposure) - numbers(target)).pow(2).sum()
+
+
+def _exposed(exposure: Column) -> pl.Expr:
+    """The exposure of a group or an item: none where it was never shown."""
+    return numbers(exposure).fill_null(0)
 
 
 def _counts(item: Column) -> pl.Expr:

@@ -92,7 +92,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
-                            lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
+                            lambda x_: list_rr(x_.rels, k, threshold, x_.ideal))[1] END END;
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -104,7 +104,7 @@ COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the 
 CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
+                             lambda x_: list_err(x_.rels, k, max_rel, p, x_.ideal))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(

@@ -53,7 +53,7 @@ CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
         list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
             FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
         'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x, i: i = 1 OR x.item IS DISTINCT FROM rows[i - 1].item))[1];
+        list_filter(rows, lambda x_, i: i = 1 OR x_.item IS DISTINCT FROM rows[i - 1].item))[1];
 
 CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
     CASE WHEN rankql_is_text(shown_at) THEN error('shown_at must be a number, not text; cast it first')
@@ -117,39 +117,43 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
 
 CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x: x.pos));
+    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_.pos));
 COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
 
 CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x: x.time));
+    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_.time));
 COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
         lambda shown: 1 - list_sum(list_transform(
-            map_values(list_aggregate(list_transform(shown, lambda x: x.item), 'histogram')),
+            map_values(list_aggregate(list_transform(shown, lambda x_: x_.item), 'histogram')),
             lambda n: CAST(n AS DOUBLE) * (n - 1)))
-        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x: x.user)) - 1), 0))[1];
+        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_.user)) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
 CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
 COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
 
+-- The exposure of a group or an item: none where it was never shown.
+CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
+
 CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
-    list_transform([list({'e': rankql_amount(exposure, 'exposure'), 'm': rankql_amount(merit, 'merit')})
-        FILTER (WHERE rankql_amount(exposure, 'exposure') + rankql_amount(merit, 'merit') IS NOT NULL)],
+    list_transform([list({'e': rankql_exposed(exposure), 'm': rankql_amount(merit, 'merit')})
+        FILTER (WHERE rankql_exposed(exposure) + rankql_amount(merit, 'merit') IS NOT NULL)],
         lambda rows: list_transform([{
-            'e': nullif(list_sum(list_transform(rows, lambda x: x.e)), 0),
-            'm': nullif(list_sum(list_transform(rows, lambda x: x.m)), 0)
-        }], lambda total: list_sum(list_transform(rows, lambda x: abs(x.e / total.e - x.m / total.m))) / 2)[1])[1];
+            'e': nullif(list_sum(list_transform(rows, lambda x_: x_.e)), 0),
+            'm': nullif(list_sum(list_transform(rows, lambda x_: x_.m)), 0)
+        }], lambda total_:
+            list_sum(list_transform(rows, lambda x_: abs(x_.e / total_.e - x_.m / total_.m))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
 
 CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
-    min(rankql_amount(exposure, 'exposure') / nullif(rankql_amount(merit, 'merit'), 0))
-    / nullif(max(rankql_amount(exposure, 'exposure') / nullif(rankql_amount(merit, 'merit'), 0)), 0);
+    min(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0))
+    / nullif(max(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0)), 0);
 COMMENT ON MACRO disparate_treatment IS 'Disparate treatment: the least exposure per merit of a group, over the greatest.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
-    coalesce(sum(pow(rankql_amount(exposure, 'exposure') - rankql_amount(target, 'target'), 2)), 0);
+    coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);
 COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared distance of exposure from its target.';

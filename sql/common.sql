@@ -1,5 +1,6 @@
 -- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
--- These helpers are not part of the interface; their names start with rankql_.
+-- These helpers are not part of the interface; their names start with rankql_. A variable of a lambda whose fields are
+-- read ends with _: in a query of a table that is called x, x.pos would be the column of that table.
 
 -- A value as an error shows it.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
@@ -128,7 +129,7 @@ CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
         list_concat([rankql_step(0, 0, 0)], steps),
-        lambda a, b: {'pos': b.pos, 'left': a.left * b.left, 'gain': a.gain + a.left * b.gain}
+        lambda a_, b_: {'pos': b_.pos, 'left': a_.left * b_.left, 'gain': a_.gain + a_.left * b_.gain}
     ).gain;
 
 -- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
@@ -146,7 +147,7 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 -- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
-CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x: x.value);
+CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_.value);
 
 -- Does the caller want the mean over all orders of tied items?
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
@@ -171,11 +172,11 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
 
 -- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
-    list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied: {
-        'lo': tied.lo,
-        'm': len(tied.values),
-        'r': coalesce(list_sum(tied.values), 0),
-        'n': list_count(tied.values) - coalesce(list_sum(tied.values), 0)});
+    list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied_: {
+        'lo': tied_.lo,
+        'm': len(tied_.values),
+        'r': coalesce(list_sum(tied_.values), 0),
+        'n': list_count(tied_.values) - coalesce(list_sum(tied_.values), 0)});
 
 -- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
@@ -188,16 +189,16 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
-                lambda tied: list_resize(
-                    CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
+                lambda tied_: list_resize(
+                    CAST([] AS DOUBLE[]), len(tied_.values), list_sum(tied_.values) / len(tied_.values))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
 -- The chance, by position, of the first hit to stand there if none came before:
 -- r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
-    flatten(list_transform(rankql_tied_hits(hit, score), lambda tied:
-        list_transform(range(1, tied.m + 1), lambda t: least(1, tied.r / (tied.m - t + 1)))));
+    flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
+        list_transform(range(1, tied_.m + 1), lambda t: least(1, tied_.r / (tied_.m - t + 1)))));
 
 
 -- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
@@ -261,36 +262,36 @@ CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
 -- The value below which a standard normal variable lies with the chance p, to 16 digits: Wichura 1988, AS 241.
 CREATE OR REPLACE MACRO rankql_normal_quantile(p) AS
     list_transform([{'q': CAST(p AS DOUBLE) - 0.5,
-                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x:
-        CASE WHEN abs(x.q) <= 0.425
-             THEN x.q * rankql_polynomial(
+                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x_:
+        CASE WHEN abs(x_.q) <= 0.425
+             THEN x_.q * rankql_polynomial(
                     [2509.0809287301227e0, 33430.57558358813e0, 67265.7709270087e0, 45921.95393154987e0,
                      13731.69376550946e0, 1971.5909503065513e0, 133.14166789178438e0, 3.3871328727963665e0],
-                    0.180625 - x.q * x.q)
+                    0.180625 - x_.q * x_.q)
                   / rankql_polynomial(
                     [5226.495278852854e0, 28729.085735721943e0, 39307.89580009271e0, 21213.794301586597e0,
                      5394.196021424751e0, 687.1870074920579e0, 42.31333070160091e0, 1e0],
-                    0.180625 - x.q * x.q)
-             WHEN x.r <= 5
-             THEN sign(x.q) * rankql_polynomial(
+                    0.180625 - x_.q * x_.q)
+             WHEN x_.r <= 5
+             THEN sign(x_.q) * rankql_polynomial(
                     [0.0007745450142783414e0, 0.022723844989269184e0, 0.2417807251774506e0,
                      1.2704582524523684e0, 3.6478483247632045e0, 5.769497221460691e0, 4.630337846156546e0,
                      1.4234371107496835e0],
-                    x.r - 1.6)
+                    x_.r - 1.6)
                   / rankql_polynomial(
                     [1.0507500716444169e-09, 0.0005475938084995345e0, 0.015198666563616457e0,
                      0.14810397642748008e0, 0.6897673349851e0, 1.6763848301838038e0, 2.053191626637759e0, 1e0],
-                    x.r - 1.6)
-             ELSE sign(x.q) * rankql_polynomial(
+                    x_.r - 1.6)
+             ELSE sign(x_.q) * rankql_polynomial(
                     [2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784e0,
                      0.026532189526576124e0, 0.29656057182850487e0, 1.7848265399172913e0, 5.463784911164114e0,
                      6.657904643501103e0],
-                    x.r - 5)
+                    x_.r - 5)
                   / rankql_polynomial(
                     [2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05,
                      0.0007868691311456133e0, 0.014875361290850615e0, 0.1369298809227358e0, 0.599832206555888e0,
                      1e0],
-                    x.r - 5)
+                    x_.r - 5)
         END)[1];
 
 -- How many standard errors an interval of this confidence reaches to either side.

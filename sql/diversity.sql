@@ -64,7 +64,7 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
             FILTER (WHERE rankql_is_vector(embedding) AND rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), []), lambda x: CAST(x.value AS DOUBLE[]))], lambda v:
+        'ASC', 'NULLS LAST'), []), lambda x_: CAST(x_.value AS DOUBLE[]))], lambda v:
         CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
              THEN error('embedding must have one length in a ranking, not '
                         || list_min(list_transform(v, lambda a: len(a))) || ' and '
@@ -114,13 +114,13 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x: x.set IS NOT NULL);
+        'ASC', 'NULLS LAST'), lambda x_: x_.set IS NOT NULL);
 
 -- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
-    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x: x.set)), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x: list_contains(x.set, topic)), lambda x, c:
-            x.weight * pow(1 - alpha, c - 1))))), 0);
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_.set)), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_.set, topic)), lambda x_, c:
+            x_.weight * pow(1 - alpha, c - 1))))), 0);
 
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -134,34 +134,34 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
             't': t, 'dcg': 0.0::DOUBLE, 'seen': CAST([] AS VARCHAR[]),
             'left': list_transform(sets, lambda topics, i: {'i': i, 'topics': topics})}),
-        lambda a, b: list_transform([list_min(list_transform(a.left, lambda x: {
-                'loss': -round(rankql_topic_gain(x.topics, a.seen, alpha), 12),
-                'taken': round(list_sum(list_transform(x.topics, lambda topic:
-                    rankql_topic_gain([topic], a.seen, alpha)
-                    * len(list_filter(a.left, lambda other: list_contains(other.topics, topic))))), 12),
-                'topics': x.topics, 'i': x.i}))], lambda best: {
-            't': b.t,
-            'dcg': a.dcg + rankql_topic_gain(best.topics, a.seen, alpha) / log2(b.t + 1),
-            'seen': list_concat(a.seen, best.topics),
-            'left': list_filter(a.left, lambda x: x.i <> best.i)})[1]
+        lambda a_, b_: list_transform([list_min(list_transform(a_.left, lambda x_: {
+                'loss': -round(rankql_topic_gain(x_.topics, a_.seen, alpha), 12),
+                'taken': round(list_sum(list_transform(x_.topics, lambda topic:
+                    rankql_topic_gain([topic], a_.seen, alpha)
+                    * len(list_filter(a_.left, lambda other_: list_contains(other_.topics, topic))))), 12),
+                'topics': x_.topics, 'i': x_.i}))], lambda best_: {
+            't': b_.t,
+            'dcg': a_.dcg + rankql_topic_gain(best_.topics, a_.seen, alpha) / log2(b_.t + 1),
+            'seen': list_concat(a_.seen, best_.topics),
+            'left': list_filter(a_.left, lambda x_: x_.i <> best_.i)})[1]
     ).dcg;
 
 
 CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
     list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-        lambda x: rankql_mean_distance(rankql_unlike_pairs(x.known), len(x.known), x.shown, missing))[1];
+        lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_.known), len(x_.known), x_.shown, missing))[1];
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
 CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
     list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
                      'shown': count(rankql_pos(pos, k))}],
-        lambda x: rankql_mean_distance(rankql_jaccard(x.known), len(x.known), x.shown, missing))[1];
+        lambda x_: rankql_mean_distance(rankql_jaccard(x_.known), len(x_.known), x_.shown, missing))[1];
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
     list_transform([{'known': rankql_vectors(embedding, pos, k),
                      'shown': count(rankql_pos(pos, k))}],
-        lambda x: rankql_mean_distance(rankql_cosine(x.known), len(x.known), x.shown, missing))[1];
+        lambda x_: rankql_mean_distance(rankql_cosine(x_.known), len(x_.known), x_.shown, missing))[1];
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
 CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS

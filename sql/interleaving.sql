@@ -40,14 +40,14 @@ CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
 
 -- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
-    list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss: CASE
+    list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
         WHEN state.done OR CASE
             WHEN turn % 2 = 0
             THEN rankql_next(a, state.items) IS NULL OR rankql_next(b, state.items) IS NULL
-            WHEN toss.heads THEN NOT rankql_answers(state.items, a, b)
+            WHEN toss_.heads THEN NOT rankql_answers(state.items, a, b)
             ELSE NOT rankql_answers(state.items, b, a) END
         THEN {'items': state.items, 'teams': state.teams, 'turn': turn, 'done': true}
-        WHEN toss.heads = (turn % 2 = 0)
+        WHEN toss_.heads = (turn % 2 = 0)
         THEN {'items': list_append(state.items, rankql_next(a, state.items)), 'teams': list_append(state.teams, 'A'),
               'turn': turn, 'done': false}
         ELSE {'items': list_append(state.items, rankql_next(b, state.items)), 'teams': list_append(state.teams, 'B'),
@@ -61,13 +61,14 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
             list_transform(rankql_turns(a, b, k)[:greatest(0, len(rankql_turns(a, b, k)) - len(top))],
                 lambda turn: {'items': CAST([] AS VARCHAR[]), 'teams': CAST([] AS VARCHAR[]), 'turn': turn,
                               'done': false})),
-        lambda state, next: rankql_pick(state, next.turn, a, b, seed))],
-        lambda state: list_transform(state.items, lambda item, i: {'item': item, 'team': state.teams[i]}))[1];
+        lambda state, next_: rankql_pick(state, next_.turn, a, b, seed))],
+        lambda state_: list_transform(state_.items, lambda item, i: {'item': item, 'team': state_.teams[i]}))[1];
 
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x: rankql_draft(x.a, x.b, k, seed,
-            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x.a, x.b), k)
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x_:
+            rankql_draft(x_.a, x_.b, k, seed,
+            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_.a, x_.b), k)
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
@@ -82,11 +83,11 @@ CREATE OR REPLACE MACRO rankql_balanced(state, a, b, k, first) AS
 
 CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x:
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x_:
             list_reduce(
-                list_transform(range(0, len(x.a) + len(x.b) + 1),
+                list_transform(range(0, len(x_.a) + len(x_.b) + 1),
                     lambda t: {'items': CAST([] AS VARCHAR[]), 'i': 0::BIGINT, 'j': 0::BIGINT}),
-                lambda state, next: rankql_balanced(state, x.a, x.b, k, x.first)).items)[1] END;
+                lambda state, next: rankql_balanced(state, x_.a, x_.b, k, x_.first)).items)[1] END;
 COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
 
 -- The items that were clicked, in any order, and again and again.
@@ -104,8 +105,8 @@ CREATE OR REPLACE MACRO rankql_picks(picks) AS
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
-        list_transform([[pick.team for pick in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), pick.item)]], lambda teams: CAST(sign(
+        list_transform([[pick_.team for pick_ in rankql_picks(picks)
+                         if list_contains(rankql_clicks(clicks), pick_.item)]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
@@ -119,9 +120,9 @@ CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
                          'clicked': [item for item in rankql_side(shown, 'shown')
-                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x:
-            list_transform([coalesce(rankql_depth(x.a, x.b, x.clicked[-1]), 0)], lambda depth: CAST(sign(
-                len(list_intersect(x.a[:depth], x.clicked)) - len(list_intersect(x.b[:depth], x.clicked))
+                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x_:
+            list_transform([coalesce(rankql_depth(x_.a, x_.b, x_.clicked[-1]), 0)], lambda depth: CAST(sign(
+                len(list_intersect(x_.a[:depth], x_.clicked)) - len(list_intersect(x_.b[:depth], x_.clicked))
             ) AS DOUBLE))[1])[1] END;
 COMMENT ON MACRO balanced_credit IS 'Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.';
 
@@ -139,5 +140,5 @@ CREATE OR REPLACE MACRO rankql_preference(preference) AS
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
-        lambda x: rankql_even(least(x.up, x.down), x.up + x.down))[1];
+        lambda x_: rankql_even(least(x_.up, x_.down), x_.up + x_.down))[1];
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';

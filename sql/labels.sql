@@ -136,19 +136,19 @@ CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
 
 -- The weight of each grade by itself, and with all below it.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
-    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote: vote.rel)), 'ASC', 'NULLS LAST'),
+    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_.rel)), 'ASC', 'NULLS LAST'),
         lambda grade: {
             'rel': grade,
-            'own': list_sum([vote.weight for vote in votes if vote.rel = grade]),
-            'down': list_sum([vote.weight for vote in votes if vote.rel <= grade])});
+            'own': list_sum([vote_.weight for vote_ in votes if vote_.rel = grade]),
+            'down': list_sum([vote_.weight for vote_ in votes if vote_.rel <= grade])});
 
 -- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
-    (list_min([b.rel for b in ballots if b.down >= whole * (0.5 - 1e-9)])
-     + list_min([b.rel for b in ballots if b.down > whole * (0.5 + 1e-9)])) / 2;
+    (list_min([b_.rel for b_ in ballots if b_.down >= whole * (0.5 - 1e-9)])
+     + list_min([b_.rel for b_ in ballots if b_.down > whole * (0.5 + 1e-9)])) / 2;
 
 CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
-    list_transform([[b.rel for b in ballots if b.own >= list_max([c.own for c in ballots]) - whole * 1e-9]],
+    list_transform([[b_.rel for b_ in ballots if b_.own >= list_max([c_.own for c_ in ballots]) - whole * 1e-9]],
         lambda most: CASE rankql_text(ties)
             WHEN 'low' THEN list_min(most)
             WHEN 'high' THEN list_max(most)
@@ -167,10 +167,10 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
          THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
          WHEN rankql_text(how) = 'median' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x: rankql_median(x.ballots, x.whole))[1]
+            lambda x_: rankql_median(x_.ballots, x_.whole))[1]
          WHEN rankql_text(how) = 'majority' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x: rankql_majority(x.ballots, x.whole, ties))[1]
+            lambda x_: rankql_majority(x_.ballots, x_.whole, ties))[1]
          ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';

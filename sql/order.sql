@@ -9,7 +9,7 @@ CREATE OR REPLACE MACRO rankql_inversions(grades) AS
             list_sort(list_transform(grades, lambda grade, i: {
                 'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i
             }), 'ASC', 'NULLS LAST'),
-            lambda x, j: CASE WHEN NOT x.left THEN j - x.i + (1::BIGINT << b) END)))), 0);
+            lambda x_, j: CASE WHEN NOT x_.left THEN j - x_.i + (1::BIGINT << b) END)))), 0);
 
 -- The number of pairs of different grades.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
@@ -20,7 +20,7 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
     coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
-        lambda x: x.grade), []);
+        lambda x_: x_.grade), []);
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
     list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
@@ -65,7 +65,7 @@ CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x: x.reference), 'ASC', 'NULLS LAST');
+        'ASC', 'NULLS LAST'), lambda x_: x_.reference), 'ASC', 'NULLS LAST');
 
 -- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
 -- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
@@ -110,7 +110,8 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
             least(1, list_sum(list_transform([
                 {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
                 {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
-            ], lambda part: rankql_overlap(part.depths, part.n, p) + len(part.depths) * pow(p, part.n) / part.n))) END
+            ], lambda part_:
+                rankql_overlap(part_.depths, part_.n, p) + len(part_.depths) * pow(p, part_.n) / part_.n))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)
@@ -143,7 +144,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
                 FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
-        }], lambda two: rankql_rbo(two.depths, two.short, two.long, two.p, bound))) END;
+        }], lambda two_: rankql_rbo(two_.depths, two_.short, two_.long, two_.p, bound))) END;
 COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
 
 

@@ -31,9 +31,9 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged: CASE WHEN judged.r > 0 THEN
+    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_.r > 0 THEN
         coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged.r, judged.n))), 0) / judged.r END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_.r, judged_.n))), 0) / judged_.r END)[1];
 
 -- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
@@ -71,16 +71,16 @@ CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
         list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied: tied.r > 0),
-            lambda tied: {
-                'hits': tied.r,
-                'one': tied.r / tied.m * rankql_sum(list_transform(
-                    rankql_positions(tied, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied.r / tied.m * (tied.r - 1) / greatest(tied.m - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied, k), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_.r > 0),
+            lambda tied_: {
+                'hits': tied_.r,
+                'one': tied_.r / tied_.m * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
+                'more': tied_.r / tied_.m * (tied_.r - 1) / greatest(tied_.m - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_.lo) / CAST(i AS DOUBLE))),
                 'total': 0::DOUBLE})),
-        lambda a, b: {'hits': a.hits + b.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a.total + (a.hits + 1) * b.one + b.more}).total;
+        lambda a_, b_: {'hits': a_.hits + b_.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_.total + (a_.hits + 1) * b_.one + b_.more}).total;
 
 -- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
 -- equal chance.
@@ -88,13 +88,13 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
     CASE WHEN relevant > 0 THEN list_reduce(
         list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
             rankql_tied_hits(hit, score),
-            lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0::DOUBLE})),
-        lambda a, b: {
-            'n': a.n + b.n,
+            lambda tied_: {'n': CAST(tied_.n AS DOUBLE), 'r': CAST(tied_.r AS DOUBLE), 'total': 0::DOUBLE})),
+        lambda a_, b_: {
+            'n': a_.n + b_.n,
             'r': 0::DOUBLE,
-            'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
-                range(0, CAST(b.n AS BIGINT) + 1),
-                lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
+            'total': a_.total + CASE WHEN b_.r > 0 THEN b_.r * list_avg(list_transform(
+                range(0, CAST(b_.n AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_.n + u, relevant, nonrelevant))) ELSE 0 END
         }).total / relevant END;
 
 
@@ -138,7 +138,7 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
-                       'ASC', 'NULLS LAST'), lambda x: x.hit),
+                       'ASC', 'NULLS LAST'), lambda x_: x_.hit),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold));
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
 
@@ -243,7 +243,7 @@ CREATE OR REPLACE MACRO ap_by_score(
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
+                             lambda x_: list_ap(x_.rels, k, threshold, denominator, x_.ideal))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
@@ -251,7 +251,7 @@ CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties :=
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_bpref(x.rels, threshold, x.ideal))[1]
+         ELSE list_transform([rankql_lists(rel, score, item)], lambda x_: list_bpref(x_.rels, threshold, x_.ideal))[1]
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 

@@ -1,5 +1,6 @@
 -- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
--- These helpers are not part of the interface; their names start with rankql_.
+-- These helpers are not part of the interface; their names start with rankql_. A variable of a lambda whose fields are
+-- read ends with _: in a query of a table that is called x, x.pos would be the column of that table.
 
 -- A value as an error shows it.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
@@ -128,7 +129,7 @@ CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
         list_concat([rankql_step(0, 0, 0)], steps),
-        lambda a, b: {'pos': b.pos, 'left': a.left * b.left, 'gain': a.gain + a.left * b.gain}
+        lambda a_, b_: {'pos': b_.pos, 'left': a_.left * b_.left, 'gain': a_.gain + a_.left * b_.gain}
     ).gain;
 
 -- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
@@ -146,7 +147,7 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 -- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
-CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x: x.value);
+CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_.value);
 
 -- Does the caller want the mean over all orders of tied items?
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
@@ -171,11 +172,11 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
 
 -- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
-    list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied: {
-        'lo': tied.lo,
-        'm': len(tied.values),
-        'r': coalesce(list_sum(tied.values), 0),
-        'n': list_count(tied.values) - coalesce(list_sum(tied.values), 0)});
+    list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied_: {
+        'lo': tied_.lo,
+        'm': len(tied_.values),
+        'r': coalesce(list_sum(tied_.values), 0),
+        'n': list_count(tied_.values) - coalesce(list_sum(tied_.values), 0)});
 
 -- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
@@ -188,16 +189,16 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
-                lambda tied: list_resize(
-                    CAST([] AS DOUBLE[]), len(tied.values), list_sum(tied.values) / len(tied.values))))
+                lambda tied_: list_resize(
+                    CAST([] AS DOUBLE[]), len(tied_.values), list_sum(tied_.values) / len(tied_.values))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
 -- The chance, by position, of the first hit to stand there if none came before:
 -- r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
-    flatten(list_transform(rankql_tied_hits(hit, score), lambda tied:
-        list_transform(range(1, tied.m + 1), lambda t: least(1, tied.r / (tied.m - t + 1)))));
+    flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
+        list_transform(range(1, tied_.m + 1), lambda t: least(1, tied_.r / (tied_.m - t + 1)))));
 
 
 -- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
@@ -261,36 +262,36 @@ CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
 -- The value below which a standard normal variable lies with the chance p, to 16 digits: Wichura 1988, AS 241.
 CREATE OR REPLACE MACRO rankql_normal_quantile(p) AS
     list_transform([{'q': CAST(p AS DOUBLE) - 0.5,
-                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x:
-        CASE WHEN abs(x.q) <= 0.425
-             THEN x.q * rankql_polynomial(
+                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x_:
+        CASE WHEN abs(x_.q) <= 0.425
+             THEN x_.q * rankql_polynomial(
                     [2509.0809287301227e0, 33430.57558358813e0, 67265.7709270087e0, 45921.95393154987e0,
                      13731.69376550946e0, 1971.5909503065513e0, 133.14166789178438e0, 3.3871328727963665e0],
-                    0.180625 - x.q * x.q)
+                    0.180625 - x_.q * x_.q)
                   / rankql_polynomial(
                     [5226.495278852854e0, 28729.085735721943e0, 39307.89580009271e0, 21213.794301586597e0,
                      5394.196021424751e0, 687.1870074920579e0, 42.31333070160091e0, 1e0],
-                    0.180625 - x.q * x.q)
-             WHEN x.r <= 5
-             THEN sign(x.q) * rankql_polynomial(
+                    0.180625 - x_.q * x_.q)
+             WHEN x_.r <= 5
+             THEN sign(x_.q) * rankql_polynomial(
                     [0.0007745450142783414e0, 0.022723844989269184e0, 0.2417807251774506e0,
                      1.2704582524523684e0, 3.6478483247632045e0, 5.769497221460691e0, 4.630337846156546e0,
                      1.4234371107496835e0],
-                    x.r - 1.6)
+                    x_.r - 1.6)
                   / rankql_polynomial(
                     [1.0507500716444169e-09, 0.0005475938084995345e0, 0.015198666563616457e0,
                      0.14810397642748008e0, 0.6897673349851e0, 1.6763848301838038e0, 2.053191626637759e0, 1e0],
-                    x.r - 1.6)
-             ELSE sign(x.q) * rankql_polynomial(
+                    x_.r - 1.6)
+             ELSE sign(x_.q) * rankql_polynomial(
                     [2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784e0,
                      0.026532189526576124e0, 0.29656057182850487e0, 1.7848265399172913e0, 5.463784911164114e0,
                      6.657904643501103e0],
-                    x.r - 5)
+                    x_.r - 5)
                   / rankql_polynomial(
                     [2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05,
                      0.0007868691311456133e0, 0.014875361290850615e0, 0.1369298809227358e0, 0.599832206555888e0,
                      1e0],
-                    x.r - 5)
+                    x_.r - 5)
         END)[1];
 
 -- How many standard errors an interval of this confidence reaches to either side.
@@ -479,9 +480,9 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged: CASE WHEN judged.r > 0 THEN
+    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_.r > 0 THEN
         coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged.r, judged.n))), 0) / judged.r END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_.r, judged_.n))), 0) / judged_.r END)[1];
 
 -- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
@@ -519,16 +520,16 @@ CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
         list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied: tied.r > 0),
-            lambda tied: {
-                'hits': tied.r,
-                'one': tied.r / tied.m * rankql_sum(list_transform(
-                    rankql_positions(tied, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied.r / tied.m * (tied.r - 1) / greatest(tied.m - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied, k), lambda i: (i - tied.lo) / CAST(i AS DOUBLE))),
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_.r > 0),
+            lambda tied_: {
+                'hits': tied_.r,
+                'one': tied_.r / tied_.m * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
+                'more': tied_.r / tied_.m * (tied_.r - 1) / greatest(tied_.m - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_.lo) / CAST(i AS DOUBLE))),
                 'total': 0::DOUBLE})),
-        lambda a, b: {'hits': a.hits + b.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a.total + (a.hits + 1) * b.one + b.more}).total;
+        lambda a_, b_: {'hits': a_.hits + b_.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_.total + (a_.hits + 1) * b_.one + b_.more}).total;
 
 -- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
 -- equal chance.
@@ -536,13 +537,13 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
     CASE WHEN relevant > 0 THEN list_reduce(
         list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
             rankql_tied_hits(hit, score),
-            lambda tied: {'n': CAST(tied.n AS DOUBLE), 'r': CAST(tied.r AS DOUBLE), 'total': 0::DOUBLE})),
-        lambda a, b: {
-            'n': a.n + b.n,
+            lambda tied_: {'n': CAST(tied_.n AS DOUBLE), 'r': CAST(tied_.r AS DOUBLE), 'total': 0::DOUBLE})),
+        lambda a_, b_: {
+            'n': a_.n + b_.n,
             'r': 0::DOUBLE,
-            'total': a.total + CASE WHEN b.r > 0 THEN b.r * list_avg(list_transform(
-                range(0, CAST(b.n AS BIGINT) + 1),
-                lambda u: rankql_preferred(a.n + u, relevant, nonrelevant))) ELSE 0 END
+            'total': a_.total + CASE WHEN b_.r > 0 THEN b_.r * list_avg(list_transform(
+                range(0, CAST(b_.n AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_.n + u, relevant, nonrelevant))) ELSE 0 END
         }).total / relevant END;
 
 
@@ -586,7 +587,7 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
-                       'ASC', 'NULLS LAST'), lambda x: x.hit),
+                       'ASC', 'NULLS LAST'), lambda x_: x_.hit),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold));
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
 
@@ -691,7 +692,7 @@ CREATE OR REPLACE MACRO ap_by_score(
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x: list_ap(x.rels, k, threshold, denominator, x.ideal))[1]
+                             lambda x_: list_ap(x_.rels, k, threshold, denominator, x_.ideal))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
@@ -699,7 +700,7 @@ CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties :=
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x: list_bpref(x.rels, threshold, x.ideal))[1]
+         ELSE list_transform([rankql_lists(rel, score, item)], lambda x_: list_bpref(x_.rels, threshold, x_.ideal))[1]
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 
@@ -803,7 +804,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
-                            lambda x: list_rr(x.rels, k, threshold, x.ideal))[1] END END;
+                            lambda x_: list_rr(x_.rels, k, threshold, x_.ideal))[1] END END;
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -815,7 +816,7 @@ COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the 
 CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x: list_err(x.rels, k, max_rel, p, x.ideal))[1] END;
+                             lambda x_: list_err(x_.rels, k, max_rel, p, x_.ideal))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
@@ -844,7 +845,7 @@ CREATE OR REPLACE MACRO rankql_inversions(grades) AS
             list_sort(list_transform(grades, lambda grade, i: {
                 'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i
             }), 'ASC', 'NULLS LAST'),
-            lambda x, j: CASE WHEN NOT x.left THEN j - x.i + (1::BIGINT << b) END)))), 0);
+            lambda x_, j: CASE WHEN NOT x_.left THEN j - x_.i + (1::BIGINT << b) END)))), 0);
 
 -- The number of pairs of different grades.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
@@ -855,7 +856,7 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
     coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
-        lambda x: x.grade), []);
+        lambda x_: x_.grade), []);
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
     list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
@@ -900,7 +901,7 @@ CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x: x.reference), 'ASC', 'NULLS LAST');
+        'ASC', 'NULLS LAST'), lambda x_: x_.reference), 'ASC', 'NULLS LAST');
 
 -- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
 -- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
@@ -945,7 +946,8 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
             least(1, list_sum(list_transform([
                 {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
                 {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
-            ], lambda part: rankql_overlap(part.depths, part.n, p) + len(part.depths) * pow(p, part.n) / part.n))) END
+            ], lambda part_:
+                rankql_overlap(part_.depths, part_.n, p) + len(part_.depths) * pow(p, part_.n) / part_.n))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)
@@ -978,7 +980,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
                 FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
-        }], lambda two: rankql_rbo(two.depths, two.short, two.long, two.p, bound))) END;
+        }], lambda two_: rankql_rbo(two_.depths, two_.short, two_.long, two_.p, bound))) END;
 COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
 
 
@@ -1078,7 +1080,7 @@ CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
         list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
             FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
         'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x, i: i = 1 OR x.item IS DISTINCT FROM rows[i - 1].item))[1];
+        list_filter(rows, lambda x_, i: i = 1 OR x_.item IS DISTINCT FROM rows[i - 1].item))[1];
 
 CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
     CASE WHEN rankql_is_text(shown_at) THEN error('shown_at must be a number, not text; cast it first')
@@ -1142,41 +1144,45 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
 
 CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x: x.pos));
+    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_.pos));
 COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
 
 CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x: x.time));
+    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_.time));
 COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
         lambda shown: 1 - list_sum(list_transform(
-            map_values(list_aggregate(list_transform(shown, lambda x: x.item), 'histogram')),
+            map_values(list_aggregate(list_transform(shown, lambda x_: x_.item), 'histogram')),
             lambda n: CAST(n AS DOUBLE) * (n - 1)))
-        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x: x.user)) - 1), 0))[1];
+        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_.user)) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
 CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
 COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
 
+-- The exposure of a group or an item: none where it was never shown.
+CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
+
 CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
-    list_transform([list({'e': rankql_amount(exposure, 'exposure'), 'm': rankql_amount(merit, 'merit')})
-        FILTER (WHERE rankql_amount(exposure, 'exposure') + rankql_amount(merit, 'merit') IS NOT NULL)],
+    list_transform([list({'e': rankql_exposed(exposure), 'm': rankql_amount(merit, 'merit')})
+        FILTER (WHERE rankql_exposed(exposure) + rankql_amount(merit, 'merit') IS NOT NULL)],
         lambda rows: list_transform([{
-            'e': nullif(list_sum(list_transform(rows, lambda x: x.e)), 0),
-            'm': nullif(list_sum(list_transform(rows, lambda x: x.m)), 0)
-        }], lambda total: list_sum(list_transform(rows, lambda x: abs(x.e / total.e - x.m / total.m))) / 2)[1])[1];
+            'e': nullif(list_sum(list_transform(rows, lambda x_: x_.e)), 0),
+            'm': nullif(list_sum(list_transform(rows, lambda x_: x_.m)), 0)
+        }], lambda total_:
+            list_sum(list_transform(rows, lambda x_: abs(x_.e / total_.e - x_.m / total_.m))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
 
 CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
-    min(rankql_amount(exposure, 'exposure') / nullif(rankql_amount(merit, 'merit'), 0))
-    / nullif(max(rankql_amount(exposure, 'exposure') / nullif(rankql_amount(merit, 'merit'), 0)), 0);
+    min(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0))
+    / nullif(max(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0)), 0);
 COMMENT ON MACRO disparate_treatment IS 'Disparate treatment: the least exposure per merit of a group, over the greatest.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
-    coalesce(sum(pow(rankql_amount(exposure, 'exposure') - rankql_amount(target, 'target'), 2)), 0);
+    coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);
 COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared distance of exposure from its target.';
 
 
@@ -1246,7 +1252,7 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
             FILTER (WHERE rankql_is_vector(embedding) AND rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), []), lambda x: CAST(x.value AS DOUBLE[]))], lambda v:
+        'ASC', 'NULLS LAST'), []), lambda x_: CAST(x_.value AS DOUBLE[]))], lambda v:
         CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
              THEN error('embedding must have one length in a ranking, not '
                         || list_min(list_transform(v, lambda a: len(a))) || ' and '
@@ -1296,13 +1302,13 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x: x.set IS NOT NULL);
+        'ASC', 'NULLS LAST'), lambda x_: x_.set IS NOT NULL);
 
 -- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
-    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x: x.set)), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x: list_contains(x.set, topic)), lambda x, c:
-            x.weight * pow(1 - alpha, c - 1))))), 0);
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_.set)), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_.set, topic)), lambda x_, c:
+            x_.weight * pow(1 - alpha, c - 1))))), 0);
 
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -1316,34 +1322,34 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
             't': t, 'dcg': 0.0::DOUBLE, 'seen': CAST([] AS VARCHAR[]),
             'left': list_transform(sets, lambda topics, i: {'i': i, 'topics': topics})}),
-        lambda a, b: list_transform([list_min(list_transform(a.left, lambda x: {
-                'loss': -round(rankql_topic_gain(x.topics, a.seen, alpha), 12),
-                'taken': round(list_sum(list_transform(x.topics, lambda topic:
-                    rankql_topic_gain([topic], a.seen, alpha)
-                    * len(list_filter(a.left, lambda other: list_contains(other.topics, topic))))), 12),
-                'topics': x.topics, 'i': x.i}))], lambda best: {
-            't': b.t,
-            'dcg': a.dcg + rankql_topic_gain(best.topics, a.seen, alpha) / log2(b.t + 1),
-            'seen': list_concat(a.seen, best.topics),
-            'left': list_filter(a.left, lambda x: x.i <> best.i)})[1]
+        lambda a_, b_: list_transform([list_min(list_transform(a_.left, lambda x_: {
+                'loss': -round(rankql_topic_gain(x_.topics, a_.seen, alpha), 12),
+                'taken': round(list_sum(list_transform(x_.topics, lambda topic:
+                    rankql_topic_gain([topic], a_.seen, alpha)
+                    * len(list_filter(a_.left, lambda other_: list_contains(other_.topics, topic))))), 12),
+                'topics': x_.topics, 'i': x_.i}))], lambda best_: {
+            't': b_.t,
+            'dcg': a_.dcg + rankql_topic_gain(best_.topics, a_.seen, alpha) / log2(b_.t + 1),
+            'seen': list_concat(a_.seen, best_.topics),
+            'left': list_filter(a_.left, lambda x_: x_.i <> best_.i)})[1]
     ).dcg;
 
 
 CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
     list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-        lambda x: rankql_mean_distance(rankql_unlike_pairs(x.known), len(x.known), x.shown, missing))[1];
+        lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_.known), len(x_.known), x_.shown, missing))[1];
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
 CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
     list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
                      'shown': count(rankql_pos(pos, k))}],
-        lambda x: rankql_mean_distance(rankql_jaccard(x.known), len(x.known), x.shown, missing))[1];
+        lambda x_: rankql_mean_distance(rankql_jaccard(x_.known), len(x_.known), x_.shown, missing))[1];
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
     list_transform([{'known': rankql_vectors(embedding, pos, k),
                      'shown': count(rankql_pos(pos, k))}],
-        lambda x: rankql_mean_distance(rankql_cosine(x.known), len(x.known), x.shown, missing))[1];
+        lambda x_: rankql_mean_distance(rankql_cosine(x_.known), len(x_.known), x_.shown, missing))[1];
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
 CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
@@ -1531,19 +1537,19 @@ CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
 
 -- The weight of each grade by itself, and with all below it.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
-    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote: vote.rel)), 'ASC', 'NULLS LAST'),
+    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_.rel)), 'ASC', 'NULLS LAST'),
         lambda grade: {
             'rel': grade,
-            'own': list_sum([vote.weight for vote in votes if vote.rel = grade]),
-            'down': list_sum([vote.weight for vote in votes if vote.rel <= grade])});
+            'own': list_sum([vote_.weight for vote_ in votes if vote_.rel = grade]),
+            'down': list_sum([vote_.weight for vote_ in votes if vote_.rel <= grade])});
 
 -- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
-    (list_min([b.rel for b in ballots if b.down >= whole * (0.5 - 1e-9)])
-     + list_min([b.rel for b in ballots if b.down > whole * (0.5 + 1e-9)])) / 2;
+    (list_min([b_.rel for b_ in ballots if b_.down >= whole * (0.5 - 1e-9)])
+     + list_min([b_.rel for b_ in ballots if b_.down > whole * (0.5 + 1e-9)])) / 2;
 
 CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
-    list_transform([[b.rel for b in ballots if b.own >= list_max([c.own for c in ballots]) - whole * 1e-9]],
+    list_transform([[b_.rel for b_ in ballots if b_.own >= list_max([c_.own for c_ in ballots]) - whole * 1e-9]],
         lambda most: CASE rankql_text(ties)
             WHEN 'low' THEN list_min(most)
             WHEN 'high' THEN list_max(most)
@@ -1562,10 +1568,10 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
          THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
          WHEN rankql_text(how) = 'median' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x: rankql_median(x.ballots, x.whole))[1]
+            lambda x_: rankql_median(x_.ballots, x_.whole))[1]
          WHEN rankql_text(how) = 'majority' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x: rankql_majority(x.ballots, x.whole, ties))[1]
+            lambda x_: rankql_majority(x_.ballots, x_.whole, ties))[1]
          ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
@@ -1817,7 +1823,7 @@ CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
                 rankql_divisor(rankql_seen(click, propensity), clip));
 
 CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x: x.weight * x.weight / nullif(x.squares, 0))[1];
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_.weight * x_.weight / nullif(x_.squares, 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
 
 CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
@@ -1825,7 +1831,7 @@ CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
 COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
 
 CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x: x.cut / nullif(x.clicks, 0))[1];
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_.cut / nullif(x_.clicks, 0))[1];
 COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 
@@ -1949,7 +1955,7 @@ CREATE OR REPLACE MACRO counterfactual(
             {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg / nullif(idcg, 0), 'part': 1},
             {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1},
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1}
-        ] END, lambda x: x.line < 4 OR examination IS NOT NULL), recursive := true)
+        ] END, lambda x_: x_.line < 4 OR examination IS NOT NULL), recursive := true)
         FROM queries
     ), measured AS (
         SELECT *, CASE WHEN counts THEN sum END AS value FROM lines
@@ -2161,43 +2167,45 @@ COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from 
 -- these numbered, unclicked impressions as m.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
-        list_filter(unit, lambda a: list_contains(told, a.k)),
-        lambda a: {'k': list_position(told, a.k), 'm': a.n - a.c, 'c': a.c})], lambda cells:
-        CASE WHEN list_sum([a.c for a in cells]) > 0 THEN cells ELSE [] END)[1];
+        list_filter(unit, lambda a_: list_contains(told, a_.k)),
+        lambda a_: {'k': list_position(told, a_.k), 'm': a_.n - a_.c, 'c': a_.c})], lambda cells:
+        CASE WHEN list_sum([a_.c for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
 
 -- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
 -- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
 -- It rises ever less, so that Newton's steps from below stay below.
 CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
     list_reduce(
-        list_concat([clicks / list_sum(list_transform(parts, lambda x: x.m * x.share))],
+        list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_.m * x_.share))],
                     list_transform(range(8), lambda i: CAST(0 AS DOUBLE))),
-        lambda o, unused: o + (clicks - list_sum(list_transform(parts, lambda x:
-                                   x.m * x.share * o / (1 + (1 - x.share) * o))))
-                              / list_sum(list_transform(parts, lambda x:
-                                   x.m * x.share / pow(1 + (1 - x.share) * o, 2))));
+        lambda o, unused: o + (clicks - list_sum(list_transform(parts, lambda x_:
+                                   x_.m * x_.share * o / (1 + (1 - x_.share) * o))))
+                              / list_sum(list_transform(parts, lambda x_:
+                                   x_.m * x_.share / pow(1 + (1 - x_.share) * o, 2))));
 
 -- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
-    list_transform([list_max([p[a.k] for a in unit if a.m > 0])], lambda best: coalesce(least(1, list_transform([
-        rankql_odds(list_transform(list_filter(unit, lambda a: a.m > 0), lambda a: {'m': a.m, 'share': p[a.k] / best}),
-                    list_sum([a.c for a in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
+    list_transform([list_max([p[a_.k] for a_ in unit if a_.m > 0])], lambda best: coalesce(least(1, list_transform([
+        rankql_odds(list_transform(list_filter(unit, lambda a_: a_.m > 0),
+                                   lambda a_: {'m': a_.m, 'share': p[a_.k] / best}),
+                    list_sum([a_.c for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
 -- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
 -- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
 -- expected; of an item seen at one position nothing then remains.
 CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
     list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
-        list_transform(unit, lambda a: {'k': a.k, 'm': a.m, 'c': a.c,
-            'odds': CASE WHEN a.m > 0 THEN p[a.k] * r / (1 - p[a.k] * r) ELSE 0 END}),
-        lambda a: {'k': a.k, 'c': a.c, 'u': a.c - a.m * a.odds, 'w': a.m * a.odds * (1 + a.odds)}))[1]], lambda cells:
-        list_transform([{'bound': list_sum([a.u for a in cells]) >= 1e-10 * list_sum([a.c for a in cells]),
-                         'w': list_sum([a.w for a in cells])}], lambda whole:
-            CASE WHEN whole.bound OR len(cells) > 1
-                 THEN flatten(list_transform(cells, lambda a: list_transform(cells, lambda b: {
-                    'k': a.k, 'l': b.k, 'u': CASE WHEN a.k = b.k THEN a.u ELSE 0 END,
-                    'h': CASE WHEN a.k = b.k THEN a.w ELSE 0 END
-                         - CASE WHEN whole.bound OR whole.w = 0 THEN 0 ELSE a.w / whole.w * b.w END})))
+        list_transform(unit, lambda a_: {'k': a_.k, 'm': a_.m, 'c': a_.c,
+            'odds': CASE WHEN a_.m > 0 THEN p[a_.k] * r / (1 - p[a_.k] * r) ELSE 0 END}),
+        lambda a_: {'k': a_.k, 'c': a_.c, 'u': a_.c - a_.m * a_.odds, 'w': a_.m * a_.odds * (1 + a_.odds)}))[1]],
+        lambda cells:
+        list_transform([{'bound': list_sum([a_.u for a_ in cells]) >= 1e-10 * list_sum([a_.c for a_ in cells]),
+                         'w': list_sum([a_.w for a_ in cells])}], lambda whole_:
+            CASE WHEN whole_.bound OR len(cells) > 1
+                 THEN flatten(list_transform(cells, lambda a_: list_transform(cells, lambda b_: {
+                    'k': a_.k, 'l': b_.k, 'u': CASE WHEN a_.k = b_.k THEN a_.u ELSE 0 END,
+                    'h': CASE WHEN a_.k = b_.k THEN a_.w ELSE 0 END
+                         - CASE WHEN whole_.bound OR whole_.w = 0 THEN 0 ELSE a_.w / whole_.w * b_.w END})))
                  ELSE [] END)[1])[1];
 
 -- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
@@ -2266,9 +2274,9 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
     ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
-        FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a: list_transform(
-                         list_filter(unit, lambda b: a.k <> b.k),
-                         lambda b: {'a': a.k, 'b': b.k, 'win': a.c > 0 OR pairs = 'model'}))), recursive := true)
+        FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
+                         list_filter(unit, lambda b_: a_.k <> b_.k),
+                         lambda b_: {'a': a_.k, 'b': b_.k, 'win': a_.c > 0 OR pairs = 'model'}))), recursive := true)
               FROM patterns) AS edge
         JOIN positions ON edge.s IS NOT DISTINCT FROM positions.s AND edge.b = positions.k
         GROUP BY edge.s, edge.a, edge.b
@@ -2330,7 +2338,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, q, a.k AS k, sum(a.u) AS u
         FROM (SELECT units.s AS s, q, unnest(list_filter(
                          rankql_terms(rankql_telling(unit, ks), list_transform(x, lambda a: exp(a))),
-                         lambda a: a.k = a.l)) AS a
+                         lambda a_: a_.k = a_.l)) AS a
               FROM units JOIN fitted ON units.s IS NOT DISTINCT FROM fitted.s
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
@@ -2435,14 +2443,14 @@ CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
 
 -- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
-    list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss: CASE
+    list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
         WHEN state.done OR CASE
             WHEN turn % 2 = 0
             THEN rankql_next(a, state.items) IS NULL OR rankql_next(b, state.items) IS NULL
-            WHEN toss.heads THEN NOT rankql_answers(state.items, a, b)
+            WHEN toss_.heads THEN NOT rankql_answers(state.items, a, b)
             ELSE NOT rankql_answers(state.items, b, a) END
         THEN {'items': state.items, 'teams': state.teams, 'turn': turn, 'done': true}
-        WHEN toss.heads = (turn % 2 = 0)
+        WHEN toss_.heads = (turn % 2 = 0)
         THEN {'items': list_append(state.items, rankql_next(a, state.items)), 'teams': list_append(state.teams, 'A'),
               'turn': turn, 'done': false}
         ELSE {'items': list_append(state.items, rankql_next(b, state.items)), 'teams': list_append(state.teams, 'B'),
@@ -2456,13 +2464,14 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
             list_transform(rankql_turns(a, b, k)[:greatest(0, len(rankql_turns(a, b, k)) - len(top))],
                 lambda turn: {'items': CAST([] AS VARCHAR[]), 'teams': CAST([] AS VARCHAR[]), 'turn': turn,
                               'done': false})),
-        lambda state, next: rankql_pick(state, next.turn, a, b, seed))],
-        lambda state: list_transform(state.items, lambda item, i: {'item': item, 'team': state.teams[i]}))[1];
+        lambda state, next_: rankql_pick(state, next_.turn, a, b, seed))],
+        lambda state_: list_transform(state_.items, lambda item, i: {'item': item, 'team': state_.teams[i]}))[1];
 
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x: rankql_draft(x.a, x.b, k, seed,
-            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x.a, x.b), k)
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x_:
+            rankql_draft(x_.a, x_.b, k, seed,
+            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_.a, x_.b), k)
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
@@ -2477,11 +2486,11 @@ CREATE OR REPLACE MACRO rankql_balanced(state, a, b, k, first) AS
 
 CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x:
+        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x_:
             list_reduce(
-                list_transform(range(0, len(x.a) + len(x.b) + 1),
+                list_transform(range(0, len(x_.a) + len(x_.b) + 1),
                     lambda t: {'items': CAST([] AS VARCHAR[]), 'i': 0::BIGINT, 'j': 0::BIGINT}),
-                lambda state, next: rankql_balanced(state, x.a, x.b, k, x.first)).items)[1] END;
+                lambda state, next: rankql_balanced(state, x_.a, x_.b, k, x_.first)).items)[1] END;
 COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
 
 -- The items that were clicked, in any order, and again and again.
@@ -2499,8 +2508,8 @@ CREATE OR REPLACE MACRO rankql_picks(picks) AS
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
-        list_transform([[pick.team for pick in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), pick.item)]], lambda teams: CAST(sign(
+        list_transform([[pick_.team for pick_ in rankql_picks(picks)
+                         if list_contains(rankql_clicks(clicks), pick_.item)]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
@@ -2514,9 +2523,9 @@ CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
                          'clicked': [item for item in rankql_side(shown, 'shown')
-                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x:
-            list_transform([coalesce(rankql_depth(x.a, x.b, x.clicked[-1]), 0)], lambda depth: CAST(sign(
-                len(list_intersect(x.a[:depth], x.clicked)) - len(list_intersect(x.b[:depth], x.clicked))
+                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x_:
+            list_transform([coalesce(rankql_depth(x_.a, x_.b, x_.clicked[-1]), 0)], lambda depth: CAST(sign(
+                len(list_intersect(x_.a[:depth], x_.clicked)) - len(list_intersect(x_.b[:depth], x_.clicked))
             ) AS DOUBLE))[1])[1] END;
 COMMENT ON MACRO balanced_credit IS 'Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.';
 
@@ -2534,7 +2543,7 @@ CREATE OR REPLACE MACRO rankql_preference(preference) AS
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
-        lambda x: rankql_even(least(x.up, x.down), x.up + x.down))[1];
+        lambda x_: rankql_even(least(x_.up, x_.down), x_.up + x_.down))[1];
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
 
 
@@ -2561,7 +2570,7 @@ CREATE OR REPLACE MACRO rankql_sums(list) AS
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
 
 -- The positions of some items.
-CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x: x.pos);
+CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_.pos);
 
 -- How many of the positions lie within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
@@ -2575,36 +2584,38 @@ CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
 -- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
 -- are relevant and not relevant while the open ones are neither.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
-    list_transform([list_transform(rankql_items(items), lambda x:
-        {'pos': x.pos, 'hit': rankql_mark(x.rel, levels, threshold), 'new': x.rel IS NULL})], lambda marks: {
+    list_transform([list_transform(rankql_items(items), lambda x_:
+        {'pos': x_.pos, 'hit': rankql_mark(x_.rel, levels, threshold), 'new': x_.rel IS NULL})], lambda marks: {
         'items': marks,
-        'hits': rankql_places(list_filter(marks, lambda x: x.hit = 1)),
-        'open': rankql_places(list_filter(marks, lambda x: x.hit IS NULL)),
+        'hits': rankql_places(list_filter(marks, lambda x_: x_.hit = 1)),
+        'open': rankql_places(list_filter(marks, lambda x_: x_.hit IS NULL)),
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
-                    + len(list_filter(marks, lambda x: x.new AND x.hit = 1)),
+                    + len(list_filter(marks, lambda x_: x_.new AND x_.hit = 1)),
         'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
-                  + len(list_filter(marks, lambda x: x.new AND x.hit = 0))})[1];
+                  + len(list_filter(marks, lambda x_: x_.new AND x_.hit = 0))})[1];
 
 -- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([{
-            'hits': rankql_within(marked.hits, k), 'open': rankql_within(marked.open, k), 'all': len(marked.open),
-            'relevant': marked.relevant, 'retrieved': rankql_within(rankql_places(marked.items), k)}], lambda n:
-            list_transform(range(n.all + 1), lambda m: {
-                'fewest': CAST(n.hits + greatest(m - (n.all - n.open), 0) AS DOUBLE),
-                'most': CAST(n.hits + least(m, n.open) AS DOUBLE),
-                'relevant': n.relevant + m,
-                'retrieved': n.retrieved}))[1])[1];
+            'hits': rankql_within(marked_.hits, k), 'open': rankql_within(marked_.open, k), 'all': len(marked_.open),
+            'relevant': marked_.relevant, 'retrieved': rankql_within(rankql_places(marked_.items), k)}], lambda n_:
+            list_transform(range(n_.all + 1), lambda m: {
+                'fewest': CAST(n_.hits + greatest(m - (n_.all - n_.open), 0) AS DOUBLE),
+                'most': CAST(n_.hits + least(m, n_.open) AS DOUBLE),
+                'relevant': n_.relevant + m,
+                'retrieved': n_.retrieved}))[1])[1];
 
 -- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
 -- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
 CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked: {
-        'low': list_filter(CASE WHEN marked.relevant > 0 THEN marked.hits
-                                WHEN len(marked.open) > 0 THEN [marked.open[-1]] END, lambda p: p <= rankql_cutoff(k)),
-        'high': list_filter(CASE WHEN marked.relevant + len(marked.open) > 0
-                                 THEN list_concat(marked.hits, marked.open) END, lambda p: p <= rankql_cutoff(k))})[1];
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
+        'low': list_filter(CASE WHEN marked_.relevant > 0 THEN marked_.hits
+                                WHEN len(marked_.open) > 0 THEN [marked_.open[-1]] END,
+                           lambda p: p <= rankql_cutoff(k)),
+        'high': list_filter(CASE WHEN marked_.relevant + len(marked_.open) > 0
+                                 THEN list_concat(marked_.hits, marked_.open) END,
+                            lambda p: p <= rankql_cutoff(k))})[1];
 
 -- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
 -- and j-th of the depths has i - j positions before it.
@@ -2625,14 +2636,14 @@ CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
 CREATE OR REPLACE MACRO rankql_preferences(hits) AS
     list_transform([{
         'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
-        'b': rankql_ones(hits)}], lambda found: {
-        'a': rankql_sums(list_transform(found.a, lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found.b, lambda i, j: i - j)),
+        'b': rankql_ones(hits)}], lambda found_: {
+        'a': rankql_sums(list_transform(found_.a, lambda i, j: i - j)),
+        'b': rankql_sums(list_transform(found_.b, lambda i, j: i - j)),
         'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
                                    lambda i, j: i - j),
         'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
                                    lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found.a, lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
+        'ranks': rankql_ones(list_transform(found_.a, lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
 
 CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
     (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
@@ -2654,19 +2665,19 @@ CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
 -- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
 CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
     list_reduce(list_concat([rankql_ap_item(0, 0, 0, n.rest, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
-                            steps), lambda a, b: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a.above + 1, 'rest': a.rest - (1 - b.open) * b.weight,
-        'total': rankql_ap_total(a, b), 'm': a.m + b.open,
-        'best': greatest(a.best, CASE WHEN b.open = 1 THEN
-            rankql_ap_of(rankql_ap_total(a, b), a.m + 1, n, k, denominator) END)}).best;
+                            steps), lambda a_, b_: {
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_.above + 1, 'rest': a_.rest - (1 - b_.open) * b_.weight,
+        'total': rankql_ap_total(a_, b_), 'm': a_.m + b_.open,
+        'best': greatest(a_.best, CASE WHEN b_.open = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_.m + 1, n, k, denominator) END)}).best;
 
 CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
     list_reduce(list_concat([rankql_ap_item(0, 0, n.hits, 0, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
-                            list_reverse(steps)), lambda a, b: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a.above - (1 - b.open), 'rest': a.rest + b.weight,
-        'total': rankql_ap_total(a, b), 'm': a.m + b.open,
-        'best': least(a.best, CASE WHEN b.open = 1 THEN
-            rankql_ap_of(rankql_ap_total(a, b), a.m + 1, n, k, denominator) END)}).best;
+                            list_reverse(steps)), lambda a_, b_: {
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_.above - (1 - b_.open), 'rest': a_.rest + b_.weight,
+        'total': rankql_ap_total(a_, b_), 'm': a_.m + b_.open,
+        'best': least(a_.best, CASE WHEN b_.open = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_.m + 1, n, k, denominator) END)}).best;
 
 -- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
 CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
@@ -2682,11 +2693,11 @@ CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
 
 -- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
 CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
-    list_transform([list_transform(rankql_items(items), lambda x:
-        {'gain': rankql_negative(x.rel, negative), 'weight': rankql_weight(x.pos, k, discounts, base)})], lambda xs: {
-        'own': rankql_sum(list_transform(xs, lambda x: x.gain * x.weight))
+    list_transform([list_transform(rankql_items(items), lambda x_:
+        {'gain': rankql_negative(x_.rel, negative), 'weight': rankql_weight(x_.pos, k, discounts, base)})], lambda xs: {
+        'own': rankql_sum(list_transform(xs, lambda x_: x_.gain * x_.weight))
                / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END,
-        'weights': list_sort(list_transform(list_filter(xs, lambda x: x.gain IS NULL), lambda x: x.weight),
+        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_.gain IS NULL), lambda x_: x_.weight),
                              'DESC', 'NULLS LAST')})[1];
 
 -- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
@@ -2702,15 +2713,15 @@ CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
 
 -- The part of idcg that some slices have, m more items reaching over them.
 CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
-    rankql_sum(list_transform(slices, lambda slice: slice.width * ideal[least(slice.judged + m + 1, len(ideal))]));
+    rankql_sum(list_transform(slices, lambda slice_: slice_.width * ideal[least(slice_.judged + m + 1, len(ideal))]));
 
 -- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
 -- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
 CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
     list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
                    lambda level:
-        list_transform([list_filter(slices, lambda slice: slice.level = level)], lambda own:
-            list_transform([rankql_sum(list_transform(own, lambda slice: slice.width))], lambda width: {
+        list_transform([list_filter(slices, lambda slice_: slice_.level = level)], lambda own:
+            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_.width))], lambda width: {
                 'dcg': list_transform(shown, lambda sum: width * sum),
                 'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
                 'width': width})[1])[1]);
@@ -2728,120 +2739,121 @@ CREATE OR REPLACE MACRO rankql_peak(list) AS
 -- and is found exactly after a few rounds: t is always one that some judgement reaches.
 CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
     list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
-        list_transform([list_transform(s.levels, lambda x:
-            rankql_peak(list_transform(x.dcg, lambda dcg, m: dcg - t * x.idcg[m])))], lambda peaks:
-            coalesce(rankql_one_ndcg(s.own, s.above, list_transform(s.levels, lambda x, i: x.dcg[peaks[i]]),
-                                     list_transform(s.levels, lambda x, i: x.idcg[peaks[i]])), t))[1]);
+        list_transform([list_transform(s.levels, lambda x_:
+            rankql_peak(list_transform(x_.dcg, lambda dcg, m: dcg - t * x_.idcg[m])))], lambda peaks:
+            coalesce(rankql_one_ndcg(s.own, s.above, list_transform(s.levels, lambda x_, i: x_.dcg[peaks[i]]),
+                                     list_transform(s.levels, lambda x_, i: x_.idcg[peaks[i]])), t))[1]);
 
 -- The lowest: 0, or all at one level, for the bottom m.
 CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
     list_transform([levels], lambda chosen: list_min(list_transform(s.hidden, lambda sum, m:
-        rankql_one_ndcg(s.own, s.above, list_transform(chosen, lambda x: x.width * sum),
-                        list_transform(chosen, lambda x: x.idcg[m])))))[1];
+        rankql_one_ndcg(s.own, s.above, list_transform(chosen, lambda x_: x_.width * sum),
+                        list_transform(chosen, lambda x_: x_.idcg[m])))))[1];
 
 
 CREATE OR REPLACE MACRO rankql_bounds_precision_at(
     items, judged, k, levels, threshold := 1, denominator := 'k'
 ) AS
     list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
-        list_transform(hits, lambda x: rankql_precision(x.fewest, x.relevant, x.retrieved, k, denominator)),
-        list_transform(hits, lambda x: rankql_precision(x.most, x.relevant, x.retrieved, k, denominator))))[1];
+        list_transform(hits, lambda x_: rankql_precision(x_.fewest, x_.relevant, x_.retrieved, k, denominator)),
+        list_transform(hits, lambda x_: rankql_precision(x_.most, x_.relevant, x_.retrieved, k, denominator))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_recall_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
-        list_transform(hits, lambda x: x.fewest / nullif(x.relevant, 0)),
-        list_transform(hits, lambda x: x.most / nullif(x.relevant, 0))))[1];
+        list_transform(hits, lambda x_: x_.fewest / nullif(x_.relevant, 0)),
+        list_transform(hits, lambda x_: x_.most / nullif(x_.relevant, 0))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1) AS
-    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x: x.relevant > 0)],
+    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_.relevant > 0)],
                    lambda hits: rankql_span(
-        list_transform(hits, lambda x: 2 * x.fewest / (rankql_size(k, x.retrieved) + x.relevant)),
-        list_transform(hits, lambda x: 2 * x.most / (rankql_size(k, x.retrieved) + x.relevant))))[1];
+        list_transform(hits, lambda x_: 2 * x_.fewest / (rankql_size(k, x_.retrieved) + x_.relevant)),
+        list_transform(hits, lambda x_: 2 * x_.most / (rankql_size(k, x_.retrieved) + x_.relevant))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
-    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x: {
-        'low': CAST(len(x.low) > 0 AS DOUBLE), 'high': CAST(len(x.high) > 0 AS DOUBLE)})[1];
+    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
+        'low': CAST(len(x_.low) > 0 AS DOUBLE), 'high': CAST(len(x_.high) > 0 AS DOUBLE)})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
-        list_transform([list_transform(range(len(marked.open) + 1), lambda m: marked.relevant + m)], lambda depths:
-            list_transform([{'hits': rankql_above(marked.hits, depths), 'open': rankql_above(marked.open, depths),
-                             'all': len(marked.open)}], lambda n: rankql_span(
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
+        list_transform([list_transform(range(len(marked_.open) + 1), lambda m: marked_.relevant + m)], lambda depths:
+            list_transform([{'hits': rankql_above(marked_.hits, depths), 'open': rankql_above(marked_.open, depths),
+                             'all': len(marked_.open)}], lambda n_: rankql_span(
                 list_transform(depths, lambda r, j:
-                    (n.hits[j] + greatest(j - 1 - (n.all - n.open[j]), 0)) / nullif(r, 0)),
-                list_transform(depths, lambda r, j: (n.hits[j] + least(j - 1, n.open[j])) / nullif(r, 0))))[1])[1])[1];
+                    (n_.hits[j] + greatest(j - 1 - (n_.all - n_.open[j]), 0)) / nullif(r, 0)),
+                list_transform(depths, lambda r, j:
+                    (n_.hits[j] + least(j - 1, n_.open[j])) / nullif(r, 0))))[1])[1])[1];
 
 -- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([list_transform(
-            list_filter(marked.items, lambda x: (x.hit IS NULL OR x.hit = 1)
-                                                AND (denominator <> 'found' OR x.pos <= rankql_cutoff(k))),
-            lambda x: rankql_ap_item(x.hit IS NULL, CASE WHEN x.pos <= rankql_cutoff(k) THEN 1 / x.pos ELSE 0 END,
+            list_filter(marked_.items, lambda x_: (x_.hit IS NULL OR x_.hit = 1)
+                                                AND (denominator <> 'found' OR x_.pos <= rankql_cutoff(k))),
+            lambda x_: rankql_ap_item(x_.hit IS NULL, CASE WHEN x_.pos <= rankql_cutoff(k) THEN 1 / x_.pos ELSE 0 END,
                                      0, 0, 0, NULL))], lambda steps:
-            list_transform([list_filter(steps, lambda x: x.open = 0)], lambda hits:
+            list_transform([list_filter(steps, lambda x_: x_.open = 0)], lambda hits:
                 list_transform([{
                     'hits': len(hits),
-                    'rest': rankql_sum(list_transform(hits, lambda x: x.weight)),
-                    'total': rankql_sum(list_transform(hits, lambda x, j: x.weight * j)),
-                    'relevant': marked.relevant + CASE WHEN denominator = 'found'
-                        THEN len(marked.open) - rankql_within(marked.open, k) ELSE 0 END,
-                    'retrieved': rankql_within(rankql_places(marked.items), k)}], lambda n: {
+                    'rest': rankql_sum(list_transform(hits, lambda x_: x_.weight)),
+                    'total': rankql_sum(list_transform(hits, lambda x_, j: x_.weight * j)),
+                    'relevant': marked_.relevant + CASE WHEN denominator = 'found'
+                        THEN len(marked_.open) - rankql_within(marked_.open, k) ELSE 0 END,
+                    'retrieved': rankql_within(rankql_places(marked_.items), k)}], lambda n: {
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked:
-        list_transform([rankql_preferences(list_transform(marked.items, lambda x: x.hit))], lambda found:
-            list_transform([{'hits': len(found.b) - 1, 'all': len(found.a) - 1, 'open': len(found.ranks),
-                             'relevant': marked.relevant, 'others': marked.others + len(found.ranks)}], lambda n:
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
+        list_transform([rankql_preferences(list_transform(marked_.items, lambda x_: x_.hit))], lambda found_:
+            list_transform([{'hits': len(found_.b) - 1, 'all': len(found_.a) - 1, 'open': len(found_.ranks),
+                             'relevant': marked_.relevant, 'others': marked_.others + len(found_.ranks)}], lambda n_:
                 rankql_span(
-                    list_transform(range(n.open + 1), lambda m: rankql_bpref_of(
-                        n.hits + m,
-                        rankql_capped(found.b, found.before_b, 0,
-                                      coalesce(found.ranks[n.open - m] - (n.open - m), 0), n.relevant + m, 0)
-                        + rankql_capped(found.a, found.before_a, coalesce(found.ranks[n.open - m], 0), n.all,
-                                        n.relevant + m, n.open - m),
-                        n.relevant + m, n.others - m)),
-                    list_transform(range(n.open + 1), lambda m: rankql_bpref_of(
-                        n.hits + m,
-                        rankql_capped(found.a, found.before_a, 0, coalesce(found.ranks[m], 0), n.relevant + m, 0)
-                        + rankql_capped(found.b, found.before_b, coalesce(found.ranks[m] - m, 0), n.hits,
-                                        n.relevant + m, -m),
-                        n.relevant + m, n.others - m))))[1])[1])[1];
+                    list_transform(range(n_.open + 1), lambda m: rankql_bpref_of(
+                        n_.hits + m,
+                        rankql_capped(found_.b, found_.before_b, 0,
+                                      coalesce(found_.ranks[n_.open - m] - (n_.open - m), 0), n_.relevant + m, 0)
+                        + rankql_capped(found_.a, found_.before_a, coalesce(found_.ranks[n_.open - m], 0), n_.all,
+                                        n_.relevant + m, n_.open - m),
+                        n_.relevant + m, n_.others - m)),
+                    list_transform(range(n_.open + 1), lambda m: rankql_bpref_of(
+                        n_.hits + m,
+                        rankql_capped(found_.a, found_.before_a, 0, coalesce(found_.ranks[m], 0), n_.relevant + m, 0)
+                        + rankql_capped(found_.b, found_.before_b, coalesce(found_.ranks[m] - m, 0), n_.hits,
+                                        n_.relevant + m, -m),
+                        n_.relevant + m, n_.others - m))))[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
-    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x: {
-        'low': CASE WHEN x.low IS NOT NULL THEN coalesce(1 / list_min(x.low), 0) END,
-        'high': CASE WHEN x.high IS NOT NULL THEN coalesce(1 / list_min(x.high), 0) END})[1];
+    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
+        'low': CASE WHEN x_.low IS NOT NULL THEN coalesce(1 / list_min(x_.low), 0) END,
+        'high': CASE WHEN x_.high IS NOT NULL THEN coalesce(1 / list_min(x_.high), 0) END})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold := 1) AS
-    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x: {
-        'low': rankql_sum(list_transform(x.low, lambda p: 1 / p)),
-        'high': rankql_sum(list_transform(x.high, lambda p: 1 / p))})[1];
+    list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
+        'low': rankql_sum(list_transform(x_.low, lambda p: 1 / p)),
+        'high': rankql_sum(list_transform(x_.high, lambda p: 1 / p))})[1];
 
 -- err with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p) AS
-    rankql_walk(list_transform(list_filter(items, lambda x: x.pos <= rankql_cutoff(k)), lambda x: rankql_step(
-        x.pos, rankql_stop(coalesce(x.rel, level), max_rel), rankql_utility(x.pos, p))));
+    rankql_walk(list_transform(list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)), lambda x_: rankql_step(
+        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel), rankql_utility(x_.pos, p))));
 
 -- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
 -- item at the bottom, a level above 0.
 CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1) AS
     list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel) > 0, false)
-                                                          AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x:
-        list_transform([list_filter(x.items, lambda item: item.rel IS NULL)], lambda open: {
-            'low': CASE WHEN x.use THEN rankql_err_at(x.items, 0, k, max_rel, p)
+                                                          AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
+        list_transform([list_filter(x_.items, lambda item_: item_.rel IS NULL)], lambda open: {
+            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p)
                         WHEN len(open) > 0 AND len(levels) > 1
                         THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p) END,
-            'high': CASE WHEN x.use OR (len(open) > 0 AND levels[-1] > 0)
-                         THEN rankql_err_at(x.items, levels[-1], k, max_rel, p) END})[1])[1];
+            'high': CASE WHEN x_.use OR (len(open) > 0 AND levels[-1] > 0)
+                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p) END})[1])[1];
 
 -- rbp with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
-        list_filter(items, lambda x: x.pos <= rankql_cutoff(k)),
-        lambda x: rankql_worth(coalesce(x.rel, level), threshold, max_rel) * rankql_look(x.pos, p)));
+        list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)),
+        lambda x_: rankql_worth(coalesce(x_.rel, level), threshold, max_rel) * rankql_look(x_.pos, p)));
 
 CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, threshold := 1, max_rel := NULL) AS
     list_transform([rankql_items(items)], lambda xs: {
@@ -2849,21 +2861,21 @@ CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, t
         'high': rankql_rbp_at(xs, levels[-1], k, p, threshold, max_rel)})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
-    list_transform([list_filter(rankql_items(items), lambda x: x.pos <= rankql_cutoff(k))], lambda xs: {
-        'low': rankql_sum(list_transform(xs, lambda x: coalesce(x.rel, levels[1]))),
-        'high': rankql_sum(list_transform(xs, lambda x: coalesce(x.rel, levels[-1])))})[1];
+    list_transform([list_filter(rankql_items(items), lambda x_: x_.pos <= rankql_cutoff(k))], lambda xs: {
+        'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_.rel, levels[1]))),
+        'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_.rel, levels[-1])))})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts := NULL, base := 2) AS
-    list_transform([rankql_open_gains(items, k, discounts, base, 'keep')], lambda x: {
-        'low': x.own + levels[1] * rankql_sum(x.weights),
-        'high': x.own + levels[-1] * rankql_sum(x.weights)})[1];
+    list_transform([rankql_open_gains(items, k, discounts, base, 'keep')], lambda x_: {
+        'low': x_.own + levels[1] * rankql_sum(x_.weights),
+        'high': x_.own + levels[-1] * rankql_sum(x_.weights)})[1];
 
 -- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
 CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
     list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
-                     'open': list_filter(rankql_items(items), lambda x: x.rel IS NULL)}], lambda x: {
-        'low': list_idcg(x.judged, k, discounts, base),
-        'high': list_idcg(list_concat(x.judged, list_transform(x.open, lambda item: levels[-1])), k, discounts, base)
+                     'open': list_filter(rankql_items(items), lambda x_: x_.rel IS NULL)}], lambda x_: {
+        'low': list_idcg(x_.judged, k, discounts, base),
+        'high': list_idcg(list_concat(x_.judged, list_transform(x_.open, lambda item: levels[-1])), k, discounts, base)
         })[1];
 
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
@@ -2873,21 +2885,21 @@ CREATE OR REPLACE MACRO rankql_bounds_ndcg(
     items, judged, k, levels, discounts := NULL, base := 2, negative := 'zero'
 ) AS
     list_transform([{'gains': rankql_open_gains(items, k, discounts, base, negative),
-                     'best': rankql_list_best(coalesce(CAST(judged AS DOUBLE[]), []), k)}], lambda x:
+                     'best': rankql_list_best(coalesce(CAST(judged AS DOUBLE[]), []), k)}], lambda x_:
         list_transform([{
-            'slices': rankql_slices(x.best, CAST(levels AS DOUBLE[])),
+            'slices': rankql_slices(x_.best, CAST(levels AS DOUBLE[])),
             'ideal': rankql_sums(rankql_ideal_weights(
-                CAST(least(len(x.best) + len(x.gains.weights), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
-            'shown': rankql_sums(list_filter(x.gains.weights, lambda weight: weight > 0))}], lambda y:
+                CAST(least(len(x_.best) + len(x_.gains.weights), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
+            'shown': rankql_sums(list_filter(x_.gains.weights, lambda weight: weight > 0))}], lambda y_:
             list_transform([{
-                'own': x.gains.own,
-                'hidden': rankql_sums(list_reverse(x.gains.weights)),
-                'above': rankql_slices_idcg(list_filter(y.slices, lambda slice: slice.level IS NULL), y.ideal, 0),
-                'levels': rankql_level_gains(y.slices, y.ideal, y.shown, len(x.gains.weights),
+                'own': x_.gains.own,
+                'hidden': rankql_sums(list_reverse(x_.gains.weights)),
+                'above': rankql_slices_idcg(list_filter(y_.slices, lambda slice_: slice_.level IS NULL), y_.ideal, 0),
+                'levels': rankql_level_gains(y_.slices, y_.ideal, y_.shown, len(x_.gains.weights),
                                              CAST(levels AS DOUBLE[])),
-                'barren': x.gains.own < 0 AND len(x.best) = 0}], lambda s:
+                'barren': x_.gains.own < 0 AND len(x_.best) = 0}], lambda s_:
                 list_transform([rankql_one_ndcg(
-                    s.own, s.above, list_transform(s.levels, lambda level: level.width * s.hidden[-1]),
-                    list_transform(s.levels, lambda level: level.idcg[-1]))], lambda start: {
-                    'low': rankql_lowest_ndcg(CASE WHEN s.barren THEN s.levels[:1] ELSE s.levels END, s),
-                    'high': CASE WHEN start < 0 THEN start ELSE rankql_highest_ndcg(start, s) END})[1])[1])[1])[1];
+                    s_.own, s_.above, list_transform(s_.levels, lambda level_: level_.width * s_.hidden[-1]),
+                    list_transform(s_.levels, lambda level_: level_.idcg[-1]))], lambda start: {
+                    'low': rankql_lowest_ndcg(CASE WHEN s_.barren THEN s_.levels[:1] ELSE s_.levels END, s_),
+                    'high': CASE WHEN start < 0 THEN start ELSE rankql_highest_ndcg(start, s_) END})[1])[1])[1])[1];

@@ -373,7 +373,7 @@ def exposure(rows, k=None, attention=None):
 
 
 def exposure_disparity(rows):
-    rows = [row for row in rows if None not in row]
+    rows = [(e or 0, m) for e, m in rows if m is not None]
     totals = [sum(side) for side in zip(*rows, strict=True)]
     if not rows or 0 in totals:
         return None
@@ -381,12 +381,12 @@ def exposure_disparity(rows):
 
 
 def disparate_treatment(rows):
-    each = [e / m for e, m in rows if e is not None and m]
+    each = [(e or 0) / m for e, m in rows if m]
     return min(each) / max(each) if any(each) else None
 
 
 def expected_exposure_loss(rows):
-    return fsum((e - t) ** 2 for e, t in rows if e is not None and t is not None)
+    return fsum(((e or 0) - t) ** 2 for e, t in rows if t is not None)
 
 
 # diversity: rows hold the columns that the metric names, the last one pos

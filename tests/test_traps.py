@@ -1,10 +1,13 @@
 """Input easily got wrong: NULL items, literal grades, text, options where nothing is relevant."""
 
+import re
+
 import engines
 import polars as pl
 import pytest
 
 import rankql
+from rankql import macros
 
 SQL_ERRORS = [
     # What is wrong is refused also where nothing is relevant, so that no value depends on it.
@@ -87,3 +90,39 @@ def test_group_columns_of_any_name(by):
 def test_polars_refuses(call, message):
     with pytest.raises(rankql.RankqlError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "columns", "rows"),
+    [
+        ("bpref(rel, pos)", "hit, rel, pos", "(7, 1, 1), (7, 0, 2)"),
+        ("err(rel, pos, 10, max_rel := 1)", "rel, pos", "(1, 1), (0, 2)"),
+        ('personalisation("user", item)', '"user", item', "(1, 'a'), (2, 'b')"),
+        ("first_position(item, day, pos)", "item, day, pos", "('a', 1, 3)"),
+    ],
+)
+def test_tables_of_any_name(call, columns, rows):
+    """Not even of one that a variable of ours has: x.hit is then the column."""
+    con = engines.connection()
+    group = "GROUP BY hit" if "hit" in columns else ""
+    found = {
+        name: con.sql(
+            f"SELECT {call} FROM (VALUES {rows}) AS {name} ({columns}) {group}"
+        ).fetchall()
+        for name in ("x", "b", "total", "part", "best", "two", "shown")
+    }
+    assert found["x"][0][0] is not None
+    assert all(value == found["shown"] for value in found.values()), found
+
+
+def test_variables_whose_fields_are_read_have_a_name_of_their_own():
+    statements = re.split(r"(?m)^CREATE OR REPLACE ", re.sub(r"--.*|'[^']*'", "", macros.sql()))
+    wrong = {
+        name
+        for statement in statements
+        if " AS TABLE" not in statement  # whose tables are ours
+        for names in re.findall(r"lambda ([\w, ]+):|\bfor ([\w, ]+) in\b", statement)
+        for name in re.findall(r"\w+", " ".join(names))
+        if re.search(rf"(?<![\w.]){name}\.\w", statement) and not name.endswith("_")
+    }
+    assert not wrong
