@@ -13,7 +13,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.execution import execute, reporting
 from rankql.labels import as_float, check_grades, event_name, is_finite
 from rankql.macros import literal, quoted
-from rankql.tables import Data, assigned, session
+from rankql.tables import ROLES, Data, assigned, session
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,8 +38,9 @@ def grade_events(
     """The judgments that a log of events makes: one grade for every user, or query, and item.
 
     The log is a file, a table or a frame, as for `evaluate`, with the columns user or query, item,
-    `event`, and `time` where `until` is given; `graded` says what the options are. What comes back
-    is what `evaluate` takes as qrels; items of no grade are left out.
+    `event`, and `time` where `until` is given; of several that could be meant, such as user and
+    session_id, say which: query='user'. `graded` says what the options are. What comes back is what
+    `evaluate` takes as qrels; items of no grade are left out.
 
     >>> log = pl.DataFrame({"user": [1, 1], "item": ["a", "a"], "event": ["view", "buy"]})
     >>> grade_events(log, {"view": 1, "buy": 3}).rows()
@@ -52,6 +53,11 @@ def grade_events(
     with session(con, log) as here:
         given = {"query": query, "item": item}
         table = assigned(here.table(log, "log"), given, ("query", "item"))
+        for role, name in given.items():
+            known = [column for column in table.columns if column.lower() in ROLES[role]]
+            if name is None and len(known) > 1:
+                listed = " and ".join(known)
+                raise RankqlError(f"log has {listed}; say which is meant: {role}={known[0]!r}")
         needed = {"event": event} | ({} if until is None else {"time": time})
         for role, name in needed.items():
             if name not in table.columns:

@@ -982,11 +982,13 @@ def test_grade_events_before_evaluate():
         ({"grades": {"view": math.nan, "buy": 1}}, "grades must be finite numbers, not .*"),
         ({"how": "last"}, "how must be 'max' or 'sum', not last"),
         ({"query": None}, "log has no column .*query.*"),
+        ({"item": None}, "log has item and docno; say which is meant: item='item'"),
     ],
 )
 def test_grade_events_refuses(options, said):
     log = pl.DataFrame({"who": [1, 1], "item": ["a", "b"], "event": ["view", "buy"]})
-    options = {"grades": GRADES, "query": "who", **options}
+    log = log.with_columns(docno="item")
+    options = {"grades": GRADES, "query": "who", "item": "item", **options}
     with pytest.raises(rankql.RankqlError) as error:
         rankql.grade_events(log, **options)
     assert re.fullmatch(said, str(error.value).partition("\n")[0]), str(error.value)
