@@ -18,7 +18,7 @@ from rankql.macros import quoted
 from rankql.names import Metric
 from rankql.query import DUPLICATES, JUDGED, NO_SCORE, Query, with_sources
 from rankql.result import Result
-from rankql.tables import Session, Table
+from rankql.tables import ROLES, Session, Table
 
 
 def outcome(
@@ -326,6 +326,11 @@ def duplicates(ask: Ask, given: Inputs, source: str, column: str, where: str = "
         )
         for row in found
     )
-    alone = source == "run" and not given.many
-    hint = ", or name the column that tells systems apart: system=" if alone else ""
+    hint = ""
+    if source == "run" and not given.many:
+        hint = ", or name the column that tells systems apart: system="
+        (table,) = given.runs.values()
+        keys = [name for name in table.columns if name.lower() in ROLES["query"]]
+        for key in [name for name in keys if name != table.roles["query"]][:1]:
+            hint += f", or queries: query={key!r}"
     return f"{source} has duplicates: {shown}; keep one row of each{hint}"

@@ -818,6 +818,10 @@ def bad(**columns):
         ),
         (lambda: rankql.evaluate(RUN, pl.concat([QRELS, QRELS])), "qrels has duplicates: query"),
         (
+            lambda: rankql.evaluate(pl.concat([RUN, RUN]).with_columns(session_id=1), QRELS),
+            "run has duplicates: .*system=, or queries: query='session_id'$",
+        ),
+        (
             lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=pl.lit(float("inf")))),
             "qrels: rel must be a finite number, not inf",
         ),
