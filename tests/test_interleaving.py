@@ -242,6 +242,11 @@ def sql(text):
         (sql("sign_test('1')"), "preference must be a number, not text; cast it first"),
         (lambda: rankql.balanced_credit("aa", "b", "a", "a"), "a must not hold an item twice"),
         (sql("balanced_credit(['a', 'a'], ['b'], ['a'], ['a'])"), "a must not hold an item twice"),
+        (lambda: rankql.balanced_credit("a", "b", "aa", "a"), "shown must not hold an item twice"),
+        (sql("balanced_credit(['a'], ['b'], ['a', 'a'], ['a'])"),
+         "shown must not hold an item twice"),
+        (lambda: rankql.balanced_credit("a", "b", ["a", None], "a"), "shown must not hold NULL"),
+        (sql("balanced_credit(['a'], ['b'], ['a', NULL], ['a'])"), "shown must not hold NULL"),
         # One item is not a list of items, nor of the letters of its name.
         (lambda: rankql.team_draft_credit([], "tea"), "clicks must be a list of items, not tea"),
         (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"),
