@@ -1,0 +1,81 @@
+"""What some tests need beyond the extra `test`: libraries, programs, servers.
+
+Each component is a pytest marker of the same name. A test with such a marker is skipped with the
+reason if the component is missing, and fails if CI=true. Heavy components also give their tests the
+marker `heavy`, which the default run leaves out.
+"""
+
+import importlib
+import shutil
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+
+from rankql.errors import RankqlError
+
+EXTRA = "pip install -e '.[test-all]'"
+
+
+@dataclass(frozen=True)
+class Component:
+    """Modules to import and programs to run. One program of each group is enough."""
+
+    modules: tuple[str, ...] = ()
+    programs: tuple[tuple[str, ...], ...] = ()
+    remedy: str = EXTRA
+    heavy: bool = True
+
+    @cached_property
+    def missing(self) -> str:
+        """What is not installed, or an empty text."""
+        modules = [name for name in self.modules if not find_spec(name)]
+        programs = [group[0] for group in self.programs if not any(map(program, group))]
+        return ", ".join(modules + programs)
+
+
+def program(name):
+    """The path of a program, or None. Debian keeps the Postgres server out of the PATH."""
+    server = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    here = Path(sys.executable).with_name(name)
+    return str(here) if here.exists() else str(server[-1]) if server else shutil.which(name)
+
+
+def optional(name):
+    """A module, or a stand-in if it is not installed, so that test files can be collected."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, RankqlError):
+        return Absent()
+
+
+class Absent:
+    """A module that is not installed. Its attributes are classes without instances."""
+
+    def __getattr__(self, name):
+        return type(name, (), {})
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+COMPONENTS = {
+    "browser": Component(("playwright",), (BROWSERS,), f"{EXTRA} && apt-get install chromium"),
+    "clickhouse": Component(("chdb",)),
+    "datafusion": Component(("datafusion",)),
+    # dbt itself is installed by its tests, in an environment of its own.
+    "dbt": Component(("pip",)),
+    "drivers": Component(("psycopg", "sqlalchemy", "adbc_driver_postgresql", "adbc_driver_sqlite")),
+    "duckdb_cli": Component((), (("duckdb",),)),
+    "lakes": Component(("deltalake", "fsspec", "pyiceberg")),
+    "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
+    "package": Component(("build",)),
+    "perl": Component((), (("perl",),), "apt-get install perl", heavy=False),
+    "postgres": Component(("psycopg",), (("initdb",),), f"{EXTRA} && apt-get install postgresql"),
+    "ranx": Component(("ranx",)),
+    "report": Component(("altair", "vl_convert")),
+    "site": Component(("sphinx", "furo", "myst_parser")),
+    "spark": Component(
+        ("pyspark",), (("java",),), f"{EXTRA} && apt-get install openjdk-17-jre-headless"
+    ),
+    "statsmodels": Component(("statsmodels",)),
+}
