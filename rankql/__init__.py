@@ -1,7 +1,18 @@
-"""rankql: ranking metrics where the data lies, as DuckDB macros and polars expressions."""
+"""rankql: ranking metrics where your data lives, as DuckDB macros and polars expressions."""
 
 import lazy_loader
 
 # The names stand in __init__.pyi and are imported when first asked for: `rankql --help` need not
 # wait for polars and duckdb.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_lazy_getattr, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("rankql")
+        except PackageNotFoundError:  # a checkout on the path, not installed
+            return "unknown"
+    return _lazy_getattr(name)

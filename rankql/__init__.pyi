@@ -83,8 +83,6 @@ from .gain import (
 from .gating import gate
 from .grading import grade_events
 from .interleaving import (
-    balanced_credit,
-    balanced_interleaving,
     sign_test,
     team_draft,
     team_draft_credit,
@@ -148,6 +146,8 @@ from .result import Result, combine
 from .verdict import Verdict
 from .versions import show_versions
 
+__version__: str
+
 __all__ = [
     "Association",
     "Comparison",
@@ -164,8 +164,6 @@ __all__ = [
     "arhr_by_score",
     "associate",
     "average_popularity",
-    "balanced_credit",
-    "balanced_interleaving",
     "bpref",
     "bpref_by_score",
     "catalogue_coverage",

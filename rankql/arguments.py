@@ -31,15 +31,20 @@ def number(value: object) -> float:
         return math.nan
 
 
+def shown(value: object) -> str:
+    """An argument that must be a number, as an error shows it: text as text."""
+    return f"the text {value!r}" if isinstance(value, str) else str(value)
+
+
 def is_whole(value: object, least: float = 1) -> bool:
-    """Is it a whole number from the least, also one such as 3.0?"""
-    return number(value) >= least and number(value) % 1 == 0
+    """Is it a whole number from the least, which a float can count to, also one such as 3.0?"""
+    return least <= number(value) <= 2**53 and number(value) % 1 == 0
 
 
 def cutoff(k: object) -> None:
     """Refuse a cutoff that is none."""
     ok = k is None or is_whole(k)
-    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
+    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {shown(k)}")
 
 
 def whole(name: str, value: object, least: int) -> None:
@@ -51,13 +56,13 @@ def whole(name: str, value: object, least: int) -> None:
 def patience(p: float | None) -> float:
     """The chance to look at the next item, which has no default."""
     check(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
-    check(0 < number(p) < 1, f"p must lie between 0 and 1, not {p}")
+    check(0 < number(p) < 1, f"p must lie between 0 and 1, not {shown(p)}")
     return number(p)
 
 
 def finite(name: str, value: object) -> None:
     """Refuse an argument that is not a finite number."""
-    check(math.isfinite(number(value)), f"{name} must be a finite number, not {value}")
+    check(math.isfinite(number(value)), f"{name} must be a finite number, not {shown(value)}")
 
 
 def option(name: str, value: object, *choices: str) -> None:
@@ -74,7 +79,7 @@ def flag(name: str, value: object) -> None:
 def z(confidence: float) -> float:
     """How many standard errors an interval of this confidence reaches to either side."""
     ok = 0 < number(confidence) < 1
-    check(ok, f"confidence must lie between 0 and 1, not {confidence}")
+    check(ok, f"confidence must lie between 0 and 1, not {shown(confidence)}")
     return -normal_quantile((1 - number(confidence)) / 2)
 
 
@@ -103,14 +108,21 @@ def numbers(given: Column) -> pl.Expr:
     return column(given).cast(pl.Float64, strict=False)
 
 
-def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
+def checked(
+    value: pl.Expr,
+    arguments: Mapping[str, Any],
+    refused: Callable[[pl.Expr], pl.Expr] | None = None,
+) -> pl.Expr:
     """The value of a metric, an error where one of its columns holds what it must not.
 
     The checks see all rows. Inside the value they would not: polars may drop the rows that do not
-    count, those beyond k say, before a function gets to see them.
+    count, those beyond k say, before a function gets to see them. What else is refused is looked at
+    where these checks are passed.
     """
     checks: dict[str, Callable[[pl.Series], None]] = {
-        "rel": partial(check_rel, max_rel=arguments.get("max_rel")),
+        "rel": partial(
+            check_rel, max_rel=arguments.get("max_rel"), stop=arguments.get("stop", "exp2")
+        ),
         "pos": check_pos,
         "reference": partial(check_pos, name="reference"),
         "score": check_prediction if {*arguments} == {"rel", "score"} else check_score,
@@ -135,33 +147,39 @@ def checked(value: pl.Expr, arguments: Mapping[str, Any]) -> pl.Expr:
 
     named = [expr.alias(name) for name, expr in columns.items()]
     ok = pl.struct(named).map_batches(sound, pl.Boolean, is_elementwise=True)
-    return pl.when(ok.null_count() == 0).then(value)
+    sound_rows = ok.null_count() == 0
+    if refused:
+        value = pl.when(refused(sound_rows)).then(None).otherwise(value)
+    return pl.when(sound_rows).then(value)
 
 
 _TRUE = pl.Series([True])
 
 
-def lists(name: str, given: Column, max_rel: float | None = None) -> pl.Expr:
+def lists(name: str, given: Column, max_rel: float | None = None, stop: str = "exp2") -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
     def check_lists(values: pl.Series) -> pl.Series:
         kind = values.dtype
         check(isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}")
-        check_rel(values.explode(), max_rel)
+        check_rel(values.explode(), max_rel, stop)
         return values.cast(dtype)
 
     dtype = pl.List(pl.Float64)
     return column(given).map_batches(check_lists, return_dtype=dtype, is_elementwise=True)
 
 
-def check_rel(values: pl.Series, max_rel: float | None = None) -> None:
-    """The grades: finite, and none above max_rel."""
+def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2") -> None:
+    """The grades: finite, none above max_rel; probabilities where they are what stops a user."""
     _need_numbers("rel", values)
     if values.dtype.is_float():
         refuse("rel must be a finite number", values, ~values.is_finite())
     if max_rel is not None:
         for above in values.filter(values.cast(pl.Float64) > max_rel).head(1):
             raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
+    if stop == "rel":
+        outside = (values < 0) | (values > 1)
+        refuse("rel must lie between 0 and 1 for stop 'rel'", values, outside)
 
 
 def check_pos(values: pl.Series, name: str = "pos") -> None:

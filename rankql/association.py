@@ -12,24 +12,25 @@ import duckdb
 import polars as pl
 
 from rankql import show
-from rankql.arguments import check, option, whole, z
+from rankql.arguments import check, z
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.execution import execute, reporting
 from rankql.matching import (
     Given,
     OutcomeNames,
     Side,
-    Unit,
     key_columns,
     matched,
     metric_columns,
     opened,
     outcome_columns,
     read,
+    unit_of,
 )
-from rankql.names import is_metric, lower_is_better, parse
+from rankql.names import is_metric, parse
 from rankql.result import groupings, slices
 from rankql.tables import Data, session
+from rankql.values import resolve_directions
 
 if TYPE_CHECKING:
     import altair as alt
@@ -46,9 +47,7 @@ SCHEMA = {
     **dict.fromkeys(("remark", "sentence"), pl.String),
 }
 SIMPSON = "another sign {} (Simpson)"
-IN_NOISE = "at least one is within noise of 0"
-# Fewer launches cannot be evidence: not even if all agreed would chance be below 1 in 20.
-LAUNCHES = 6
+IN_NOISE = "at least one of them is not significant"
 # What it means that metric and outcome moved so, where more is better of both.
 READINGS = {
     (1, 1): "better, and noticed",
@@ -67,6 +66,7 @@ def associate(
     outcome: OutcomeNames | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
     baseline: str | None = None,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
 ) -> Association:
@@ -77,14 +77,19 @@ def associate(
     'query', 'user', 'day' or several columns; {'query': 'search'} where the names differ.
     `outcome` names columns of rates, or gives ratios of totals: {'CTR': ('clicks',
     'impressions')}. Of several rows of a key, metrics and rates are averaged and ratios taken of
-    the sums. `metrics` are all by default, `outcome` all columns of numbers.
+    the sums. `metrics` are by default all columns named like metrics or, if there are none, all
+    columns of numbers; `outcome` all columns of numbers. `higher_is_better` is the direction of
+    those that rankql does not know, which `quadrants` reads: {'wait': False}; True by default.
 
     `by` names attributes of the keys: correlations are pooled, within all slices together (of the
     deviations from their means), and in each slice. Of two systems, a dict or the column `system`
     in both tables, the differences are correlated, other - baseline (of a dict the first).
 
-    Pearson's interval is by Fisher's z, Spearman's by that of Bonett and Wright (2000). NULL and
-    ratios by 0 are left out and counted; what is no finite number is refused.
+    Intervals are Fisher's z for Pearson, Bonett and Wright (2000) for Spearman; p belongs to the
+    interval. A sentence says "higher" or "lower" only if Spearman's interval excludes 0 and there
+    are at least 10 keys (within slices, 9 plus the number of slices): then it is wrong for at most
+    5% of unrelated columns, skewed and tied ones included. NULL and ratios by 0 are left out and
+    counted; values that are not finite are an error.
 
     >>> import polars as pl
     >>> found = pl.DataFrame({"query": ["a", "b", "c", "d", "e"], "AP": [0.1, 0.4, 0.5, 0.7, 0.9]})
@@ -97,26 +102,35 @@ def associate(
     keys, groups = key_columns(on), groupings(by)
     with session(con, per_query, outcomes) as here:
         scores, counts = opened(here, per_query, "per_query"), opened(here, outcomes, "outcomes")
-        named = metric_columns(scores, metrics)
-        taken = [*keys.values(), "system", *(name for group in groups for name in group)]
+        by_names = ["system", *(name for group in groups for name in group)]
+        named = metric_columns(here, scores, metrics, [*keys, *by_names])
+        taken = [*keys.values(), *by_names]
         counted = outcome_columns(here, counts, outcome, taken)
         given = Given(scores, counts, keys, groups, named, counted)
         given.check(here)
         rows = read(here, given)
+    directions, _ = resolve_directions(named, higher_is_better, list(counted))
     pairs, systems, notes = matched(rows, given, baseline)
     table, turned = _correlated(pairs, given, confidence, systems is not None)
     if systems:
-        one = Unit.of([*keys]).one
-        notes = [f"every value is what a {one} gained: {systems[1]} - {systems[0]}", *notes]
-    lower = [metric for metric in named if lower_is_better(metric)]
-    notes += [*turned, *([f"less is better of {', '.join(lower)}"] if lower else [])]
+        one = unit_of([*keys])
+        notes = [f"every value is the change per {one}: {systems[1]} - {systems[0]}", *notes]
+    notes += turned
+    if metrics is None and not any(map(is_metric, named)):
+        notes.insert(
+            0, f"per_query has no column named like a metric: {', '.join(named)} are taken"
+        )
+    if lower := [name for name, higher in directions.items() if not higher]:
+        notes.append(f"lower is better: {', '.join(lower)}")
     if len(table) > 1:
         notes.append(
-            f"p is not adjusted for the {len(table)} rows: where nothing is related, 1 in 20 is "
-            "still below 0.05"
+            f"p-values are not adjusted for the {len(table)} rows of the table: of unrelated "
+            "columns, about 1 in 20 is below 0.05"
         )
-    notes.append("that they go together does not say that one moves the other")
-    return Association(table, pairs, [*keys], named, [*counted], groups, systems, confidence, notes)
+    notes.append("an association does not show that one causes the other")
+    return Association(
+        table, pairs, [*keys], named, [*counted], groups, systems, confidence, notes, directions
+    )
 
 
 class _Part(NamedTuple):
@@ -152,7 +166,7 @@ def _correlated(
 
     from rankql.regression import pearson, ranks, spearman
 
-    unit = Unit.of([*given.keys])
+    unit = unit_of([*given.keys])
     values = {name: _numbers(pairs, name) for name in (*given.metrics, *given.counted)}
     notes = []
     rows: dict[tuple[str, str], list[dict[str, Any]]]
@@ -212,8 +226,8 @@ def _turned(pooled: Sequence[Coefficient], within: Sequence[Coefficient]) -> str
         if one.r is not None and other.r is not None and one.r * other.r < 0:
             advice = IN_NOISE
             if one.sign * other.sign < 0:
-                advice = "Simpson's paradox, go by what is within"
-            return f"{name.capitalize()} {one.said} over all, but {other.said} {{}}: {advice}"
+                advice = "Simpson's paradox, trust the value within slices"
+            return f"{name.capitalize()} {one.text} over all, but {other.text} {{}}: {advice}"
     return None
 
 
@@ -227,33 +241,35 @@ def _row(
     return row
 
 
-def _sentence(
-    row: Mapping[str, Any], found: Sequence[Coefficient], unit: Unit, change: bool
-) -> str:
+def _sentence(row: Mapping[str, Any], found: Sequence[Coefficient], unit: str, change: bool) -> str:
     """What was found, in words."""
     of = "the change of " if change else ""
     metric, outcome = f"{of}{row['metric']}", f"{of}{row['outcome']}"
-    count = unit.count(row["n"])
+    count = show.count(row["n"], unit)
     if found[0].r is None:
-        return f"{metric} and {outcome} cannot be correlated: {row['remark']}, {count}"
-    said = ", ".join(
-        f"{name.capitalize()} {each.said}" for name, each in zip(_COEFFICIENTS, found, strict=True)
+        return f"{metric} and {outcome} have no correlation: {row['remark']}, {count}"
+    values = ", ".join(
+        f"{name.capitalize()} {each.text}" for name, each in zip(_COEFFICIENTS, found, strict=True)
     )
-    signs = [each.sign for each in found]
-    if not any(signs):
-        start = f"no evidence that {outcome} goes with {metric}"
-    elif 1 in signs and -1 in signs:
-        start = f"Pearson and Spearman disagree on how {outcome} goes with {metric}"
+    pearson, spearman = found
+    if not spearman.enough:
+        start = f"too few {show.plural(unit)} to tell whether {outcome} goes with {metric}"
+    elif spearman.sign == 0:
+        start = f"no significant association between {metric} and {outcome}"
+        if pearson.sign:
+            values += " (only Pearson's interval excludes 0, and it depends on extreme values)"
     else:
-        weak = "weak evidence: " if 0 in signs else ""
-        start = f"{weak}{outcome} is {'higher' if 1 in signs else 'lower'} where {metric} is higher"
-    return f"{start}: {said}, {count}"
+        direction = "higher" if spearman.sign > 0 else "lower"
+        start = f"{outcome} is {direction} where {metric} is higher"
+        if pearson.sign == -spearman.sign:
+            values += " (opposite signs: extreme values outweigh the rest in Pearson)"
+    return f"{start}: {values}, {count}"
 
 
 # What is made of it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Finding(show.Tabular):
     """A table, and what it says."""
 
@@ -279,7 +295,7 @@ class Finding(show.Tabular):
         return show.as_html(show.cells(self.table), self.sentences)
 
 
-@dataclass
+@dataclass(eq=False)
 class Association(show.Tabular):
     """Metrics and outcomes by key, and how they go together.
 
@@ -298,6 +314,8 @@ class Association(show.Tabular):
     systems: tuple[str, str] | None
     confidence: float
     notes: list[str] = field(default_factory=list)
+    # The direction of the metrics, and of the outcomes that were given one.
+    higher_is_better: dict[str, bool] = field(default_factory=dict)
 
     @property
     def sentences(self) -> list[str]:
@@ -305,141 +323,51 @@ class Association(show.Tabular):
         rows = self.table.select("slice", "sentence").rows()
         return [said if part == "all" else f"{part}: {said}" for part, said in rows]
 
-    def calibration(
-        self, metric: str | None = None, outcome: str | None = None, bins: int = 10
-    ) -> Finding:
-        """The mean outcome by tenths of the metric, with Student's interval.
-
-        Keys of equal values stay in one bin, so that there may be fewer. Each key counts once,
-        however many rows it has.
-        """
-        from rankql.regression import binned, half_width
-
-        metric, outcome = self._named(metric, outcome)
-        whole("bins", bins, 2)
-        rows = self._known([metric], outcome)
-        x, y = pl.col(metric), pl.col(outcome)
-        frame = (
-            rows.group_by(bin=pl.Series(binned(_numbers(rows, metric), bins)) + 1)
-            .agg(pl.len().cast(pl.Int64).alias("n"), x.min().alias("from"), x.max().alias("to"),
-                 y.mean().alias("mean"), (y.std() / pl.len().sqrt()).alias("width"))
-            .sort("bin")
-        )  # fmt: skip
-        width = half_width(_numbers(frame, "width"), frame["n"].to_numpy(), self.confidence)
-        reach = pl.Series(width).fill_nan(None)
-        frame = frame.with_columns(lo=pl.col("mean") - reach, hi=pl.col("mean") + reach)
-        frame = frame.select("bin", "n", "from", "to", "mean", "lo", "hi")
-        means = frame["mean"].to_list()
-        ups = sum(b > a for a, b in itertools.pairwise(means))
-        said = [
-            f"mean {self.called(outcome)} is {means[0]:.3g} in the lowest bin by "
-            f"{self.called(metric)}, {means[-1]:.3g} in the highest; it rises in {ups} of "
-            f"{len(means) - 1} steps"
-        ]
-        if len(frame) < bins:
-            bin_ = "bin" if len(frame) == 1 else "bins"
-            said.append(
-                f"{len(frame)} {bin_} in place of {bins}: equal values of {metric} stay together"
-            )
-        return Finding(frame, said)
-
     def quadrants(self, metric: str | None = None, outcome: str | None = None) -> Finding:
         """How many keys moved which way, metric and outcome, from one system to the other.
 
-        More is taken to be better of an outcome; of one where less is, give the negative.
+        `reading` goes by their direction: higher is better of an outcome, unless
+        `higher_is_better=` says otherwise.
         """
         metric, outcome = self._named(metric, outcome)
         if self.systems is None:
             raise RankqlError(
                 "quadrants needs two systems: associate({'old': ..., 'new': ...}, ...)"
             )
-        rows = self._known([metric], outcome)
+        rows = self.pairs.drop_nulls([metric, outcome])
+        one = unit_of(self.on)
+        check(len(rows) > 0, f"No {one} has a value of both {metric!r} and {outcome!r}.")
         moved = [pl.col(name).sign().cast(pl.Int8) for name in (metric, outcome)]
         counts = dict.fromkeys(itertools.product((1, -1, 0), repeat=2), 0)
         counts |= {(x, y): n for x, y, n in rows.group_by(x=moved[0], y=moved[1]).len().rows()}
-        sign = -1 if lower_is_better(metric) else 1
+        better = [1 if self.higher_is_better.get(x, True) else -1 for x in (metric, outcome)]
         words = {1: "up", -1: "down", 0: "same"}
         found = [
-            (words[x], words[y], n, n / len(rows), READINGS.get((sign * x, y), "unchanged"))
+            (
+                words[x],
+                words[y],
+                n,
+                n / len(rows),
+                READINGS.get((better[0] * x, better[1] * y), "unchanged"),
+            )
             for (x, y), n in sorted(counts.items(), key=lambda item: 0 in item[0])
         ]
         names = {"metric": pl.String, "outcome": pl.String, "n": pl.Int64, "share": pl.Float64,
                  "reading": pl.String}  # fmt: skip
         a, b = self.systems
         said = [
-            f"from {a} to {b}, {metric} {x} and {outcome} {y}: {Unit.of(self.on).count(n)} "
+            f"from {a} to {b}, {metric} {x} and {outcome} {y}: {show.count(n, unit_of(self.on))} "
             f"({share:.1%}), {reading}"
             for x, y, n, share, reading in found if n and reading != "unchanged"
         ]  # fmt: skip
-        still = sum(row[2] for row in found if row[4] == "unchanged")
-        said += [f"{Unit.of(self.on).count(still)} did not move in one or both"] if still else []
+        if still := sum(row[2] for row in found if row[4] == "unchanged"):
+            said.append(f"{show.count(still, unit_of(self.on))} did not move in one or both")
         return Finding(pl.DataFrame(found, schema=names, orient="row"), said)
-
-    def best(
-        self,
-        outcome: str | None = None,
-        folds: int = 5,
-        group: str | None = None,
-        shape: str = "linear",
-        seed: int = 7,
-    ) -> Finding:
-        """Which metric, at which cutoff, predicts an outcome best: cross-validated.
-
-        The keys are dealt into `folds` at random, those of one `group` (a column of the key or of
-        by=) into the same; each is predicted from one metric by a line ('linear') or the best
-        monotone curve ('monotone') through the other folds. r2 is 1 - sum of squared errors / that
-        of the mean of the other folds: from 0 down, no better than the mean. `behind` is how much
-        less it is than that of the best, with an interval over keys or groups. All metrics are
-        compared on the keys for which all have a value.
-        """
-        import numpy as np
-
-        from rankql.regression import SHAPES, predicted, varies
-        from rankql.significance import Sample, Setting, t
-
-        outcome = _one("outcome", outcome, self.outcomes)
-        option("shape", shape, *SHAPES)
-        whole("folds", folds, 2)
-        whole("seed", seed, 0)
-        known = [*self.on, *dict.fromkeys(itertools.chain(*self.groupings))]
-        if group is not None and group not in known:
-            raise RankqlError(f"group: there is no column {group!r}{did_you_mean(group, known)}")
-        names = [name for name in self.metrics if self.pairs[name].null_count() < len(self.pairs)]
-        check(bool(names), f"no metric has a value for any {Unit.of(self.on).one}")
-        rows = self._known(names, outcome)
-        y = _numbers(rows, outcome)
-        units = np.arange(len(rows))
-        if group is not None:
-            units = rows[group].rank("dense").fill_null(0).to_numpy().astype(np.intp)
-            units = np.unique(units, return_inverse=True)[1]
-        many = len(np.unique(units))
-        unit = Unit.of(self.on if group is None else [group])
-        check(many >= folds, f"folds={folds} needs as many {unit.many}; there are {many}")
-        if not varies(y):
-            raise RankqlError(f"{outcome} is constant: there is nothing to predict")
-        found = predicted({n: _numbers(rows, n) for n in names}, y, units, folds, seed, shape)
-        names.sort(key=lambda name: -found.r2(name))
-        table = []
-        for name in names:
-            by_fold = found.r2_by_fold(name)
-            sample = Sample(found.lost(name, names[0]), None if group is None else units)
-            lo = hi = None
-            if name != names[0] and not sample.constant:
-                behind = t(sample, Setting(alpha=1 - self.confidence))
-                lo, hi = behind.lo, behind.hi
-            table.append((name, len(rows), found.r2(name), by_fold.min(), by_fold.max(),
-                          sample.mean, lo, hi))  # fmt: skip
-        kinds = {"metric": pl.String, "n": pl.Int64} | dict.fromkeys(
-            ("r2", "lowest_fold", "highest_fold", "behind", "behind_lo", "behind_hi"), pl.Float64
-        )
-        frame = pl.DataFrame(table, schema=kinds, orient="row")
-        said = _ranked(frame, outcome, "the change of " if self.systems else "")
-        return Finding(frame, [*said, *self._left(rows, names)])
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
     ) -> alt.TopLevelMixin:
-        """An altair chart: scatter, slices (their correlations), calibration or quadrants."""
+        """An altair chart: scatter, slices (their correlations) or quadrants."""
         needs("altair", "report", "plot")
         from rankql import charts
 
@@ -458,20 +386,6 @@ class Association(show.Tabular):
             )
         return _one("metric", metric, self.metrics), _one("outcome", outcome, self.outcomes)
 
-    def _known(self, metrics: Sequence[str], outcome: str) -> pl.DataFrame:
-        """The rows that have a value of all of them."""
-        rows = self.pairs.drop_nulls([*metrics, outcome])
-        what = ", ".join([*metrics, outcome])
-        check(len(rows) > 0, f"no {Unit.of(self.on).one} has a value of all of {what}")
-        return rows
-
-    def _left(self, rows: pl.DataFrame, names: Sequence[str]) -> list[str]:
-        """What was left out of a comparison of the metrics."""
-        unit, left = Unit.of(self.on), len(self.pairs) - len(rows)
-        never = [name for name in self.metrics if name not in names]
-        said = [f"{left:,} of {unit.count(len(self.pairs))} have not all values and are left out"]
-        return [*(said if left else []), *(f"{name} has no value at all" for name in never)]
-
     def to_polars(self) -> pl.DataFrame:
         """The table as a polars frame."""
         return self.table
@@ -483,6 +397,7 @@ class Association(show.Tabular):
             "on": self.on,
             "systems": self.systems,
             "confidence": self.confidence,
+            "higher_is_better": self.higher_is_better,
             "notes": self.notes,
         }
 
@@ -519,30 +434,6 @@ def _one(what: str, name: str | None, known: Sequence[str]) -> str:
     return name
 
 
-def _ranked(frame: pl.DataFrame, outcome: str, of: str) -> Iterator[str]:
-    """Which metric predicts best, and whether by more than noise."""
-    best, *others = frame.to_dicts()
-    if best["r2"] <= 0:
-        yield f"no metric predicts {of}{outcome} better than its mean does"
-        return
-    yield (
-        f"{of}{best['metric']} predicts {of}{outcome} best: r2 {best['r2']:.3f} out of sample "
-        f"(by fold {best['lowest_fold']:.3f} to {best['highest_fold']:.3f})"
-    )
-    near = [row["metric"] for row in others if row["behind_lo"] is None or row["behind_lo"] <= 0]
-    if near:
-        yield f"within noise of it: {', '.join(near)}"
-    elif others:
-        lo, hi = others[0]["behind_lo"], others[0]["behind_hi"]
-        yield (
-            f"the next, {others[0]['metric']}, is behind by {others[0]['behind']:.3f} "
-            f"({lo:.3f} to {hi:.3f})"
-        )
-    idle = [row["metric"] for row in others if row["r2"] <= 0]
-    if idle:
-        yield f"no better than the mean: {', '.join(idle)}"
-
-
 # Across experiments
 
 
@@ -558,22 +449,24 @@ def sign_agreement(
     """How often past launches moved the offline metric and the online one the same way.
 
     `experiments` is a table with a row per launch: the differences `offline` and `online`, of both
-    of which more is better. With `experiment`, the column that names the launch, it may have
-    several rows, such as slices: signs are those of the launch's means, and the slope's interval is
-    clustered by launch (jackknife, CV3). Launches in which either did not move are counted apart.
-    The share has Wilson's interval; slope is that of the least-squares line of online on offline.
+    of which more is better. With `experiment`, the column that names the launch, a launch may have
+    several rows, such as slices: their means count. Launches in which either did not move are
+    counted separately. The share has the exact interval of Clopper and Pearson. `slope` is the
+    least-squares slope of online on offline, one point per launch, with Student's interval from 6
+    launches on.
 
     >>> import polars as pl
     >>> past = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1, -2, 1],
     ...                      "online": [2, 1, -1, 1, 2, -1, 1, 3]})
     >>> print(sign_agreement(past).sentences[0])
-    6 of 8 launches agree in sign: 0.75 (0.41 to 0.93), no evidence that they do more than by chance
+    6 of 8 launches agree in sign: 0.75 (0.35 to 0.97), not significantly different from chance
     """
     needs("scipy", "stats", "sign_agreement")
     z(confidence)  # refused before anything is read
     import numpy as np
+    from scipy.stats import binomtest
 
-    from rankql.regression import slope, wilson
+    from rankql.regression import slope
 
     with session(con, experiments) as here:
         side = Side("experiments", {None: here.table(experiments, "experiments")})
@@ -598,22 +491,23 @@ def sign_agreement(
     # in units of the greatest, so that sums and squares exist
     greatest = {name: float(np.abs(kept[name].to_numpy()).max()) or 1.0 for name in ("x", "y")}
     kept = kept.with_columns(pl.col(name) / of for name, of in greatest.items())
-    units = kept["key"].rank("dense").to_numpy().astype(np.intp) - 1
-    launches = kept.group_by("key", maintain_order=True).agg(
+    means = kept.group_by("key", maintain_order=True).agg(
         pl.when(pl.col(name).mean().abs() <= 1e-12 * pl.col(name).abs().max())
         .then(0.0)
         .otherwise(pl.col(name).mean())
-        .sign()
         .alias(name)
         for name in ("x", "y")
     )
+    launches = means.select(pl.col("x", "y").sign())
     product = launches["x"] * launches["y"]
     agree, disagree = int((product > 0).sum()), int((product < 0).sum())
     n = agree + disagree
-    share, lo, hi = (None, None, None) if n == 0 else (agree / n, *wilson(agree, n, confidence))
-    line = slope(kept["x"].to_numpy(), kept["y"].to_numpy(), units, confidence)
+    share, lo, hi = None, None, None
+    if n:
+        share, (lo, hi) = agree / n, binomtest(agree, n).proportion_ci(confidence, "exact")
+    line = slope(means["x"].to_numpy(), means["y"].to_numpy(), confidence)
     scale = greatest["y"] / greatest["x"]
-    ends = [end if end is None else end * scale for end in (line.slope, line.lo, line.hi)]
+    ends = [end if end is None else end * scale for end in line]
     sound = all(end is None or math.isfinite(end) for end in ends)
     check(sound, f"the slope of {online} on {offline} is beyond all numbers; scale one of them")
     row = {
@@ -625,7 +519,7 @@ def sign_agreement(
              for name in row}  # fmt: skip
     said = list(_agreeing(row))
     if left := len(rows) - len(kept):
-        said.append(f"{left} of {len(rows)} rows have a NULL and are left out")
+        said.append(f"{left} of {show.count(len(rows), 'row')} left out because of a NULL")
     return Finding(pl.DataFrame([row], schema=kinds), said)
 
 
@@ -634,25 +528,28 @@ _COUNTS = ("launches", "agree", "disagree", "unmoved", "rows")
 
 def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
     """What past launches say, in words."""
+    from rankql.regression import LAUNCHES
+
     n, share, lo, hi = row["agree"] + row["disagree"], row["share"], row["lo"], row["hi"]
     if n == 0:
         yield "no launch moved both: there are no signs to compare"
     else:
-        of = f"{n} launch agrees" if n == 1 else f"{n} launches agree"
-        start = f"{row['agree']} of {of} in sign: {share:.2f} ({lo:.2f} to {hi:.2f})"
-        if n < LAUNCHES:
-            yield f"{start}; so few launches are no evidence, were all of one sign"
-        elif lo <= 0.5 <= hi:
-            yield f"{start}, no evidence that they do more than by chance"
+        agree = "agrees" if n == 1 else "agree"
+        size = f"{share:.2f} ({lo:.2f} to {hi:.2f})"
+        start = f"{row['agree']} of {show.count(n, 'launch')} {agree} in sign: {size}"
+        if lo <= 0.5 <= hi:
+            yield f"{start}, not significantly different from chance"
         else:
             yield f"{start}, {'more' if lo > 0.5 else 'less'} often than by chance"
     if row["unmoved"]:
-        yield f"{row['unmoved']} of {row['launches']} launches did not move one or both"
+        of = show.count(row["launches"], "launch")
+        yield f"{row['unmoved']} of {of} did not move one or both"
     if row["slope"] is None:
-        yield "there is no slope: the offline differences are all the same"
+        yield "no slope: all offline differences are the same"
     else:
-        size = "no interval: too few launches that differ, or all on one line"
+        few = row["launches"] < LAUNCHES
+        size = f"no interval: fewer than {LAUNCHES} launches" if few else "all lie on one line"
         if row["slope_lo"] is not None:
-            clustered = ", clustered by launch" if row["rows"] > row["launches"] else ""
-            size = f"{row['slope_lo']:.3g} to {row['slope_hi']:.3g}{clustered}"
-        yield f"a launch that gains 1 offline gains {row['slope']:.3g} online ({size})"
+            size = f"{show.rounded(row['slope_lo'])} to {show.rounded(row['slope_hi'])}"
+        moves = f"{'gains' if row['slope'] >= 0 else 'loses'} {show.rounded(abs(row['slope']))}"
+        yield f"a launch that gains 1 offline {moves} online ({size})"

@@ -9,9 +9,9 @@ import math
 
 import polars as pl
 
-from rankql.arguments import Column, check, number, numbers, patience
+from rankql.arguments import Column, check, number, numbers, option, patience
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Ranking, Rel, ranking, stops
+from rankql.ranking import Ranking, Rel, near_one, ranking, stops
 
 
 @metric()
@@ -61,13 +61,15 @@ def err(
     k: int | None = None,
     max_rel: float | None = None,
     p: float = 1,
+    stop: str = "exp2",
 ) -> pl.Expr:
     """Expected reciprocal rank of the item where a user stops, the better the likelier.
 
     The user stops at an item with probability (2^rel - 1) / 2^max_rel, `max_rel` being the highest
     grade of the scale, and goes on past one with probability `p`. An unjudged item and a negative
-    grade stop nobody; a grade above max_rel is refused. NULL where no grade is positive. Chapelle
-    et al. 2009.
+    grade stop nobody; a grade above max_rel is refused. With stop="rel" the grades, from 0 to 1,
+    are the probabilities themselves, and there is no max_rel. NULL where no grade is positive.
+    Chapelle et al. 2009.
 
     >>> df = pl.DataFrame({"rel": [0, 2, 1], "pos": [1, 2, 3]})
     >>> df.select(err("rel", "pos", max_rel=2)).item()
@@ -75,15 +77,19 @@ def err(
     """
     r = ranking(rel, pos, k)
     check(r.score is None, "ties 'expected' is not available for err; use 'item'")
-    highest = _highest(max_rel)
-    ok = 0 < number(p) <= 1
-    check(ok, f"p must lie between 0 and 1, not {p}")
-    stop = (2 ** r.rel.clip(0) - 1).fill_null(0) / 2**highest
-    value = r.top(stops(stop) * p ** (r.pos - 1) / r.pos).sum()
+    option("stop", stop, "exp2", "rel")
+    if stop == "rel":
+        check(max_rel is None, "max_rel is for stop 'exp2', not for 'rel'")
+        chance = r.rel
+    else:
+        highest = _highest(max_rel)
+        chance = 2.0 ** (r.rel.clip(0) - highest) - 2.0**-highest  # 2^highest may overflow
+    p = 1.0 if number(p) == 1 else patience(p)
+    value = r.top(stops(chance.fill_null(0)) * p ** (r.pos - 1) / r.pos).sum()
     return pl.when((numbers(r.judged) > 0).any()).then(value)
 
 
-@metric()
+@metric(bounded=True)
 def rbp(
     rel: Rel = "rel",
     pos: Column = "pos",
@@ -128,7 +134,7 @@ def rbp_residual(
 
 def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
     p = patience(p)
-    return (1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum()
+    return near_one((1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum())
 
 
 def _highest(max_rel: float | None) -> float:

@@ -81,7 +81,9 @@ def shannon_entropy(
     counts = _counts(item)
     total = counts.sum().replace(0, None)
     bits = total.log(2) - (counts * counts.log(2)).sum() / total
-    return ratio(bits, _catalogue(catalogue, counts).log(2)) if normalized else bits
+    if normalized:
+        return ratio(bits, _catalogue(catalogue, counts).log(2))
+    return bits if catalogue is None else bits + 0 * _catalogue(catalogue, counts)
 
 
 @metric(by=None)
@@ -192,7 +194,9 @@ def exposure(
     >>> shown.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
     [1.5, 0.6309]
     """
-    listed = attention is None or isinstance(attention, list | tuple)
+    listed = attention is None or (
+        isinstance(attention, list | tuple) and not any(isinstance(x, str) for x in attention)
+    )
     check(listed, f"attention must be a list of numbers, not {type(attention).__name__}")
     for value in attention or ():
         ok = 0 <= number(value) < float("inf")

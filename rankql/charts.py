@@ -11,7 +11,7 @@ import polars as pl
 
 from rankql import show
 from rankql.errors import RankqlError, did_you_mean
-from rankql.names import lower_is_better, parse
+from rankql.names import parse
 
 if TYPE_CHECKING:
     from rankql.association import Association
@@ -58,7 +58,8 @@ def means(shown: Shown, metric: str) -> alt.LayerChart:
         name, frame = "slice", frame.head(SLICES)
     else:
         frame = frame.filter(pl.col("slice") == "all")
-        frame = frame.sort("mean", descending=not lower_is_better(metric), maintain_order=True)
+        lower = _result(shown).lower_is_better(metric)
+        frame = frame.sort("mean", descending=not lower, maintain_order=True)
     frame = frame.select(name, "mean", "lo", "hi", "queries")
     colour = _colour(shown) if name == "system" else alt.value(PALETTE[0])
     said = _listed([f"{row[0]} {interval(row[1:4])}" for row in frame.rows()])
@@ -131,8 +132,8 @@ def _dots(
 def differences(comparison: Comparison, metric: str, a: str, b: str) -> alt.LayerChart:
     """What every query gained from a to b, the most lost first."""
     frame = comparison.differences(metric, a, b)
-    gain = pl.col("difference") * (-1 if lower_is_better(metric) else 1)
-    key, count = comparison.result.meta["query"], len(frame)
+    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
+    key, count = frame.columns[0], len(frame)
     rows = frame.select(pl.col(key).cast(pl.String).alias("query"), "a", "b", "difference")
     won = rows.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
     if count > BARS:
@@ -222,7 +223,7 @@ def distribution(shown: Shown, metric: str) -> alt.LayerChart:
             value.max().alias("highest"),
             pl.len().alias("queries"),
         )
-        .sort("mean", "system", descending=[not lower_is_better(metric), False])
+        .sort("mean", "system", descending=[not _result(shown).lower_is_better(metric), False])
     )
     said = _listed(
         [
@@ -341,28 +342,6 @@ def correlations(association: Association, metric: str, outcome: str) -> alt.Lay
     return _dots(frame, "r", title, alt.value(PALETTE[0]), f"{title}: {said}", [-1.0, 1.0])
 
 
-def calibration(association: Association, metric: str, outcome: str) -> alt.LayerChart:
-    """The mean outcome by tenths of the metric."""
-    found = association.calibration(metric, outcome)
-    middle = (pl.col("from") + pl.col("to")) / 2
-    frame = found.table.with_columns(middle.alias("middle"))
-    base = alt.Chart().encode(
-        alt.X("middle:Q", title=association.called(metric), scale=alt.Scale(zero=False)),
-        tooltip=_tooltip(found.table),
-    )
-    title = f"mean {association.called(outcome)}"
-    y = [alt.Y(f"{name}:Q", title=title, scale=alt.Scale(zero=False), axis=_grid())
-         for name in ("mean", "lo")]  # fmt: skip
-    colour = alt.value(PALETTE[0])
-    layers = [
-        base.mark_rule(strokeWidth=3, opacity=0.5).encode(y[1], y2="hi", color=colour),
-        base.mark_line(strokeWidth=2).encode(y[0], color=colour),
-        base.mark_point(filled=True, size=70, opacity=1).encode(y[0], color=colour),
-    ]
-    title = f"{outcome} by {metric}"
-    return _panel(layers, frame, title, "; ".join(found.sentences), HEIGHT)
-
-
 def quadrants(association: Association, metric: str, outcome: str) -> alt.LayerChart:
     """The share of the keys by which way metric and outcome moved."""
     found = association.quadrants(metric, outcome)
@@ -392,8 +371,7 @@ def of_association(
     association: Association, kind: str, metric: str, outcome: str
 ) -> alt.TopLevelMixin:
     """The panel of a kind."""
-    draw = {"scatter": scatter, "slices": correlations, "calibration": calibration,
-            "quadrants": quadrants}  # fmt: skip
+    draw = {"scatter": scatter, "slices": correlations, "quadrants": quadrants}
     _check(kind, list(draw))
     return draw[kind](association, metric, outcome)
 
@@ -489,7 +467,7 @@ def ordered(shown: Shown) -> list[str]:
     first = shown.metrics[0]
     rows = _summary(shown).filter(pl.col("slice") == "all", pl.col("metric") == first)
     known = dict(rows.select("system", "mean").rows())
-    sign = 1 if lower_is_better(first) else -1
+    sign = 1 if _result(shown).lower_is_better(first) else -1
     return sorted(systems(shown), key=lambda name: _last(known.get(name), sign))
 
 
@@ -615,6 +593,4 @@ def interval(bounds: Sequence[Any], sign: str = "") -> str:
         return "undefined"
     if lo is None or hi is None:
         return f"{mean:{sign}z.3f}"
-    digits = min(9, show.digits(lo, hi, 3))
-    mean, lo, hi = (f"{value:{sign}z.{digits}f}" for value in bounds)
-    return f"{mean} ({lo} to {hi})"
+    return show.estimate(mean, lo, hi, 3, sign)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +46,29 @@ class _Group(click.Group):
                 traceback.print_exc()
             from rankql import show
 
-            click.echo(f"rankql: {show.plain(str(error).splitlines()[0])}", err=True)
+            click.echo(f"rankql: {show.plain(_as_options(_one_line(error)))}", err=True)
             raise SystemExit(2) from None
+
+
+# Options of Python that a hint may name: columns, the order of scores and conventions.
+_HINTS = "|".join(["system", "pos", "score", "rel", "item", "query", "max_rel", *CHOICES])
+_HINT = re.compile(rf"(?<![\w(@])(?P<name>{_HINTS})=(?:'(?P<value>[^']*)'|(?![\w.@]))", re.ASCII)
+
+
+def _as_options(text: str) -> str:
+    """A message with its hints as options of the command line: rel='...' as --rel COLUMN."""
+
+    def option(match: re.Match[str]) -> str:
+        name = f"--{match['name'].replace('_', '-')}"
+        value = "COLUMN" if match["value"] == "..." else match["value"] or ""
+        return f"{name} {shlex.quote(value)}" if value else name
+
+    text = re.sub(r"\bpass descending=False", "pass --ascending", text)
+    text = re.sub(r"\bpass descending=True", "pass --descending", text)
+    text = re.sub(r"\bdescending=False", "--ascending", text)
+    text = re.sub(r"\bdescending=True", "--descending", text)
+    text = text.replace("leave descending out", "leave it out")
+    return _HINT.sub(option, text)
 
 
 def _is_expected(error: Exception) -> bool:
@@ -56,9 +79,32 @@ def _is_expected(error: Exception) -> bool:
     return isinstance(error, RankqlError | duckdb.Error | OSError)
 
 
+def _one_line(error: Exception) -> str:
+    """The message of an error on one line, with the names that DuckDB suggests."""
+    import duckdb
+
+    from rankql.errors import database_message
+
+    if isinstance(error, duckdb.Error):
+        return database_message(error)
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _called_as(ctx: click.Context) -> str:
+    """How the user called rankql, so that the commands that are printed work as they are."""
+    name, script = ctx.find_root().command_path, Path(sys.argv[0])
+    if name == "python -m rankql":  # of rankql/__main__.py, whichever python was called
+        return f"{shlex.quote(sys.orig_argv[0])} -m rankql"
+    if script.stem == "rankql" and script.is_file():
+        found = shutil.which("rankql")
+        if not found or not script.samefile(found):
+            return shlex.quote(sys.argv[0])  # a path, such as .venv/bin/rankql
+    return name
+
+
 # What to do first, to whoever calls without a command.
 _START = """\
-Ranking metrics where the data lies.
+Ranking metrics that run where your data lives.
 
 See it run on a simulated shop      {rankql} demo
 Evaluate what the demo wrote        {rankql} eval rankql-demo/shop.parquet --by segment
@@ -76,9 +122,9 @@ All commands; options of one        {rankql} --help; {rankql} eval --help
 @click.option("--debug", is_flag=True, help="Show where an error comes from.")
 @click.pass_context
 def main(ctx: click.Context, debug: bool) -> None:
-    """Ranking metrics where the data lies."""
+    """Ranking metrics that run where your data lives."""
     if not ctx.invoked_subcommand:
-        click.echo(_START.format(rankql=ctx.command_path), err=True, nl=False)
+        click.echo(_START.format(rankql=_called_as(ctx)), err=True, nl=False)
         ctx.exit(2)  # as click does without a command
 
 
@@ -92,6 +138,8 @@ def _column_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "item": "The column of the item; LEFT,RIGHT likewise.",
         "query": "The column of the query; LEFT,RIGHT where run and qrels differ.",
     }
+    lowest = "The lowest score is best, as for distances; default: if its column is named distance."
+    command = click.option("--ascending/--descending", default=None, help=lowest)(command)
     for role, text in said.items():
         command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
     return command
@@ -126,11 +174,11 @@ _OBJECT_FORMAT = click.option(
 _INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
 
 
-def _run_and_qrels(inputs: Sequence[str]) -> tuple[Any, str | None]:
+def _run_and_qrels(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
     """One table alone; a run and its judgments; or several runs, by NAME=PATH or their files."""
     from rankql.result import written
 
-    alone = len(inputs) == 1 or written(_name(inputs[-1])[1]) is not None
+    alone = len(inputs) == 1 or are_values or written(_name(inputs[-1])[1]) is not None
     runs, qrels = (inputs, None) if alone else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and _name(runs[0])[1] == runs[0]:
         return runs[0], qrels
@@ -141,20 +189,28 @@ def _run_and_qrels(inputs: Sequence[str]) -> tuple[Any, str | None]:
 
 
 def _name(run: str) -> tuple[str, str]:
-    """The name of a run and where it is; without one, that of its file."""
+    """The name of a run and where it is; without one, that of its file.
+
+    What is a path or a glob as it stands, such as day=2024/*.parquet, has no name before it.
+    """
+    from rankql.tables import is_path
+
     name, equals, path = run.partition("=")
-    if equals and "/" not in name and not Path(run).exists():
+    if equals and "/" not in name and not is_path(run):
         return name, path
     return Path(run.removesuffix(".gz")).stem, run
 
 
 def _columns(given: dict[str, Any]) -> dict[str, Any]:
     """The options that were given; two columns of one role as a pair."""
-    return {
+    options = {
         name: value.split(",") if name in ("query", "item") and "," in value else value
         for name, value in given.items()
         if value is not None
     }
+    if "ascending" in options:
+        options["descending"] = not options.pop("ascending")
+    return options
 
 
 def _all_of(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,7 +230,8 @@ _MEANS_OPTIONS = _all_of(
                  "repeatable."),
     click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
     click.option("-q", "--per-query", is_flag=True, help="Print the values per query."),
-    click.option("--interval", type=click.Choice(["t", "bootstrap", "none"]), help="Of the means."),
+    click.option("--interval", type=click.Choice(["auto", "t", "bootstrap", "none"]),
+                 default="auto", show_default=True, help="Confidence interval of the means."),
     click.option("--confidence", type=float, default=0.95, show_default=True),
 )  # fmt: skip
 
@@ -193,7 +250,7 @@ def _print_means(
     metrics: Sequence[str],
     by: Sequence[str],
     per_query: bool,
-    interval: str | None,
+    interval: str,
     **options: Any,
 ) -> None:
     """What eval or correlate finds: the values per query, or their means."""
@@ -203,7 +260,7 @@ def _print_means(
             list(metrics) or default,
             by=_groupings(by),
             con=con,
-            interval={None: "auto", "none": None}.get(interval, interval),
+            interval=None if interval == "none" else interval,
             **_columns(options),
         )
     if per_query:
@@ -229,24 +286,49 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     _print_means(evaluate, DEFAULT, _run_and_qrels(inputs), form, **options)
 
 
-# How systems are tested, of compare, report and gate alike; and how systems are compared.
+def _bounds(
+    context: click.Context, option: click.Parameter, texts: Sequence[str]
+) -> dict[str, tuple[float, float]] | None:
+    """The range of each metric, from METRIC:LOWEST:HIGHEST."""
+    found = {}
+    for text in texts:
+        name, *ends = text.rsplit(":", 2)
+        try:
+            low, high = map(float, ends)
+        except ValueError:
+            raise click.BadParameter(
+                f"Cannot parse {text!r}. Expected METRIC:LOWEST:HIGHEST, e.g. DCG@10:0:20."
+            ) from None
+        found[name] = (low, high)
+    return found or None
+
+
+# How systems are tested, of compare and report alike; and how systems are compared.
 _TEST_OPTIONS = _all_of(
-    click.option("--test", metavar="NAME", help="t (default), randomisation, bootstrap, bca, "
-                 "shift, wilcoxon, sign, tukey, randomised_tukey or anytime."),
+    click.option("--test", metavar="NAME", help="t (default), randomisation, bootstrap, "
+                 "wilcoxon, tukey, randomised_tukey or anytime."),
     click.option("--correction", metavar="NAME", help="holm (default), bonferroni, bh or none."),
     click.option("--family", metavar="NAME", help="Corrected for together: all (default), metric."),
-    click.option("--cluster", metavar="COLUMN", help="Queries of one value belong together."),
+    click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong "
+                 "together."),
     click.option("--resamples", type=int, help="How often to resample; 9999."),
     click.option("--seed", type=int, help="The seed of resampling; 7."),
-    click.option("--horizon", type=int, help="How many queries anytime is at its best with; 100."),
     click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices."),
     click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
 )  # fmt: skip
+_DIRECTION = click.option(
+    "--lower-is-better",
+    multiple=True,
+    metavar="NAME",
+    help="A column of your own, such as a waiting time, of which less is better; repeatable.",
+)
 _COMPARISON_OPTIONS = _all_of(
+    _DIRECTION,
     click.option("--baseline", metavar="NAME", help="Compare the others with this one; without it "
                  "every pair."),
     _TEST_OPTIONS,
-    click.option("--simultaneous", is_flag=True, help="Intervals that hold all at once."),
+    click.option("--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_bounds,
+                 help="The range of a metric that has none, for --test anytime."),
     click.option("--confidence", type=float, default=0.95, show_default=True),
 )  # fmt: skip
 
@@ -261,9 +343,10 @@ _COMPARISON_OPTIONS = _all_of(
 def compare_command(
     inputs: Sequence[str], metrics: Sequence[str], by: Sequence[str], form: str, **options: Any
 ) -> None:
-    """Say which of several runs is better, and if beyond noise.
+    """Compare runs on the same queries, with significance tests.
 
-    Files that eval --output wrote are compared as they are, without QRELS.
+    Without QRELS, files that eval --output wrote are compared, or any tables with one row per query
+    and columns of numbers, such as revenue.
     """
     with _connection() as con:
         comparison = _compared(con, inputs, metrics, by, options)
@@ -281,10 +364,18 @@ def _compared(
     options: dict[str, Any],
 ) -> Comparison:
     from rankql.comparison import compare
+    from rankql.values import Request, read_result
 
-    runs, qrels = _run_and_qrels(inputs)
-    keywords = _columns(options) | ({} if qrels is None else {"con": con})
-    return compare(runs, qrels, list(metrics) or None, by=_groupings(by), **keywords)
+    lower = dict.fromkeys(options.pop("lower_is_better"), False)
+    keywords = _columns(options)
+    request = Request.of(keywords, [*metrics], ",".join(by).split(","), lower)
+    last = _name(inputs[-1])[1]
+    are_values = read_result(last, last, request) is not None
+    runs, qrels = _run_and_qrels(inputs, are_values)
+    return compare(
+        runs, qrels=qrels, metrics=list(metrics) or None, by=_groupings(by), con=con,
+        higher_is_better=lower or None, **keywords,
+    )  # fmt: skip
 
 
 @main.command("report")
@@ -355,6 +446,7 @@ def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
 )
 @click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices.")
 @click.option("--baseline", metavar="NAME", help="Of two systems, the one to start from.")
+@_DIRECTION
 @click.option("--confidence", type=float, default=0.95, show_default=True)
 @_FORMAT
 def associate_command(
@@ -364,6 +456,7 @@ def associate_command(
     on: Sequence[str],
     outcome: Sequence[str],
     by: Sequence[str],
+    lower_is_better: Sequence[str],
     form: str,
     **options: Any,
 ) -> None:
@@ -380,7 +473,8 @@ def associate_command(
     with _connection() as con:
         found = associate(
             per_query, outcomes, on=keys, metrics=list(metrics) or None, outcome=counted or None,
-            by=_groupings(by), con=con, **options,
+            by=_groupings(by), higher_is_better=dict.fromkeys(lower_is_better, False) or None,
+            con=con, **options,
         )  # fmt: skip
     if form in ("csv", "jsonl"):
         _print(found.table, form, found.remarks())
@@ -391,18 +485,69 @@ def associate_command(
 @main.command("gate")
 @click.argument("run")
 @click.argument("qrels", required=False)
-@click.option("--baseline", metavar="FILE", help="What eval --output wrote, or another run.")
-@click.option("--min", "minimum", multiple=True, metavar="LIMIT", help="Such as nDCG@10>=0.45.")
-@click.option("--max-drop", multiple=True, metavar="LIMIT", help="Such as nDCG@10:0.01.")
-@click.option("--any-drop", is_flag=True, help="A drop counts even within noise.")
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Noise is p above it.")
-@click.option("--min-queries", type=int, default=10, show_default=True, help="Of a slice.")
-@_TEST_OPTIONS
+@click.option("--baseline", metavar="FILE", help="A file that eval --output wrote, or a run.")
+@click.option(
+    "--min",
+    "minimum",
+    multiple=True,
+    metavar="LIMIT",
+    help="The lowest mean allowed, e.g. nDCG@10>=0.45.",
+)
+@click.option(
+    "--max-drop",
+    multiple=True,
+    metavar="LIMIT",
+    help="The largest drop below the baseline allowed, e.g. nDCG@10:0.01.",
+)
+@click.option(
+    "--inconclusive",
+    type=click.Choice(["fail", "warn"]),
+    default="fail",
+    show_default=True,
+    help="What to do if there are too few queries to decide: fail with exit code 3, or warn.",
+)
+@click.option(
+    "--min-bound",
+    "minimum_bound",
+    is_flag=True,
+    help="Hold the confidence interval of the mean to --min, not the mean.",
+)
+@click.option(
+    "--any-drop",
+    is_flag=True,
+    help="Compare the means alone: fail any drop beyond its limit, even by chance.",
+)
+@click.option(
+    "--alpha",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Significance level; intervals have level 1 - alpha.",
+)
+@click.option(
+    "--min-queries",
+    type=int,
+    default=10,
+    show_default=True,
+    help="A slice with fewer "
+    "queries cannot pass; it is reported, or fails if the drop is beyond doubt.",
+)
+@click.option(
+    "--test",
+    metavar="NAME",
+    help="Where the interval comes from: t (default), randomisation or bootstrap.",
+)
+@click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong together.")
+@click.option("--resamples", type=int, help="Number of resamples (default 9999).")
+@click.option("--seed", type=int, help="Seed of the resampling (default 7).")
+@_DIRECTION
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Check slices too.")
+@click.option("--attributes", metavar="TABLE", help="A table with attributes of the queries.")
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
 @click.option(
     "--github/--no-github",
     default=None,
-    help="Annotations, and a summary where $GITHUB_STEP_SUMMARY says; default: in GitHub Actions.",
+    help="Write annotations, and a summary to $GITHUB_STEP_SUMMARY (default: in GitHub Actions).",
 )
 @_OBJECT_FORMAT
 @_convention_options
@@ -413,14 +558,16 @@ def gate_command(
     max_drop: Sequence[str],
     any_drop: bool,
     by: Sequence[str],
+    lower_is_better: Sequence[str],
     junit: Path | None,
     github: bool | None,
     form: str,
     **options: Any,
 ) -> None:
-    """Hold a run to limits and a baseline; exit code 1 if it fails.
+    """Hold a run to limits and a baseline.
 
-    RUN may be a file that eval --output wrote, without QRELS.
+    Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
+    eval --output wrote, without QRELS.
     """
     from rankql.gating import gate
     from rankql.result import whole
@@ -431,6 +578,7 @@ def gate_command(
             qrels,
             max_drop=list(max_drop) or None,
             by=_groupings(by),
+            higher_is_better=dict.fromkeys(lower_is_better, False) or None,
             beyond_noise=not any_drop,
             con=con,
             **_columns(options),
@@ -445,7 +593,9 @@ def gate_command(
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(f"{verdict.to_markdown()}\n\n")
-    raise SystemExit(0 if verdict else 1)
+    if verdict and len(verdict.inconclusive):
+        click.echo(f"Warning: inconclusive limits: {len(verdict.inconclusive)}", err=True)
+    raise SystemExit(verdict.exit_code)
 
 
 @main.command("explain")
@@ -488,7 +638,8 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
     run, qrels = _run_and_qrels(inputs)
     with _connection() as con:
         report = check(run, qrels, k=k, con=con, **_columns(options))
-    _echo(report, form)
+    findings = [replace(finding, why=_as_options(finding.why)) for finding in report]
+    _echo(replace(report, findings=findings), form)
     raise SystemExit(0 if report.ok else 1)
 
 
@@ -628,8 +779,7 @@ def demo_command(
     click.echo(query)
     con.sql(query).show(max_width=100)
     if path:
-        rankql = ctx.find_root().command_path
-        click.echo(f"Next: {rankql} eval {shlex.quote(str(path))} --by segment", err=True)
+        click.echo(f"Next: {_called_as(ctx)} eval {shlex.quote(str(path))} --by segment", err=True)
 
 
 def _echo(shown: Any, form: str) -> None:

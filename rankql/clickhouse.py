@@ -221,12 +221,20 @@ def _raised(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
+# The aggregates that the macros call, as they are called there.
+_AGGREGATES = frozenset(
+    {"any", "avgOrNull", "count", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}
+)
+
+
 def _reached(call: exp.Anonymous) -> exp.Expr:
     """The message of an error where its CASE comes to it, else 0."""
     message = _silent(call.expressions[0])
     branch: Any = call
     while branch.parent and not isinstance(branch.parent, exp.If | exp.Case):
         branch = branch.parent
+        if isinstance(branch, exp.Anonymous) and branch.name in _AGGREGATES:
+            return message  # a CASE around the aggregate decides nothing for its rows
     if not branch.parent or branch.arg_key == "this":
         return message
     ifs = []

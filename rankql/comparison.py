@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import os
@@ -15,11 +16,13 @@ import polars as pl
 
 from rankql import show
 from rankql.arguments import check
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.conventions import option_names
+from rankql.errors import RankqlError, did_you_mean, needs, unknown
 from rankql.evaluation import DEFAULT, evaluate
-from rankql.names import is_metric, lower_is_better, parse
-from rankql.result import Result, combine, groupings, together, written
-from rankql.tables import ROLES, Data
+from rankql.names import is_metric, parse
+from rankql.result import Result, attribute_column, groupings, together, written
+from rankql.tables import Data
+from rankql.values import Request, aligned, directed, read_result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -35,76 +38,95 @@ SENTENCES = 12
 
 
 def compare(
-    runs: Data | Mapping[str, Data] | Results | Mapping[str, Results],
+    runs: Data | Mapping[str, Data] | Sequence[Data] | Results | Mapping[str, Results],
+    *data: Any,
     qrels: Data | None = None,
     metrics: str | Sequence[str] | None = None,
-    *,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
     baseline: str | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
     cluster: str | None = None,
     test: str = "t",
     correction: str = "holm",
     family: str = "all",
-    simultaneous: bool = False,
     confidence: float = 0.95,
     resamples: int = 9_999,
     seed: int = 7,
-    horizon: int = 100,
     min_queries: int = 0,
+    bounds: Mapping[str, Sequence[float]] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare systems on the same queries: how large each difference is, and whether it is noise.
 
-    `runs` is a dict of name: run (or one table with the column `system`), evaluated as `evaluate`
-    does, which explains `qrels`, `metrics`, `by`, `con` and the further options; or, without
-    `qrels`, results: those of `evaluate`, files that `output=` wrote, `per_query` frames. Every
-    pair is compared, or with `baseline` every other system with that one. The difference is b - a,
-    over the queries for which both are defined; a query that is missing in one counts as the
-    conventions say.
+    `runs` is a dict of name: run, a list of runs, one table with the column `system`, or the first
+    of two runs: `compare(a, b, qrels, metrics)`. Runs are evaluated with `evaluate`, which explains
+    `qrels`, `metrics`, `by`, `con` and the further options. Without `qrels`, they are results:
+    those of `evaluate`, files that `output=` wrote, or any tables with one row per query (a key and
+    columns of numbers, such as revenue). Every pair is compared, or with `baseline` every other
+    system with that one. The difference is b - a, over the queries for which both are defined; a
+    query that is missing in one counts as the conventions say.
 
-    `test` is 't', 'randomisation', 'bootstrap', 'bca', 'shift', 'wilcoxon', 'sign', 'tukey',
-    'randomised_tukey' or 'anytime' (which may be looked at daily; the others may not). `correction`
-    is 'holm', 'bonferroni', 'bh' or 'none', over all tests (family='all') or those of a metric
-    ('metric'). The interval goes with p; simultaneous=True widens it to the whole family
-    (Bonferroni). `cluster` names the attribute of queries that belong together, such as a user:
-    't', 'anytime' and resampling then take whole clusters. `resamples` and `seed` are those of
-    resampling, `horizon` the number of queries at which 'anytime' is narrowest. Slices with fewer
+    `higher_is_better` is the direction of columns that are not metrics of rankql: True, False or a
+    dict of name: bool. Without it, higher is assumed to be better, and a note says so.
+
+    `test` is 't', 'randomisation', 'bootstrap', 'wilcoxon', 'tukey', 'randomised_tukey' or
+    'anytime'. Only 'anytime' stays valid if you look again as queries come in; it needs metrics of
+    a known range, or `bounds`, such as {'DCG@10': (0, 20)}. `correction` adjusts for multiple
+    tests: 'holm', 'bonferroni', 'bh' or 'none', over all tests (family='all') or those of a metric
+    ('metric'). Each interval is shown at the level of its own test, so that it excludes 0 exactly
+    where the verdict is better or worse; 'wilcoxon' has none. `cluster` names the attribute of
+    queries that belong together, such as a user: 't' and 'randomisation' then treat each cluster as
+    a whole, and need 10 of them. `resamples` and `seed` are those of resampling. Slices with fewer
     than `min_queries` queries are shown, not tested.
 
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
     >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.5]})
-    >>> print(compare({"old": old, "new": new}).table["sentence"][0])
-    no evidence that new and old differ: 0.20 ± 0.25 on 3 queries (p = 0.074); 0.31 would show
+    >>> print(compare({"old": old, "new": new}).sentences[0])
+    AP: no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
+3 queries). A difference of about 0.31 would have been detected with 80% power
     """
     needs("scipy", "stats", "compare")
     from rankql.pairing import Settings, compared, lined_up
 
-    settings = Settings(test, correction, family, simultaneous, confidence, cluster, baseline,
-                        resamples, seed, horizon, min_queries)  # fmt: skip
+    settings = Settings(test, correction, family, confidence, cluster, baseline, resamples, seed,
+                        min_queries, bounds)  # fmt: skip
     settings.check()
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate; compare has none")
+    for name in options:
+        if name not in (known := option_names_of(compare)):
+            raise RankqlError(unknown("option", name, known))
     groups = groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
-    result = _results(runs, qrels)
+    runs, qrels, metrics, named = _arranged(runs, data, qrels, metrics, keywords)
+    attributes = [*itertools.chain(*groups), *([] if cluster is None else [cluster])]
+    request = Request.of(keywords, metrics, attributes, higher_is_better)
+    result = _results(runs, qrels, request)
     if result is not None:
-        if name := next((name for name, value in keywords.items() if value is not None), None):
-            raise RankqlError(f"{name}= goes with runs; the results are evaluated already")
+        used = ("con", "query")  # to read tables of values
+        unused = [name for name in keywords if name not in used and keywords[name] is not None]
+        if unused:
+            raise RankqlError(
+                f"{unused[0]}= is an option for runs. These are results, evaluated already: leave "
+                "it out, or pass the runs."
+            )
         result = _chosen(result, metrics, groups, cluster)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         result = evaluate(runs, qrels, metrics or DEFAULT, interval=None, **keywords)
         source = Source(runs, qrels, keywords)
+    result = directed(result, higher_is_better)
+    result.notes[:0] = named
     if isinstance(runs, Mapping):
         systems = list(runs)
     else:
-        named = result.meta["system"]
-        systems = result.frame()["system"].unique().sort().to_list() if named else ["run"]
+        several = result.meta["system"]
+        systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
     result = replace(
         lined_up(result, systems), interval="auto", confidence=confidence, _summary=None
     )
@@ -133,7 +155,82 @@ class Source:
         return function(runs, self.qrels, **known | keywords)
 
 
-def _results(runs: Any, qrels: Any) -> Result | None:
+def option_names_of(function: Any) -> list[str]:
+    """The options of `compare` or `gate`: its own and those that it passes on to `evaluate`."""
+    own = [name for name in inspect.signature(function).parameters if name not in _NOT_OPTIONS]
+    passed = [name for name in inspect.signature(evaluate).parameters if name not in _NOT_OPTIONS]
+    return list(dict.fromkeys([*own, *passed, *option_names()]))
+
+
+_NOT_OPTIONS = ("run", "runs", "data", "interval", "output", "options")
+
+
+def _arranged(
+    runs: Any, data: Sequence[Any], qrels: Any, metrics: Any, keywords: Mapping[str, Any]
+) -> tuple[Any, Any, Any, list[str]]:
+    """The runs by name, the judgments, the metrics, and a note on names that were made up."""
+    given = list(data)
+    if len(given) > 1 and given[-1] is None:  # no metrics
+        given.pop()
+    several = isinstance(runs, list | tuple)
+    if given and metrics is None and _are_metrics(given, several or isinstance(runs, Mapping)):
+        metrics = given.pop()
+    room = 0 if qrels is not None else 1
+    two = len(given) > room or (
+        len(given) == 1 and not several and not isinstance(runs, Mapping)
+        and (qrels is not None or _are_values(given[0], runs, metrics, keywords))
+    )  # fmt: skip
+    if len(given) > room + two or (two and (several or isinstance(runs, Mapping))):
+        raise RankqlError(
+            "compare takes runs, qrels and metrics. Pass more than two runs as a dict, such as "
+            "compare({'old': old, 'new': new}, qrels)."
+        )
+    if two:
+        runs, several = [runs, given.pop(0)], True
+    qrels = given.pop() if given else qrels
+    if two and qrels is not None and _are_values(qrels, runs[0], metrics, keywords):
+        raise RankqlError(
+            "compare takes two results as arguments. Pass more of them as a dict, such as "
+            "compare({'old': old, 'new': new, 'newer': newer})."
+        )
+    if several and not runs:
+        raise RankqlError("compare needs at least one run")
+    if not several:
+        return runs, qrels, metrics, []
+    names = _named(runs)
+    note = (
+        f"systems are named {show.listed([*names])}, in the order given (pass a dict to name them)"
+    )
+    return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
+
+
+def _named(runs: Sequence[Any]) -> list[str]:
+    """Names of runs in a list: those of their files, or run 1, run 2."""
+    paths = [run for run in runs if isinstance(run, str | os.PathLike)]
+    names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
+    if len(paths) == len(runs) and len({*names}) == len(names) and all(names):
+        return names
+    return [f"run {i}" for i in range(1, len(runs) + 1)]
+
+
+def _are_metrics(given: Sequence[Any], several: bool) -> bool:
+    """Is the last positional argument the metrics, and not data?"""
+    last = given[-1]
+    if isinstance(last, list | tuple):
+        return True
+    if not isinstance(last, str):
+        return False
+    file = bool(Path(last).suffix) or os.path.exists(last)
+    return is_metric(last) or (not file and len(given) > (1 if several else 2))
+
+
+def _are_values(second: Any, first: Any, metrics: Any, keywords: Mapping[str, Any]) -> bool:
+    """Are two positional arguments results, and not a run and its judgments?"""
+    request = Request.of(keywords, metrics, (), None)
+    return all(read_result(data, "run", request) is not None for data in (first, second))
+
+
+def _results(runs: Any, qrels: Any, request: Request) -> Result | None:
     """The results of the systems, if results were given and not runs."""
     several = isinstance(runs, Mapping)
     given = runs if several else {"run": runs}
@@ -141,25 +238,39 @@ def _results(runs: Any, qrels: Any) -> Result | None:
         raise RankqlError("compare needs at least one run")
     if not all(isinstance(name, str) and name for name in given):
         raise RankqlError("the systems must be named by text that is not empty")
-    kinds = {name: is_result(value, qrels) for name, value in given.items()}
-    if not any(kinds.values()):
-        return None
-    if not all(kinds.values()):
-        one = next(name for name, is_result in kinds.items() if is_result)
-        raise RankqlError(f"{one!r} is a result; evaluate the others too, or give its run")
+    certain = [name for name, data in given.items() if is_result(data)]
     if qrels is not None:
-        raise RankqlError("qrels goes with runs; the results are evaluated already")
-    return together(runs) if several else combine([runs])
+        if len(certain) == len(given):
+            raise RankqlError(
+                "qrels= is for runs. These are results, evaluated already: leave it out, or pass "
+                "the runs."
+            )
+        if certain:
+            raise RankqlError(
+                f"{certain[0]!r} is a result; evaluate the others too, or give its run"
+            )
+        return None
+    read = {name: read_result(data, name, request) for name, data in given.items()}
+    results = {name: result for name, result in read.items() if result is not None}
+    if not results:
+        return None
+    if len(results) < len(given):
+        one = next(name for name, result in read.items() if result is not None)
+        other = next(name for name, result in read.items() if result is None)
+        raise RankqlError(
+            f"{one!r} is a result, {other!r} is not: it is a run, or has several rows per query. "
+            "Evaluate it too, or give the runs."
+        )
+    tables = [name for name in given if name not in certain]
+    if tables:
+        results = aligned(results, tables, request.attributes)
+    return together(results) if several else next(iter(results.values()))
 
 
-def is_result(value: Any, qrels: Any) -> bool:
-    """Are these values per query, and not a run?"""
-    if isinstance(value, pl.DataFrame):
-        names = {name.lower() for name in value.columns}
-        ranked = names & {*ROLES["item"]} or (names & {*ROLES["rel"]} and names & {*ROLES["pos"]})
-        return qrels is None and not ranked and any(map(is_metric, value.columns))
-    return isinstance(value, Result) or (
-        isinstance(value, str | os.PathLike) and written(value) is not None
+def is_result(data: Any) -> bool:
+    """Is it a result of `evaluate`, or a file that it wrote?"""
+    return isinstance(data, Result) or (
+        isinstance(data, str | os.PathLike) and written(data) is not None
     )
 
 
@@ -174,20 +285,28 @@ def _chosen(
             raise RankqlError(f"the results have no attribute {name!r}{hint}")
     if metrics is None:
         return result
-    named = [metric.under(result.conventions).name for metric in parse(metrics)]
+    named = []
+    for text in [metrics] if isinstance(metrics, str) else metrics:
+        if text in result.metrics:
+            named.append(text)
+            continue
+        if not is_metric(text):
+            raise RankqlError(unknown("metric", text, result.metrics))
+        named += [metric.under(result.conventions).name for metric in parse(text)]
     for name in named:
         if name not in result.metrics:
             raise RankqlError(f"{name!r} was not evaluated{did_you_mean(name, result.metrics)}")
-    return replace(result, meta=result.meta | {"metrics": named})
+    return replace(result, meta=result.meta | {"metrics": list(dict.fromkeys(named))})
 
 
-@dataclass
+@dataclass(eq=False)
 class Comparison(show.Tabular):
     """Systems compared, pair by pair.
 
     `table` has a row per metric, slice and pair: the means, the difference b - a with its interval,
-    p, p_adjusted (over the family), effect (Cohen's d_z), wins, ties and losses of b, n, the least
-    difference that so many queries would show with a power of 0.8, a verdict and a sentence.
+    p, p_adjusted (over the family), effect (Cohen's d_z), wins, ties and losses of b, n, detectable
+    (the difference that would be detected with 80% power, about), a verdict ('better', 'worse',
+    'not significant' or why it was not tested) and a sentence.
     `result` has the values per query and the means of the systems.
     """
 
@@ -203,6 +322,11 @@ class Comparison(show.Tabular):
     def metrics(self) -> list[str]:
         """The metrics, by their canonical names."""
         return self.result.metrics
+
+    @property
+    def higher_is_better(self) -> dict[str, bool]:
+        """The direction of every metric."""
+        return {name: not self.result.lower_is_better(name) for name in self.metrics}
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -228,7 +352,7 @@ class Comparison(show.Tabular):
         from rankql.pairing import compared_value
 
         name = metric
-        if name not in self.metrics:  # another spelling of it
+        if name not in self.metrics and is_metric(name):  # another spelling of it
             name = parse(metric)[0].under(self.result.conventions).name
         for asked, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
             if asked not in known:
@@ -238,17 +362,20 @@ class Comparison(show.Tabular):
         key, by = self.result.meta["query"], self.result.meta["by"]
         value = compared_value(name, self.result.conventions)
         rows = self.result.frame()
+        about = {name: attribute_column(name, ("a", "b", "difference")) for name in [key, *by]}
+        key = about[key]
+        named = [pl.col(name).alias(column) for name, column in about.items()]
         sides = [
-            rows.filter(pl.col("system") == system).select(key, *by, value.alias(side))
+            rows.filter(pl.col("system") == system).select(*named, value.alias(side))
             for system, side in ((a, "a"), (b, "b"))
         ]
         gain = pl.col("b") - pl.col("a")
         return (
             sides[0]
-            .join(sides[1].drop(by), on=key)
+            .join(sides[1].select(key, "b"), on=key)
             .with_columns(gain.alias("difference"))
             .drop_nulls("difference")
-            .sort((-gain if lower_is_better(name) else gain), key)
+            .sort((-gain if self.result.lower_is_better(name) else gain), key)
         )
 
     def discriminative_power(self) -> pl.DataFrame:
@@ -277,7 +404,7 @@ class Comparison(show.Tabular):
         for one, other in itertools.combinations(self.metrics, 2):
             values = [
                 means.filter(pl.col("metric") == name).sort("system")["mean"].round(12)
-                * (-1 if lower_is_better(name) else 1)
+                * (-1 if self.result.lower_is_better(name) else 1)
                 for name in (one, other)
             ]
             pairs = list(itertools.combinations(zip(*values, strict=True), 2))
@@ -303,7 +430,10 @@ class Comparison(show.Tabular):
             raise RankqlError(f"ks must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
         names = [f"{replace(given, k=None).name}@{k}" for k in ks]
         keywords = {**self.source.keywords, **asdict(self.settings), "by": ()}
-        return compare(self.source.runs, self.source.qrels, names, **keywords)
+        if self.settings.bounds is not None:
+            known = [name for name in names if name in self.settings.bounds]
+            keywords["bounds"] = {name: self.settings.bounds[name] for name in known}
+        return compare(self.source.runs, qrels=self.source.qrels, metrics=names, **keywords)
 
     def to_polars(self) -> pl.DataFrame:
         """The table as a polars frame."""
@@ -316,6 +446,7 @@ class Comparison(show.Tabular):
             "summary": self.summary.to_dicts(),
             "settings": asdict(self.settings),
             "conventions": self.result.conventions,
+            "higher_is_better": self.higher_is_better,
             "columns": self.result.columns,
             "notes": self.notes,
         }

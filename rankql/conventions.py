@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, did_you_mean, unknown
 from rankql.names import DENOMINATORS, GAINS
 
 
@@ -23,8 +23,9 @@ class Conventions:
     - negative: a negative grade gains nothing ('zero') or less ('keep'), is as if 'unjudged', or an
       'error'.
     - threshold: relevant from this grade.
-    - precision_denominator, ap_denominator: what P@k ('k', 'retrieved', 'min') and AP@k ('min',
-      'R', 'found', 'k') are divided by; 'min' is that of k and the relevant items R.
+    - precision_denominator: what P@k and microP@k are divided by ('k', 'retrieved', 'min'); 'min'
+      is the smaller of k and R, the number of relevant items.
+    - ap_denominator: what AP@k is divided by ('min', 'R', 'found', 'k').
     - max_rel: the end of the scale of grades, for ERR; by default the highest of all judgments.
     - ties: equal scores stand by 'item' descending (as text bytes) or in the 'order' of the rows;
       the value is the 'expected' one over all orders, or that of the 'best' or the 'worst'.
@@ -34,8 +35,8 @@ class Conventions:
     - levels: the grades that it could have then; by default those that occur.
     - undefined: in a mean, an undefined value is left out ('skip'), 'zero', or an 'error'; with
       'drop' a query without relevant items has no value at all, no precision of 0 either.
-    - missing: in a mean, a judged query that the run lacks is 'zero', left out ('skip'), or an
-      'error'.
+    - missing: in a mean, a judged query that the run lacks is 'zero' (RBPres too, as in trec_eval
+      -c), left out ('skip'), or an 'error'.
     """
 
     profile: str = "rankql"
@@ -78,7 +79,8 @@ CHOICES = {
     "missing": ("zero", "skip", "error"),
 }
 
-# What each peer does; tests/test_profiles.py holds them against the peers themselves.
+# What each peer does; tests/test_profiles.py holds them against the peers themselves. trec_eval is
+# version 9, which pytrec_eval and ir_measures run; version 10 no longer rounds scores to 32 bits.
 PROFILES = {
     "rankql": Conventions(),
     "trec_eval": Conventions(
@@ -88,6 +90,9 @@ PROFILES = {
         float32=True,
         undefined="zero",
         missing="skip",
+    ),
+    "trec_eval_10": Conventions(
+        "trec_eval_10", ap_denominator="R", negative="unjudged", undefined="zero", missing="skip"
     ),
     "sklearn": Conventions(
         "sklearn",
@@ -120,10 +125,15 @@ def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
     )
 
 
+def option_names() -> list[str]:
+    """The options that change a convention."""
+    return [field.name for field in fields(Conventions) if field.name != "profile"]
+
+
 def _valid(name: str, value: Any) -> Any:
-    known = [field.name for field in fields(Conventions) if field.name != "profile"]
+    known = option_names()
     if name not in known:
-        raise RankqlError(f"there is no option {name!r}{did_you_mean(name, known)}")
+        raise RankqlError(unknown("option", name, known))
     if name == "undefined" and not isinstance(value, bool) and value == 0:
         value = "zero"
     if name in CHOICES:

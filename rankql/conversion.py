@@ -11,6 +11,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.execution import prepared, reporting
+from rankql.inputs import lowest_is_best
 from rankql.macros import literal
 from rankql.query import BY_ITEM
 from rankql.result import whole
@@ -34,6 +35,7 @@ def convert(
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
+    descending: bool | None = None,
     tag: str = "rankql",
 ) -> Path:
     """Write a run or judgments to a file: Parquet or CSV by its suffix, else TREC.
@@ -41,7 +43,9 @@ def convert(
     `source` is what `evaluate` takes as a run or as qrels. Tables get the columns query, item and
     rel, score or pos, and `system`, if that names a column. A TREC run has the ranks by score, best
     first, then by item, last first; rows without a score or position are left out, and where there
-    are positions only, the scores count down to 1. `tag` ends each line of a run, or the system
+    are positions only, the scores count down to 1. Scores of which the lowest is best (a column
+    named distance, or descending=False) are written as -score, as the highest is best in TREC
+    files. `tag` ends each line of a run, or the system
     does. `.gz` at the end compresses a text file. The file appears whole or not at all.
 
     >>> import polars as pl, tempfile
@@ -56,7 +60,7 @@ def convert(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     options, trec = _format(path)
     with session(con, source) as here:
-        table = _read(here.table(source, "source"), columns, system)
+        table = _read(here.table(source, "source"), columns, system, descending)
         with reporting():
             _refuse(here, table, "id IS NULL", "is NULL")
             if trec:
@@ -82,13 +86,20 @@ def _format(path: Path) -> tuple[str, bool]:
     return options + (", COMPRESSION gzip" if zipped else ""), suffix not in _TABLES
 
 
-def _read(table: Table, columns: Mapping[str, str | None], system: str | None) -> Table:
+def _read(
+    table: Table,
+    columns: Mapping[str, str | None],
+    system: str | None,
+    descending: bool | None,
+) -> Table:
     """The table with its columns; those that are named must be there."""
     for role, name in {**columns, "system": system}.items():
         if name is not None and name.lower() not in map(str.lower, table.columns):
             there = ", ".join(table.columns)
             raise RankqlError(f"{role}={name!r}: no column of that name; there are: {there}")
     table = assigned(table, columns, ["query", "item"])
+    if "score" in table.roles:
+        table = replace(table, ascending=lowest_is_best(table, descending))
     if not table.roles.keys() & {"rel", "score", "pos"}:
         assigned(table, columns, ["score"])
     if system is not None:

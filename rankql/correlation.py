@@ -12,9 +12,20 @@ from rankql import show
 from rankql.arguments import whole
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
-from rankql.execution import examples, execute, once, reporting, script, sound
+from rankql.execution import (
+    Ask,
+    asking,
+    examples,
+    execute,
+    none_matched,
+    once,
+    reporting,
+    retrieved,
+    script,
+    sound,
+)
 from rankql.inputs import Inputs, read
-from rankql.macros import literal, quoted
+from rankql.macros import MISSING, OURS, literal, quoted
 from rankql.names import CORRELATIONS, Metric, parse
 from rankql.query import BY_ITEM, about, applied, sources, with_ctes
 from rankql.result import Result, groupings, validate
@@ -26,7 +37,11 @@ if TYPE_CHECKING:
 DEFAULT = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 # How many items of a query are in the reference, in the run, in both.
-_COUNTS = ("in reference", "in run", "in both")
+_COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
+    f"{OURS}in_{side}" for side in ("reference", "run", "both")
+)
+# The position of an item in the reference.
+_REFERENCE_POS = f"{OURS}reference_pos"
 
 
 def correlate(
@@ -43,6 +58,7 @@ def correlate(
     score: str | Sequence[str] | None = None,
     pos: str | Sequence[str] | None = None,
     system: str | None = None,
+    descending: bool | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
 ) -> Result:
@@ -65,13 +81,15 @@ def correlate(
     wanted, groups = _cut(parse(metrics, CORRELATIONS), k), groupings(by)
     chosen = Conventions()
     with session(con, run, reference, attributes) as here:
-        given = read(here, run, None, attributes, columns, system, groups, reference)
+        given = read(here, run, None, attributes, columns, system, groups, reference, descending)
         sound(here, given)
         sql = _per_query(given, wanted, chosen)
-        with reporting():
+        with reporting(here):
             _distinct(here, given, chosen)
             found = execute(here, sql).pl()
-        shared = pl.all_horizontal(pl.col("in reference", "in run") > 0)
+            ask = asking(here, given, chosen)
+            notes = [*retrieved(ask, given), *_notes(found, given, wanted, ask)]
+        shared = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)
         return Result(
             meta={
                 "query": given.query,
@@ -83,8 +101,8 @@ def correlate(
                 "conventions": _in_force(chosen),
             },
             sql=script(here, sql),
-            columns={table.label: table.roles for table in given.tables},
-            notes=list(_notes(found, given, wanted)),
+            columns={table.label: table.assumed for table in given.tables},
+            notes=notes,
             interval=interval,
             confidence=confidence,
             rows=found.filter(shared).drop(_COUNTS),
@@ -138,16 +156,16 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         expected = f"(FROM expected CROSS JOIN ({systems}))"
     # Each item once; a FULL JOIN would say the same, but DuckDB 1.4 then groups a query twice.
     steps["pairs"] = (
-        f'    SELECT {given.keys}, item, max(theirs) AS "pos of reference", max(ours) AS pos\n'
+        f"    SELECT {given.keys}, item, max(theirs) AS {_REFERENCE_POS}, max(ours) AS pos\n"
         "    FROM (\n"
         f"        SELECT {given.keys}, item, pos AS theirs, NULL::DOUBLE AS ours FROM {expected}\n"
         f"        UNION ALL SELECT {given.keys}, item, NULL, pos FROM shown\n"
         f"    ) GROUP BY {given.keys}, item"
     )
     values = {
-        "in reference": 'count("pos of reference")',
-        "in run": "count(pos)",
-        "in both": 'count("pos of reference" + pos)',
+        IN_REFERENCE: f"count({_REFERENCE_POS})",
+        IN_RUN: "count(pos)",
+        IN_BOTH: f"count({_REFERENCE_POS} + pos)",
         **{metric.name: _call(metric) for metric in metrics},
     }
     homes = [home for home in ("attributes", "reference", "run") if given.homed(home)]
@@ -155,8 +173,8 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
     named = [
         *(["system"] if given.many else []),
         f"query AS {quoted(given.query)}",
-        *(f"any_value({quoted(name)}) AS {quoted(name)}" for name in given.by),
-        "false AS missing",
+        *(f"any_value({given.attribute(name)}) AS {quoted(name)}" for name in given.by),
+        f"false AS {MISSING}",
         *(f"{value} AS {quoted(name)}" for name, value in values.items()),
     ]
     order = ", ".join(f"{key} ASC NULLS LAST" for key in given.keys.split(", "))
@@ -182,42 +200,52 @@ def _ranked(source: str, keys: str, scored: bool, k: int | None) -> str:
 def _call(metric: Metric) -> str:
     """A metric as a call of its macro; those of grades take the reversed reference for them."""
     assert metric.measure
-    theirs, macro = '"pos of reference"', metric.measure.macro
+    theirs, macro = _REFERENCE_POS, metric.measure.macro
     if macro.startswith("kendall"):
         top = "" if metric.k is None else f"WHEN {theirs} <= {metric.k} "
         theirs = f"CASE {top}THEN -{theirs} END" if top else f"-{theirs}"
     return applied(macro, [theirs, "pos"], metric.arguments(vars(Conventions())))
 
 
-def _notes(found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric]) -> Iterator[str]:
+def _notes(
+    found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric], ask: Ask
+) -> Iterator[str]:
     """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
     others = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"]
     for name in found["system"].unique(maintain_order=True) if given.many else [None]:
         run = "the run" if name is None else f"run {name!r}"
         rows = found if name is None else found.filter(system=name)
-        ours, theirs = (rows.filter(pl.col(f"in {side}") > 0) for side in ("run", "reference"))
-        both = ours.filter(pl.col("in reference") > 0)
+        ours, theirs = (rows.filter(pl.col(side) > 0) for side in (IN_RUN, IN_REFERENCE))
+        both = ours.filter(pl.col(IN_REFERENCE) > 0)
         if both.is_empty():
             raise RankqlError(
                 f"no query of {run} is in the reference: it has {_some(ours, given)}, "
                 f"the reference has {_some(theirs, given)}"
             )
         for side, all_, here, there in (
-            ("reference", ours, run, "the reference"),
-            ("run", theirs, "the reference", run),
+            (IN_REFERENCE, ours, run, "the reference"),
+            (IN_RUN, theirs, "the reference", run),
         ):
-            alone = all_.filter(pl.col(f"in {side}") == 0)
+            alone = all_.filter(pl.col(side) == 0)
             if len(alone):
                 yield (
                     f"{len(alone)} of {len(all_)} queries of {here} are not in {there} and left "
                     f"out ({_some(alone, given)}{', ...' if len(alone) > 3 else ''})"
                 )
-        shared = int(both["in both"].sum())
-        items = int(both["in run"].sum()) + int(both["in reference"].sum()) - shared
+        shared = int(both[IN_BOTH].sum())
+        items = int(both[IN_RUN].sum()) + int(both[IN_REFERENCE].sum()) - shared
+        if not shared and _nothing_shared(ask, name):  # below the cutoff neither
+            raise RankqlError(none_matched(ask, given, name))
         if shared < items:
             look = "look" if len(others) > 1 else "looks"
             of_these = f"; {show.listed(others)} {look} at these alone" if others else ""
             yield f"{shared} of {items} items of {run} and the reference are in both{of_these}"
+
+
+def _nothing_shared(ask: Ask, system: str | None) -> bool:
+    """Have a run and the reference no item of a query in common, at whatever position?"""
+    only = "" if system is None else f"WHERE system = {literal(system)}"
+    return not ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1")
 
 
 def _some(rows: pl.DataFrame, given: Inputs) -> str:

@@ -25,6 +25,7 @@ from rankql.arguments import (
     need_name,
     number,
     refuse,
+    shown,
     z,
 )
 from rankql.forms import Frame, handed, metric, need_columns
@@ -511,7 +512,9 @@ def _each_row(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.E
 def _check_cutoff(k: int | None) -> None:
     """The cutoffs that a position can be compared with exactly."""
     sound = k is None or number(k) <= _HIGHEST
-    check(sound, f"k must be a whole number from 1, or left out for the whole ranking; not {k}")
+    check(
+        sound, f"k must be a whole number from 1, or left out for the whole ranking; not {shown(k)}"
+    )
 
 
 def _at(k: int | None) -> str:

@@ -20,8 +20,10 @@ from rankql.execution import (
     duplicates,
     execute,
     inspect,
+    matched,
     outcome,
     reporting,
+    retrieved,
     sound,
 )
 from rankql.inputs import Inputs, read
@@ -52,6 +54,7 @@ def explain(
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
+    descending: bool | None = None,
     conventions: str | None = None,
     **options: Any,
 ) -> Explanation:
@@ -78,7 +81,7 @@ def explain(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     wanted, chosen = _one(metric), choose(conventions, options)
     with session(con, run, qrels) as here:
-        given = read(here, run, qrels, None, columns, system)
+        given = read(here, run, qrels, None, columns, system, descending=descending)
         sound(here, given)
         for table in given.runs.values():
             assigned(table, {}, () if "item" in table.roles else ("item",))
@@ -91,10 +94,17 @@ def explain(
                 return _all_queries(here, given, wanted, chosen, which, worst)
             if given.many:
                 which, given = _only_system(here, given)
-            return _one_query(here, given, wanted, chosen, which, of)
+            # Of all queries, as the one may well have no judged item in the run.
+            ask = asking(here, given, chosen)
+            notes = retrieved(ask, given)
+            if given.qrels is not None:
+                notes += matched(ask, given)
+            explained = _one_query(here, given, wanted, chosen, which, of)
+            explained.result.notes += notes
+            return explained
 
 
-@dataclass
+@dataclass(eq=False)
 class Explanation(show.Tabular):
     """What was explained, and the tables: `positions` of one query, or `queries` and `items`.
 
@@ -334,7 +344,8 @@ def _gain(metric: Metric, chosen: Conventions, option: Mapping[str, Any]) -> str
         "dcg": grade,
         "cg": grade,
         "judged_at": "CAST(rel IS NOT NULL AS DOUBLE)",
-        "err": f"rankql_stop(rel, {option.get('max_rel')})",
+        "err": f"rankql_stop(rel, {literal(option.get('max_rel'))}, "
+        f"{literal(option.get('stop', 'exp2'))})",
         "rbp": f"rankql_worth(rel, {threshold}, {option.get('max_rel')})",
     }.get(macro, f"rankql_hit(rel, {threshold})")
 
@@ -465,7 +476,7 @@ def _one_query(
         weight=weight, column=column
     )
     with reporting(here, given, chosen):
-        result, _ = _valued(here, given, metric, chosen, missing)
+        result, _ = _valued(here, given, metric, chosen, True, missing)
         rows = execute(here, sql).pl()
     if missing:
         result.notes = [f"the run has no row of query {key!r}"]
@@ -531,13 +542,21 @@ def _all_queries(
 
 
 def _valued(
-    here: Session, given: Inputs, metric: Metric, chosen: Conventions, missing: bool = False
+    here: Session,
+    given: Inputs,
+    metric: Metric,
+    chosen: Conventions,
+    one: bool = False,
+    missing: bool = False,
 ) -> tuple[Result, Rows]:
-    """What evaluate makes of it, by its own query; and the rows that this depends on."""
+    """What evaluate makes of it, by its own query; and the rows that this depends on.
+
+    one: of one query alone, which the run may lack (missing).
+    """
     built = per_query(given, [metric], chosen)
     result = outcome(here, given, built, chosen)
     if not missing:
-        result.notes = inspect(here, given, chosen, built)
+        result.notes = inspect(here, given, chosen, built, one)
     elif twice := duplicates(asking(here, given, chosen), given, "qrels", "item"):
         raise RankqlError(twice)
     result.rows = execute(here, built.sql).pl()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, overload
 
@@ -13,7 +13,7 @@ import polars as pl
 
 from rankql.arguments import Column, check, checked, column, lists, numbers, option
 from rankql.errors import RankqlError
-from rankql.ranking import Ranking
+from rankql.ranking import Ranking, shared_positions
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -43,11 +43,15 @@ class Metric(Protocol[Args]):
 def metric(
     by: str | Iterable[str] | None = "user",
     in_order: bool = False,
+    bounded: bool = False,
+    ties: bool = False,
     by_group: Callable[..., pl.LazyFrame | None] | None = None,
 ) -> Callable[[Callable[Args, pl.Expr]], Metric[Args]]:
     """Name the result, check the columns, and take a frame too: `df.pipe(metric, by="user")`.
 
     in_order: the metric wants its rows in the order of their positions.
+    bounded: the metric is at most 1 where every item has a position of its own.
+    ties: the metric defines what several items at one position mean.
     by_group: a faster way over the groups of a frame; None where it does not apply.
     """
 
@@ -63,7 +67,11 @@ def metric(
             if isinstance(given.arguments.get("rel"), Ranking):  # by another form, which checks it
                 return function(**given.arguments)
             value = sort_first(**given.arguments) if in_order else function(**given.arguments)
-            return checked(value, given.arguments).alias(name)
+            refused = None
+            if by is not None and "pos" in given.arguments and not ties:
+                pos, k = given.arguments["pos"], given.arguments.get("k")
+                refused = partial(shared_positions, value, pos, k, bounded)
+            return checked(value, given.arguments, refused).alias(name)
 
         def sort_first(rel: Column, pos: Column, **options: Any) -> pl.Expr:
             rows = pl.struct(rel=numbers(rel), pos=numbers(pos)).implode()
@@ -112,13 +120,13 @@ def list_form(
 
     @_derived(metric, f"list_{name}", doc, ["rels"], {"ideal": None} if ideal else {}, ["ideal"])
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
-        max_rel = options.get("max_rel")
-        rels = lists("rels", rels, max_rel)
+        scale = options.get("max_rel"), options.get("stop", "exp2")
+        rels = lists("rels", rels, *scale)
         grade, null = pl.element(), pl.lit(None, pl.Float64)
         judged = grade if ideal is None else null
         rows = rels.list.eval(pl.struct(rel=grade, pos=_RANK, judged=judged))
         if ideal is not None:
-            judged = pl.coalesce(lists("ideal", ideal, max_rel), rels)
+            judged = _all_judged(rels, lists("ideal", ideal, *scale))
             rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
         r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
         # list.agg of polars < 1.39 panics where a list is NULL and all results are.
@@ -126,6 +134,35 @@ def list_form(
         return pl.when(rels.is_not_null()).then(value)
 
     return over_list
+
+
+def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
+    """`ideal`, which must contain the grades of the list, or the list where it is NULL."""
+
+    def contained(rows: pl.Series) -> pl.Series:
+        given = rows.struct.unnest().with_row_index().drop_nulls()
+        counts = (
+            given.select("index", grade=name)
+            .explode("grade")
+            .drop_nulls()
+            .group_by(pl.all())
+            .len(name)
+            for name in ("rels", "ideal")
+        )
+        both = pl.concat(counts, how="align_left").filter(
+            pl.col("rels") > pl.col("ideal").fill_null(0)
+        )
+        for grade in both.sort("index", "grade")["grade"].head(1):
+            check(
+                False,
+                f"ideal must contain every grade of the list, as often; it lacks a {grade}. "
+                "Pass the grades of all judged items, retrieved or not",
+            )
+        return rows.struct.field("ideal")
+
+    rows = pl.struct(rels=rels, ideal=ideal)
+    checked = rows.map_batches(contained, pl.List(pl.Float64), is_elementwise=True)
+    return pl.coalesce(checked, rels)
 
 
 def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> Metric[...]:

@@ -19,7 +19,7 @@ import polars as pl
 from rankql.arguments import Column, check, check_rel, checked, column, number, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Ranking, Rel, ranking, ratio
+from rankql.ranking import SHARED, Ranking, Rel, near_one, ranking, ratio, refuse_above
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
@@ -205,7 +205,7 @@ def _ndcg_by_counts(
     grades that are not counted, groups too large for a counter or wrong values, all are sorted.
     """
     names = frame.select(keys).collect_schema().names()
-    if {"_rel", "_pos", "_dcg", "_counters", "_rows"} & set(names):
+    if {"_rel", "_pos", "_run", "_dcg", "_counters", "_rows", "_count", "_most"} & set(names):
         return None
     rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
     schema = rows.collect_schema()
@@ -214,17 +214,12 @@ def _ndcg_by_counts(
     if not (plain and numeric and schema["_pos"].is_integer()):
         return None
 
-    def starts(keys: Sequence[pl.Series]) -> pl.Series:
-        by = pl.all()
-        return (
-            pl.select(*keys)
-            .select(pl.any_horizontal(by.is_null() | by.ne_missing(by.shift())))
-            .to_series()
-        )
-
     grade, place = pl.col("_rel"), pl.col("_pos")
+    r = ranking(grade, place, k)
     # Batch by batch: for a shift of the whole, as for a second pass, streaming would keep the rows.
-    first = pl.map_batches(names, starts, pl.Boolean, is_elementwise=True)
+    counted = pl.when(r.shown).then(place).cast(pl.Int64).alias("_counted")
+    run = pl.map_batches([*names, counted], _runs, _RUN, is_elementwise=True)
+    rows = rows.with_columns(_run=run)
 
     counters = pl.lit(0, pl.Int64)
     for level in range(LEVELS):
@@ -233,14 +228,21 @@ def _ndcg_by_counts(
     other = (grade > LEVELS) | (place < 1)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
-    r = ranking(grade, place, k)
     value = dcg(replace(r, rel=r.rel.clip(0)), k=k, base=base)
-    value /= _ideal_by_sort(grade, r.k, None, base)
+    value = near_one(value / _ideal_by_sort(grade, r.k, None, base))
+    value = pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+    first = pl.col("_run").struct.field("first")
     kept = rows.filter((grade > 0) | other | first).group_by(names)
     exact = kept.agg(checked(value, {"rel": grade, "pos": place}).alias("ndcg"))
     shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
     gain = pl.when(other).then(math.nan).otherwise(shown)
-    sums = kept.agg(_counters=counters.sum(), _rows=pl.len(), _dcg=gain.sum())
+    sums = kept.agg(
+        _counters=counters.sum(),
+        _rows=pl.len(),
+        _dcg=gain.sum(),
+        _count=pl.col("_run").struct.field("count").sum(),
+        _most=pl.col("_run").struct.field("most").max(),
+    )
 
     size = min(r.k or 1 << BITS, 1 << BITS)
     reached = [pl.col("_counters") // (1 << BITS * level) % (1 << BITS) for level in range(LEVELS)]
@@ -249,7 +251,11 @@ def _ndcg_by_counts(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         if groups["_dcg"].is_nan().any() or (groups["_rows"] >= 1 << BITS).any():
             return exact.collect()
-        return groups.select(*names, ndcg=ratio(pl.col("_dcg"), best))
+        check(not (groups["_count"] > groups["_most"]).any(), SHARED)
+        value = near_one(ratio(pl.col("_dcg"), best))
+        return groups.select(
+            *names, ndcg=pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+        )
 
     return sums.map_batches(
         finish,
@@ -260,7 +266,38 @@ def _ndcg_by_counts(
     )
 
 
-@metric(by_group=_ndcg_by_counts)
+_RUN = pl.Struct({"first": pl.Boolean, "count": pl.Int64, "most": pl.Int64})
+
+
+def _runs(columns: Sequence[pl.Series]) -> pl.Series:
+    """Where a run of rows of one group begins: how many positions it counts, and the last one.
+
+    Rows in random order are all runs of their own.
+    """
+    *keys, counted = columns
+    by = pl.all()
+    first = (
+        pl.select(*keys)
+        .select(pl.any_horizontal(by.is_null() | by.ne_missing(by.shift())))
+        .to_series()
+    )
+    count, most = counted.is_not_null().cast(pl.Int64), counted
+    if 2 * first.sum() > len(first):
+        first = _TRUE.new_from_index(0, len(first))
+    else:
+        rows = pl.DataFrame({"run": first.cum_sum().set_sorted(), "pos": counted})
+        runs = rows.group_by("run", maintain_order=True).agg(
+            count=pl.col("pos").count().cast(pl.Int64), most=pl.col("pos").max()
+        )
+        none, starts = counted.clear(len(first)), first.arg_true()
+        count, most = (none.clone().scatter(starts, runs[name]) for name in ("count", "most"))
+    return pl.DataFrame({"first": first, "count": count, "most": most}).to_struct()
+
+
+_TRUE = pl.Series([True])
+
+
+@metric(by_group=_ndcg_by_counts, bounded=True)
 def ndcg(
     rel: Rel = "rel",
     pos: Column = "pos",
@@ -285,13 +322,15 @@ def ndcg(
     option("negative", negative, "zero", "keep")
     shown = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
     best = _ideal(rel, pos, k, discounts, base, ideal)
-    return dcg(shown, pos, k, discounts, base) / best
+    return near_one(dcg(shown, pos, k, discounts, base) / best)
 
 
 def _check_discount(discounts: Sequence[float] | None, base: float) -> None:
     ok = 1 < number(base) < math.inf
     check(ok, f"base must be a finite number above 1, not {base}")
-    listed = discounts is None or isinstance(discounts, list | tuple)
+    listed = discounts is None or (
+        isinstance(discounts, list | tuple) and not any(isinstance(x, str) for x in discounts)
+    )
     check(listed, f"discounts must be a list of numbers, not {type(discounts).__name__}")
     for value in discounts or ():
         ok = 0 < number(value) < math.inf

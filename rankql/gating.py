@@ -5,27 +5,25 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import ge, gt, le, lt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import duckdb
 import polars as pl
-from polars import selectors
 
 from rankql import show
-from rankql.arguments import whole
-from rankql.comparison import Comparison, Results, compare, is_result
-from rankql.errors import RankqlError, did_you_mean
+from rankql.arguments import flag, option, whole
+from rankql.comparison import Results, is_result, option_names_of
+from rankql.errors import RankqlError, did_you_mean, needs, unknown
 from rankql.evaluation import DEFAULT, evaluate
-from rankql.names import Metric, lower_is_better, parse
-from rankql.result import Result, combine, groupings, together
+from rankql.gate_table import Check, Pairs, bound_rows, drop_rows, mean_rows, recommended
+from rankql.macros import MISSING
+from rankql.names import Metric, is_metric, parse
+from rankql.result import Result, groupings, require_finite, together
 from rankql.tables import Data
-from rankql.verdict import FAILED, PASSED, SCHEMA, TOO_FEW, WITHIN_NOISE, Verdict
-
-# A limit that is missed by no more is missed by rounding.
-ROUNDING = 1e-12
+from rankql.values import Request, directed, read_result
+from rankql.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 
 
 def gate(
@@ -35,56 +33,86 @@ def gate(
     *,
     minimum: str | Sequence[str] = (),
     max_drop: str | Sequence[str] | None = None,
+    inconclusive: str = "fail",
+    minimum_bound: bool = False,
+    beyond_noise: bool = True,
     alpha: float = 0.05,
     by: str | Sequence[str | Sequence[str]] = (),
     min_queries: int = 10,
-    beyond_noise: bool = True,
     test: str = "t",
-    correction: str = "holm",
-    family: str = "all",
     cluster: str | None = None,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
     resamples: int = 9_999,
     seed: int = 7,
-    horizon: int = 100,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
     **options: Any,
 ) -> Verdict:
-    """Hold a run to limits: on its means, and on what they may drop against a baseline.
+    """Hold a run to limits: on its means, and on how far they may drop below a baseline.
 
-    `run` and `baseline` are runs, evaluated on `qrels` as `evaluate` does, which explains `by`,
-    `con`, `conventions` and the further options; or what it gave: a result, the file that `output=`
-    wrote, a `per_query` frame. `minimum` is a limit such as `nDCG@10>=0.45` or `RMSE<0.9`, or a
-    list of them. `max_drop`, such as `nDCG@10:0.01`, is how much worse than the baseline a mean may
-    be: a loss for nDCG, a rise for RMSE. With a baseline and without max_drop nothing may drop at
-    all: the metrics of `minimum`, else those of the results, else those of `evaluate`.
+    `run` and `baseline` are runs, which are evaluated on `qrels` as `evaluate` does (it explains
+    `by`, `con`, `conventions` and the further options), or results: a `Result`, the file that
+    `output=` wrote, or any table with one row per query (a key and columns of numbers).
+    `higher_is_better` is the direction of columns that are not metrics of rankql (True, False or a
+    dict of name: bool; True by default).
 
-    A drop beyond its limit fails only when it is beyond noise too: when `rankql.compare`, which
-    explains `test` to `horizon`, finds the run worse at `alpha`. beyond_noise=False fails every
-    one. A drop that is the same in every query has no noise, and fails. Slices with fewer than
-    `min_queries` queries are reported and do not fail; the whole always counts. A query that only
-    the run has is left out of the drops; one that it lost counts as the conventions say.
+    `max_drop`, such as `nDCG@10:0.01`, is how much worse than the baseline the mean may be: a drop
+    for nDCG, a rise for RMSE. The limit passes when the confidence interval of the drop (level
+    1 - alpha) lies within it, fails when the interval lies beyond it, and is inconclusive
+    otherwise. An inconclusive limit says about how many queries would decide it, and fails the
+    gate; with inconclusive="warn" it does not. With a limit of 0, or with a baseline and no
+    `max_drop`, only a significant drop fails, and a note recommends a limit. beyond_noise=False
+    compares the means alone.
 
-    >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.7, 0.5, 0.6]})
-    >>> new = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.4, 0.3, 0.3]})
-    >>> verdict = gate(new, baseline=old, minimum="AP>=0.3", max_drop="AP:0.1")
+    `minimum` is a limit on the mean itself, such as `nDCG@10>=0.45` or `RMSE<0.9`, or a list of
+    them. minimum_bound=True holds the confidence interval to it instead.
+
+    Limits over all queries are not adjusted for their number. With `by`, the slices of a limit are
+    adjusted among themselves (Holm). A slice with fewer than `min_queries` queries never passes: it
+    fails when its interval lies beyond the limit, and is reported as too small otherwise.
+
+    `test` gives the interval: 't' (Student's, widened for skewed differences), 'randomisation' or
+    'bootstrap'; `rankql.compare` explains `cluster`, `resamples` and `seed`. A query that only the
+    run has is left out of the drops; a query that the run lost counts as the conventions say.
+
+    >>> old = pl.DataFrame({"query": [*"abcde"], "AP": [0.7, 0.5, 0.6, 0.8, 0.4]})
+    >>> new = pl.DataFrame({"query": [*"abcde"], "AP": [0.4, 0.3, 0.3, 0.6, 0.1]})
+    >>> verdict = gate(new, baseline=old, minimum="AP>=0.3", max_drop="AP:0.01")
     >>> print(verdict.passed, *verdict.table["message"], sep="\\n")
     False
-    0.333333 on 3 queries
-    dropped by 0.267 (0.123 to 0.41), more than 0.1 and beyond noise: p = 0.015
+    0.34 on 5 queries
+    dropped by 0.26 (95% CI 0.02 to 0.33), beyond the limit of 0.01
     """
     if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
         raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
     whole("min_queries", min_queries, 1)
+    option("inconclusive", inconclusive, *ON_INCONCLUSIVE)
+    flag("minimum_bound", minimum_bound)
+    flag("beyond_noise", beyond_noise)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
+    tests = None
+    if minimum_bound or (baseline is not None and beyond_noise):
+        needs("scipy", "stats", "gate")
+        from rankql.noninferiority import Tests
+        from rankql.significance import Setting
+
+        tests = Tests(test, Setting(alpha, resamples, seed), min_queries, cluster)
     groups = groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
+    for name in options:
+        if name not in (available := option_names_of(gate)):
+            raise RankqlError(unknown("option", name, available))
     keywords = {"conventions": conventions, **options}
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    held = {name: _result(value, qrels if name == "run" else None) for name, value in data.items()}
+    names = [re.split("[<>=:]", text)[0].strip() for text in (*_texts("minimum", minimum),
+             *_texts("max_drop", max_drop or ()))]  # fmt: skip
+    request = Request.of(
+        {**keywords, "con": con}, names, [*itertools.chain(*attributes)], higher_is_better
+    )
+    held = {name: _result(value, name, qrels, request) for name, value in data.items()}
     if all(held.values()):
-        _nothing_unused({"qrels": qrels, **keywords})
+        _nothing_unused({"qrels": qrels, **keywords, "query": None})
     known = [result.metrics for result in held.values() if result]
     minima = list(_minima(minimum, known))
     if baseline is not None and max_drop is None:
@@ -93,7 +121,7 @@ def gate(
         drops = list(_drops(max_drop or (), known))
     if not minima and not drops:
         raise RankqlError("there is nothing to check: give minimum= or baseline=")
-    asked = list(dict.fromkeys(check.asked for check in (*minima, *drops)))
+    asked = list(dict.fromkeys(limit.asked for limit in (*minima, *drops)))
 
     def side(name: str) -> Result:
         result = held[name]
@@ -107,50 +135,41 @@ def gate(
     ours = side("run")
     theirs = side("baseline") if drops else None
     if theirs:
-        frames = [n for n, value in data.items() if held[n] and isinstance(value, pl.DataFrame)]
-        ours = _agreeing(ours, theirs, frames, any(check.metric.scaled for check in drops))
-    ours = _narrowed(ours, [*minima, *drops], groups, attributes)
-    rows = [row for check in minima for row in _means(check, ours, min_queries)]
-    if not theirs:
-        return Verdict(pl.DataFrame(rows, schema=SCHEMA), ours)
-    _testable(drops, ours, beyond_noise)
-    both, left_out = _side_by_side(ours, _like(theirs, ours, drops))
-    comparison = compare(
-        both, baseline="baseline", by=groups, cluster=cluster, test=test, correction=correction,
-        family=family, confidence=1.0 - alpha, resamples=resamples, seed=seed, horizon=horizon,
-        min_queries=min_queries,
-    )  # fmt: skip
-    rows += [r for c in drops for r in _changes(c, comparison, min_queries, beyond_noise)]
-    notes = list(dict.fromkeys([*left_out, *comparison.notes, *ours.notes]))
-    return Verdict(pl.DataFrame(rows, schema=SCHEMA), replace(ours, notes=notes), comparison)
+        frames = [n for n, value in data.items() if held[n] and not is_result(value)]
+        ours = _agreeing(ours, theirs, frames, any(limit.metric.scaled for limit in drops))
+    evaluated = ours.metrics
+    ours = _narrowed(ours, [*minima, *drops], groups, attributes, cluster)
+    ours = directed(ours, higher_is_better, evaluated)
+    notes: list[str] = []
+    rows: list[dict[str, Any]] = []
+    if tests:
+        notes += tests.notes(bool(groups), any(not limit.limit for limit in drops))
+        _require_means([*(drops if beyond_noise else ()), *(minima if minimum_bound else ())], ours)
+    for limit in minima:
+        if tests and minimum_bound:
+            rows += bound_rows(limit, ours, tests)
+        else:
+            rows += mean_rows(limit, ours, min_queries)
+    paired = None
+    if theirs:
+        needs("scipy", "stats", "gate")
+        from rankql.pairing import lined_up
+
+        both, left_out = _side_by_side(ours, _like(theirs, ours, drops))
+        paired = Pairs(lined_up(both, ["baseline", "run"]), cluster)
+        notes += [*left_out, *paired.notes()]
+        for limit in drops:
+            rows += drop_rows(limit, paired, tests if beyond_noise else None, min_queries)
+        if max_drop is None and tests:
+            notes += [note for each in drops for note in recommended(each, paired, tests)]
+    notes = list(dict.fromkeys([*notes, *ours.notes]))
+    table = pl.DataFrame(rows, schema=SCHEMA)
+    return Verdict(table, replace(ours, notes=notes), inconclusive, paired)
 
 
 # What is asked
 
 
-@dataclass(frozen=True)
-class Check:
-    """A limit on the mean of a metric (with an operator), or on how much worse it is (without)."""
-
-    asked: str
-    metric: Metric
-    limit: float
-    operator: str = ""
-
-    def name(self, result: Result) -> str:
-        """What the metric is called in a result."""
-        return self.metric.under(result.conventions).name
-
-    def row(self, result: Result, **values: Any) -> dict[str, Any]:
-        """A row of the table."""
-        name = self.name(result)
-        loss = "rise" if lower_is_better(name) else "drop"
-        check = f"{name} {self.operator or f'{loss} <='} {self.limit:g}"
-        own = {"check": check, "metric": name, "limit": self.limit}
-        return dict.fromkeys(SCHEMA) | own | values
-
-
-_HOLDS: dict[str, Callable[[float, float], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt}
 _MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=]*)", re.DOTALL)
 
 
@@ -160,7 +179,8 @@ def _minima(given: str | Sequence[str], known: Sequence[Sequence[str]]) -> Itera
         limit = _number(match["limit"]) if match else None
         if match is None or limit is None:
             raise RankqlError(
-                f"minimum: {text!r} is no limit; write metric>=number, such as 'nDCG@10>=0.45'"
+                f"Cannot parse the limit minimum={text!r}. Expected METRIC>=NUMBER, e.g. "
+                "'nDCG@10>=0.45' (or <=, >, <)"
             )
         for asked, metric in _metrics(match["metric"], known):
             yield Check(asked, metric, limit, match["operator"])
@@ -172,8 +192,8 @@ def _drops(given: str | Sequence[str], known: Sequence[Sequence[str]]) -> Iterat
         limit = _number(number)
         if not name or limit is None or limit < 0:
             raise RankqlError(
-                f"max_drop: {text!r} is no limit; write metric:number, from 0, such as "
-                "'nDCG@10:0.01'"
+                f"Cannot parse the limit max_drop={text!r}. Expected METRIC:NUMBER with a number "
+                "of at least 0, e.g. 'nDCG@10:0.01'"
             )
         for asked, metric in _metrics(name, known):
             yield Check(asked, metric, abs(limit))
@@ -196,6 +216,9 @@ def _metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, M
             yield (metric.name if metric.measure else text), metric
     except RankqlError:
         if not any(text in metrics for metrics in known):
+            if any(not is_metric(name) for metrics in known for name in metrics):
+                names = dict.fromkeys(itertools.chain(*known))
+                raise RankqlError(unknown("metric", text, [*names])) from None
             raise
         yield text, Metric(None, label=text)  # the user's own, evaluated already
 
@@ -218,13 +241,15 @@ def _number(text: str) -> float | None:
 # What it is asked of
 
 
-def _result(data: Any, qrels: Any) -> Result | None:
+def _result(data: Any, label: str, qrels: Any, request: Request) -> Result | None:
     """The result that was given, if it is one and not a run."""
-    if not is_result(data, qrels):
+    if qrels is not None and label == "run" and not is_result(data):
         return None
-    result = combine([data], interval=None)
-    values = selectors.by_name(result.metrics) & selectors.float()  # NaN is no value
-    return replace(result, rows=result.frame().with_columns(values.fill_nan(None)))
+    result = read_result(data, label, replace(request, judged=qrels is not None))
+    if result is None:
+        return None
+    require_finite(result.frame(), result.metrics, result.meta["query"], repr(label))
+    return result
 
 
 def _nothing_unused(keywords: Mapping[str, Any]) -> None:
@@ -264,13 +289,15 @@ def _narrowed(
     checks: Sequence[Check],
     groups: Sequence[Sequence[str]],
     attributes: Sequence[Sequence[str]],
+    cluster: str | None,
 ) -> Result:
     """The run with the metrics that are checked and the slices that are asked for."""
     by, known = list(dict.fromkeys(itertools.chain(*attributes))), run.meta["by"]
     for name in by:
         if name not in known:
             hint = did_you_mean(name, known) if known else "; evaluate it with by="
-            raise RankqlError(f"by: the run has no attribute {name!r}{hint}")
+            option = "cluster" if name == cluster else "by"
+            raise RankqlError(f"{option}: the run has no attribute {name!r}{hint}")
     meta = {"metrics": _names("run", run, run, checks), "by": by, "groupings": list(groups)}
     return replace(run, meta=run.meta | meta, interval=None, _summary=None)
 
@@ -285,7 +312,7 @@ def _like(baseline: Result, run: Result, checks: Sequence[Check]) -> Result:
         (pl.col(n) if n in rows.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)
         for n in run.meta["by"]
     ]
-    rows = rows.select(key, *by, "missing", *names, *weights.values())
+    rows = rows.select(key, *by, MISSING, *names, *weights.values())
     return replace(baseline, meta=run.meta | {"metrics": names, "weights": weights}, rows=rows)
 
 
@@ -315,128 +342,18 @@ def _side_by_side(run: Result, baseline: Result) -> tuple[Result, list[str]]:
         raise RankqlError(
             "baseline has no query of the run: the run has {}, the baseline {}".format(*examples)
         )
-    said = f"{new} of {total} queries of the run are not in the baseline: left out of the drops"
-    return replace(both, rows=old), [said] if new else []
+    note = (
+        f"{new:,} of {show.queries(total)} of the run {show.are(new)} not in the baseline: left "
+        "out of the drops"
+    )
+    return replace(both, rows=old), [note] if new else []
 
 
-# What comes of it
-
-
-def _means(check: Check, run: Result, min_queries: int) -> Iterator[dict[str, Any]]:
-    """The rows of a minimum."""
-    counts = _counts(run)
-    name = check.name(run)
-    for row in run.summary.filter(pl.col("metric") == name).iter_rows(named=True):
-        mean, n, whole = row["mean"], counts.get((row["slice"], name), 0), row["slice"] == "all"
-        if mean is None:
-            status = FAILED if whole or row["queries"] >= min_queries else TOO_FEW
-            message = f"undefined: none of {show.queries(row['queries'])} has a value"
-        else:
-            of = "" if n == row["queries"] else f"{n:,} of "
-            status, message = PASSED, f"{mean:.6g} on {of}{show.queries(row['queries'])}"
-            toward = -ROUNDING if check.operator in ("<=", ">") else ROUNDING
-            if n < min_queries and not whole:
-                status = TOO_FEW
-            elif not _HOLDS[check.operator](mean + toward, check.limit):
-                status = FAILED
-                message += f", not {check.operator} {check.limit:g}"
-        if status == TOO_FEW:
-            message += f", fewer than {min_queries}: not checked"
-        found = {"slice": row["slice"], "mean": mean, "n": n, "status": status}
-        yield check.row(run, **found, message=message)
-
-
-def _counts(run: Result) -> dict[tuple[str, str], int]:
-    """How many queries each mean is of, by slice and metric."""
-    rules, rows = run.conventions, run.frame()
-    if rules["missing"] == "skip":
-        rows = rows.filter(~pl.col("missing"))
-    zero = set(run.metrics) - set(run.meta["weights"]) if rules["undefined"] == "zero" else set()
-    counted = replace(run, rows=rows, _summary=None).summary
-    columns = ("slice", "metric", "queries", "undefined")
-    return {
-        (part, name): queries - (0 if name in zero else undefined)
-        for part, name, queries, undefined in counted.select(columns).iter_rows()
-    }
-
-
-def _testable(checks: Sequence[Check], run: Result, beyond_noise: bool) -> None:
-    """Refuse to look for noise where there is no mean of queries."""
+def _require_means(checks: Sequence[Check], run: Result) -> None:
+    """Refuse to test a metric that is not a mean over queries."""
     names = [check.name(run) for check in checks]
-    if beyond_noise and (micro := [name for name in names if name in run.meta["weights"]]):
+    if micro := [name for name in names if name in run.meta["weights"]]:
         raise RankqlError(
-            f"max_drop: {micro[0]} is a mean over all queries at once, which no test can tell from "
-            "noise; fail every drop (beyond_noise=False, --any-drop) or leave it out"
+            f"{micro[0]} is one value for all queries, so it has no confidence interval. Compare "
+            "the values alone (beyond_noise=False, CLI: --any-drop), or leave it out"
         )
-
-
-def _changes(
-    check: Check, comparison: Comparison, min_queries: int, beyond_noise: bool
-) -> Iterator[dict[str, Any]]:
-    """The rows of a limit on drops."""
-    name, summary = check.name(comparison.result), comparison.summary
-    summary = summary.filter(pl.col("metric") == name)
-    columns = ("slice", "system", "mean", "queries")
-    known = {(part, system): values for part, system, *values in summary.select(columns).rows()}
-    for row in comparison.table.filter(pl.col("metric") == name).iter_rows(named=True):
-        part, n, whole = row["slice"], row["n"], row["slice"] == "all"
-        (was, queries), (mean, _) = known[part, "baseline"], known[part, "run"]
-        if name in comparison.result.meta["weights"] and mean is not None and was is not None:
-            row |= {"mean_a": was, "mean_b": mean, "difference": mean - was}
-        if row["difference"] is None:
-            status = FAILED if whole or queries >= min_queries else TOO_FEW
-            message = f"undefined: none of {show.queries(queries)} has a value in both"
-        else:
-            status, message = _judged(row, check.limit, beyond_noise)
-            if n < min_queries and not whole:
-                status, message = TOO_FEW, f"{_change(row)} on {show.queries(n)}"
-        if status == TOO_FEW and not whole:
-            message += f", fewer than {min_queries}: not checked"
-        found = {column: row[column] for column in _KEPT}
-        means = {"mean": row["mean_b"], "baseline": row["mean_a"]}
-        yield check.row(comparison.result, **found, **means, status=status, message=message)
-
-
-_KEPT = ("slice", "difference", "lo", "hi", "p_adjusted", "n")
-
-
-def _judged(row: Mapping[str, Any], limit: float, beyond_noise: bool) -> tuple[str, str]:
-    """The status of a difference, and why."""
-    change, p = _change(row), row["p_adjusted"]
-    if _loss(row) <= ROUNDING:
-        return PASSED, change
-    if _loss(row) <= limit + ROUNDING:
-        return PASSED, f"{change}, no more than {limit:g}"
-    more = f"{change}, more than {limit:g}"
-    chance = "" if p is None else show.chance(p)
-    if p != row["p"]:
-        chance = f"adjusted {chance}"  # the interval may leave zero out all the same
-    if not beyond_noise:
-        return FAILED, f"{more} ({chance})" if chance else more
-    if row["verdict"] == "worse":
-        return FAILED, f"{more} and beyond noise: {chance}"
-    if row["effect"] is None and row["n"] > 1:
-        return FAILED, f"{more} and beyond noise: the same in every query"
-    if p is None:
-        return TOO_FEW, f"{change} on {show.queries(row['n'])}: {row['verdict']}, not failed"
-    return WITHIN_NOISE, f"{change}, within noise ({chance}): not failed"
-
-
-def _loss(row: Mapping[str, Any]) -> float:
-    """How much worse the run is."""
-    difference: float = row["difference"]
-    return difference if lower_is_better(row["metric"]) else -difference
-
-
-def _change(row: Mapping[str, Any]) -> str:
-    """The difference in words, with its interval."""
-    loss = _loss(row)
-    if abs(loss) <= ROUNDING:
-        return "no difference"
-    worse = "rose" if lower_is_better(row["metric"]) else "dropped"
-    sign = math.copysign(1, row["difference"])
-    size = f"{worse if loss > 0 else 'better'} by {abs(loss):.3g}"
-    if row["lo"] is None or row["hi"] is None:
-        return size
-    low, high = sorted((sign * row["lo"], sign * row["hi"]))
-    return f"{size} ({low:.3g} to {high:.3g})"

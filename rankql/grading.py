@@ -11,9 +11,9 @@ import polars as pl
 from rankql.arguments import check, option
 from rankql.errors import RankqlError, did_you_mean
 from rankql.execution import execute, reporting
-from rankql.labels import as_float, check_grades, event_name, is_finite
+from rankql.labels import as_float, check_cap, check_grades, event_name, is_finite
 from rankql.macros import literal, quoted
-from rankql.tables import ROLES, Data, assigned, session
+from rankql.tables import Data, assigned, session
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,13 +48,12 @@ def grade_events(
     """
     check_grades(grades, unknown)
     option("how", how, "max", "sum")
-    if cap is not None:
-        check(is_finite(cap), f"cap must be a finite number, not {cap}")
+    check_cap(cap)
     with session(con, log) as here:
         given = {"query": query, "item": item}
         table = assigned(here.table(log, "log"), given, ("query", "item"))
         for role, name in given.items():
-            known = [column for column in table.columns if column.lower() in ROLES[role]]
+            known = table.known(role)
             if name is None and len(known) > 1:
                 listed = " and ".join(known)
                 raise RankqlError(f"log has {listed}; say which is meant: {role}={known[0]!r}")

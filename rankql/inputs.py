@@ -7,17 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.tables import Data, Session, Table, assigned, same_kind
+from rankql.macros import OURS
+from rankql.tables import DISTANCES, Data, Session, Table, assigned, hashed, same_kind, shared
 
-# What a result has beside the query, its attributes and the metrics; and what else columns of the
-# SQL are called, of which the query becomes one.
-OURS = ("system", "missing", "in reference", "in run", "in both")
-RESERVED = (
-    *OURS,
-    *("query", "item", "rel", "pos", "score", "line", "least", "judged", "retrieved"),
-    *("slice", "metric", "mean", "lo", "hi", "queries", "undefined", "n", "i", "error", "sample"),
-    *("value", "weight", "weighed", "whole rel", "whole pos", "pos of reference"),
-)
 _OF_QRELS = ("query", "item", "rel")
 
 
@@ -36,6 +28,8 @@ class Inputs:
     reference: Table | None = None
     # The values of `system`, where the table has a part of them.
     systems: Sequence[str] = ()
+    # A condition on the query, where only a part of them is evaluated.
+    part: str = ""
 
     @property
     def many(self) -> bool:
@@ -51,6 +45,11 @@ class Inputs:
     def scored(self) -> bool:
         """Do scores make the ranking? (Positions win over scores.)"""
         return all("pos" not in table.roles for table in self.runs.values())
+
+    @property
+    def ascending(self) -> bool:
+        """Is the lowest score the best, in one run at least?"""
+        return any(table.ascending for table in self.runs.values())
 
     @property
     def query(self) -> str:
@@ -82,9 +81,17 @@ class Inputs:
         kinds = [t.columns[t.roles[role]] for t in self.tables if role in t.roles]
         return not same_kind(kinds)
 
+    def query_hash(self) -> str:
+        """The hash of the query, by which the tables can be cut into parts."""
+        return hashed("query", [t.columns[t.roles["query"]] for t in self.tables])
+
     def homed(self, home: str) -> list[str]:
         """The attributes that a table has."""
         return [name for name in self.by if self.homes[name] == home]
+
+    def attribute(self, name: str) -> str:
+        """What an attribute is called within the SQL, where any name may be taken."""
+        return f"{OURS}by_{self.by.index(name)}"
 
     def kinds(self, name: str) -> list[str]:
         """The types of an attribute in all tables that it is looked up in."""
@@ -111,8 +118,11 @@ def read(
     system: str | None = None,
     groups: Sequence[Sequence[str]] = (),
     reference: Data | None = None,
+    descending: bool | None = None,
 ) -> Inputs:
     """The tables with their columns recognised, or an error that says what is amiss."""
+    if descending is not None and not isinstance(descending, bool):
+        raise RankqlError(f"descending must be True or False, not {descending!r}")
     opened = opened_runs(here, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judged = None if qrels is None else here.table(qrels, "qrels")
@@ -123,18 +133,24 @@ def read(
         for table in runs.values():
             _not_swapped(table, judged, *first)
     alone = judged is None and theirs is None
-    runs = {name: _run(table, first[0], not alone) for name, table in runs.items()}
+    both = shared([*runs.values(), *filter(None, (judged, theirs))])
+    runs = {
+        name: _ordered(_run(table, first[0], not alone, both), descending)
+        for name, table in runs.items()
+    }
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
     if judged:
-        judged = _only(assigned(judged, first[1], _OF_QRELS), _OF_QRELS)
+        judged = _only(assigned(judged, first[1], _OF_QRELS, both), _OF_QRELS)
     if theirs:
-        theirs = _run(theirs, first[1], True)
+        theirs = _ordered(_run(theirs, first[1], True, both), None)
     about = None
     if attributes is not None:
         about = here.table(attributes, "attributes")
         side = first[0] if first[0]["query"] in about.columns else first[1]
-        about = _only(assigned(about, side, ["query"]), ["query"])
+        ids = [table.roles["query"] for table in (*runs.values(), *filter(None, (judged, theirs)))]
+        same = {"query": [name.lower() for name in ids]}
+        about = _only(assigned(about, side, ["query"], same), ["query"])
     homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
     for name in by:
         tables = {"attributes": about, "qrels": judged, "reference": theirs, "run": runs}
@@ -150,14 +166,17 @@ def read(
 
 
 def _named_apart(given: Inputs) -> None:
-    """Refuse columns of the user whose names are taken in the result or on the way to it."""
-    taken = [("query", name) for name in [given.query] if name.lower() in OURS]
-    taken += [("by", name) for name in given.by if name.lower() in (*RESERVED, given.query.lower())]
-    for what, name in taken:
-        raise RankqlError(
-            f"{what}: {name!r} is what a column of the result or of the query is called; "
-            "give the column another name"
-        )
+    """Refuse a column whose name another column of the result has."""
+    for name in given.by:
+        if name.lower() == given.query.lower():
+            raise RankqlError(f"by: {name!r} is also the column of the queries. Rename one of them")
+    for what, names in (("query", [given.query]), ("by", given.by)):
+        for name in names:
+            if given.many and name.lower() == "system":
+                raise RankqlError(
+                    f"{what}: {name!r} is also the column that names the runs in the result. "
+                    "Rename it"
+                )
 
 
 def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
@@ -212,9 +231,14 @@ def _not_swapped(
         )
 
 
-def _run(table: Table, given: Mapping[str, str | None], judged: bool) -> Table:
-    """The columns of a run; of one that has its judgments beside it, or of a ranked table."""
-    table = assigned(table, given, ["query", "item"] if judged else ["query", "rel"])
+def _run(
+    table: Table,
+    given: Mapping[str, str | None],
+    judged: bool,
+    preferred: Mapping[str, Sequence[str]],
+) -> Table:
+    """The columns of a run; of one with judgments in another table, or of a ranked table."""
+    table = assigned(table, given, ["query", "item"] if judged else ["query", "rel"], preferred)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
@@ -223,6 +247,26 @@ def _run(table: Table, given: Mapping[str, str | None], judged: bool) -> Table:
     if "pos" not in roles:
         assigned(table, given, ["score", "item"])  # equal scores are told apart by item
     return replace(table, roles=roles)
+
+
+def _ordered(table: Table, descending: bool | None) -> Table:
+    """The run with the order of its scores: as the caller says, or by the name of the column."""
+    if "pos" in table.roles:
+        if descending is not None:
+            raise RankqlError(
+                f"descending={descending} orders scores, but {table.label} is ordered by its "
+                f"positions ({table.roles['pos']}). Name the scores, score='...', or leave "
+                "descending out"
+            )
+        return table
+    return replace(table, ascending=lowest_is_best(table, descending))
+
+
+def lowest_is_best(table: Table, descending: bool | None) -> bool:
+    """Is the lowest score the best? So says the caller, or the name of the column."""
+    if descending is None:
+        return table.roles["score"].lower() in DISTANCES
+    return not descending
 
 
 def _need(table: Table, name: str, what: str) -> None:

@@ -58,29 +58,6 @@ def team_draft(
     return shown
 
 
-def balanced_interleaving(
-    a: Items, b: Items, k: int | None = None, seed: object = None
-) -> list[Hashable]:
-    """Two rankings as one, whose top is that of the one and as much, or one more, of the other.
-
-    A toss says which of them is looked at first throughout. It is biased where one ranking is the
-    other moved by a place: prefer the team draft. Joachims 2002.
-
-    >>> balanced_interleaving("abcd", "bcda", seed=1)
-    ['b', 'a', 'c', 'd']
-    """
-    _check(k, a=a, b=b)
-    first, shown, i, j = _toss(seed, 0), list[Hashable](), 0, 0
-    while len(shown) < (math.inf if k is None else k) and i < len(a) and j < len(b):
-        if i < j or (i == j and first):
-            item, i = a[i], i + 1
-        else:
-            item, j = b[j], j + 1
-        if item not in shown:
-            shown.append(item)
-    return shown
-
-
 def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Hashable]) -> float:
     """Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.
 
@@ -94,25 +71,6 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
     _check_clicks(clicks)
     teams = [pick["team"] for pick in picks if pick["item"] in clicks]
     return _sign(teams.count("A") - teams.count("B"))
-
-
-def balanced_credit(
-    a: Items, b: Items, shown: Sequence[Hashable], clicks: Collection[Hashable]
-) -> float:
-    """Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.
-
-    Clicks count in the tops of A and of B that it took to show the lowest item that was clicked.
-
-    >>> balanced_credit("abcd", "bcda", ["b", "a", "c", "d"], ["c"])
-    -1.0
-    """
-    _check(a=a, b=b, shown=shown)
-    _check_clicks(clicks)
-    clicked = [item for item in shown if item in clicks]
-    found = [list(side).index(x) + 1 for x in clicked[-1:] for side in (a, b) if x in side]
-    depth = min(found, default=0)
-    wins = [len(set(side[:depth]) & set(clicked)) for side in (a, b)]
-    return _sign(wins[0] - wins[1])
 
 
 @metric(by=None)

@@ -26,6 +26,7 @@ from rankql.arguments import (
     refuse,
 )
 from rankql.forms import Frame, handed, metric, need_columns
+from rankql.table_macros import add_column_by_table_macro, run_table_macro
 
 Moment: TypeAlias = date | datetime | float
 Duration: TypeAlias = timedelta | float
@@ -60,8 +61,7 @@ def graded(
     value = _left(moment, until, within, half_life) * _grade(event, grades, unknown)
     if how == "max":
         return value.max()
-    if cap is not None:
-        check(is_finite(cap), f"cap must be a finite number, not {cap}")
+    check_cap(cap)
     total = value.sum() if cap is None else value.sum().clip(upper_bound=float(cap))
     return pl.when(value.count() > 0).then(total)
 
@@ -107,6 +107,11 @@ def check_grades(grades: Mapping[str, float | None], unknown: object) -> None:
         sound or is_finite(unknown),
         f"unknown must be a grade or 'error', not {unknown}",
     )
+
+
+def check_cap(cap: float | None) -> None:
+    """The most that events add up to."""
+    check(cap is None or is_finite(cap), f"cap must be a finite number, not {cap}")
 
 
 def event_name(name: object) -> str:
@@ -282,42 +287,27 @@ def krippendorff_alpha(
     1 - the disagreement of two labels of one unit over that of any two labels, in the mean over the
     labels of units that have two or more; `single` counts the other units. Two labels disagree by
     whether they differ ("nominal"), by the labels between them ("ordinal": the difference of their
-    mean ranks, squared) or by their difference, squared ("interval"). NULL where all labels are
-    equal. Grades are ordinal. Krippendorff 2011, Computing Krippendorff's Alpha-Reliability.
+    mean ranks, squared), by their difference, squared ("interval"), or by their difference over
+    their sum, squared ("ratio": labels from 0; the time grows with the square of the number of
+    distinct labels). NULL where all labels are equal. Grades are ordinal. Krippendorff 2011,
+    Computing Krippendorff's Alpha-Reliability.
 
     >>> df = pl.DataFrame({"unit": [1, 1, 2, 2], "annotator": [*"abab"], "label": [1, 1, 2, 3]})
     >>> df.pipe(krippendorff_alpha, "nominal").rows()
     [(0.4, 2, 4, 0)]
     """
-    option("level", level, "nominal", "ordinal", "interval")
-    given = _labels(frame, unit, annotator, label, slice)
-    given = given.with_columns(v=pl.when(pl.len().over("s", "u") > 1).then("v"))
-    d: pl.Expr = _unlike()
-    if level != "nominal":
-        x = _label("v", f"level {level!r}")
-        # Less the lowest, as the squares of large numbers are not exact.
-        placed = x.rank().over("s") if level == "ordinal" else x - x.min().over("s")
-        given = given.with_columns(x=placed)
-        # Equal values do not vary, whatever their mean is rounded to.
-        differ = pl.col("x").min() < pl.col("x").max()
-        d = pl.when(differ).then(pl.col("x").var()).when(pl.col("x").count() > 1).then(0.0)
-    n = pl.col("v").count().cast(pl.Float64)
-    units = given.group_by("s", "u").agg(n=n, d=d)
-    units = units.group_by("s").agg(
-        within=(pl.col("n") * pl.col("d")).sum(),
-        units=(pl.col("n") > 1).sum().cast(pl.Int64),
-        single=(pl.col("n") == 0).sum().cast(pl.Int64),
-    )
-    whole = given.group_by("s").agg(n=n, d=d).join(units, on="s", nulls_equal=True)
-    alpha = 1 - pl.col("within") / (pl.col("n") * pl.col("d")).replace(0, None)
-    found = whole.select(
-        "s",
-        krippendorff_alpha=alpha,
-        units="units",
-        labels=pl.col("n").cast(pl.Int64),
-        single="single",
-    )
-    return handed(frame, found, slice)
+    columns = {"unit": unit, "annotator": annotator, "label": label, "slice": slice}
+    return run_table_macro(frame, "krippendorff_alpha", columns, {"level": level}, _ALPHA)
+
+
+_ALPHA = pl.Schema(
+    {
+        "krippendorff_alpha": pl.Float64,
+        "units": pl.Int64,
+        "labels": pl.Int64,
+        "single": pl.Int64,
+    }
+)
 
 
 def cohen_kappa(
@@ -520,8 +510,9 @@ def time_split(
 ) -> Frame:
     """The log with `split`: test from a time on, or for the last share of the rows, train before.
 
-    Rows of one time go together: test has the latest of them, as many as make up no more than
-    `share` of the rows, or with `query` of the rows of each user.
+    Rows of one time go together: test has the latest times, as many as make up no more than `share`
+    of the rows, or with `query` of the rows of each user. The latest time is always in it, also
+    where it holds more than `share`, unless it is the only one.
 
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})
     >>> log.pipe(time_split, since=2)["split"].to_list()
@@ -529,24 +520,10 @@ def time_split(
     >>> log.pipe(time_split, share=0.5)["split"].to_list()
     ['train', 'train', 'train', 'test']
     """
-    message = "either since or share must be given: a time, or a share of the rows"
-    check((since is None) != (share is None), message)
-    times, by = _logged(frame, moment), pl.lit(0) if query is None else column(query)
-    need_columns(frame, by)
     _no_split(frame)
-    if since is None:
-        check(0 < number(share) < 1, f"share must lie between 0 and 1, not {share}")
-        at_least = times.rank("max", descending=True).over(by)
-        late = at_least / pl.len().over(by) <= number(share)
-    else:
-
-        def after(values: pl.Series) -> pl.Series:
-            since_then: pl.Series = _numbers(values) >= _instant("since", since, _is_time(values))
-            return since_then
-
-        late = times.map_batches(after, pl.Boolean, is_elementwise=True)
-    split = pl.when(late).then(pl.lit("test")).otherwise(pl.lit("train"))
-    return frame.with_columns(split=split)
+    columns = {"query": query, "moment": moment}
+    options = {"since": since, "share": share}
+    return add_column_by_table_macro(frame, "time_split", columns, options, "split")
 
 
 def _logged(frame: pl.DataFrame | pl.LazyFrame, moment: Column) -> pl.Expr:

@@ -16,7 +16,7 @@ from rankql.evaluation import DEFAULT, evaluate
 from rankql.execution import complete, examples, execute, reporting
 from rankql.explanation import DUST
 from rankql.inputs import Inputs, opened_runs, read
-from rankql.macros import quoted
+from rankql.macros import MISSING, quoted
 from rankql.names import RATINGS, RELEVANT, Metric, parse
 from rankql.query import (
     call,
@@ -47,6 +47,7 @@ def limits(
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
+    descending: bool | None = None,
     conventions: str | None = None,
     **options: Any,
 ) -> Limits:
@@ -58,8 +59,8 @@ def limits(
         loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|
 
     for i from 1 to its cutoff (at most 100; to 10 without one). Where nothing stands at i + 1, the
-    item moves down to it. Bounds are those of unjudged='bounds', and count in the undefined queries
-    that a judgment could define.
+    item moves down to it. Bounds are those of unjudged='bounds', over the queries that
+    the mean is over; the undefined queries that a judgment could define are counted.
 
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
@@ -76,10 +77,11 @@ def limits(
 
         def evaluated(names: str | Sequence[str], **changed: Any) -> Result:
             said = {**columns, **options, **changed, "system": system, "conventions": conventions}
+            said["descending"] = descending
             return evaluate(run, qrels, names, con=here.con, interval=None, **said)
 
         result = evaluated(metrics)
-        given = read(here, run, qrels, None, columns, system)
+        given = read(here, run, qrels, None, columns, system, descending=descending)
         chosen, wanted = complete(here, given, parse(metrics), chosen)
         found = Limits(result, [], *(_framed(result, name) for name in FRAMES))
         found.undefined = result.summary.select(
@@ -134,7 +136,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Limits(show.Plain):
     """How far metrics can be trusted: notes, and the frames that they are taken from.
 
@@ -306,9 +308,15 @@ def _bound(
                 summary[name + side if bounded else name] for side in ("", " low", " high")
             )
             row = {"lo": low["mean"], "mean": value["mean"], "hi": high["mean"]}
-            opened = value["undefined"] - low["undefined"]
+            opened = _openable(bounded, system, name) if bounded else 0
             rows.append({"system": system, "metric": name, **row, "undefined": opened})
     found.bounds = _framed(result, "bounds", rows)
+
+
+def _openable(bounded: Result, system: str | None, name: str) -> int:
+    """The number of queries that are undefined, and could be defined by further judgments."""
+    frame = _of(bounded.frame(), system)
+    return frame.filter(pl.col(name).is_null() & pl.col(f"{name} low").is_not_null()).height
 
 
 def _unbounded(given: Inputs, metric: Metric, chosen: Conventions) -> str:
@@ -438,7 +446,7 @@ def _counting(result: Result, system: str | None) -> dict[str, int]:
     """How many queries count in the mean of each metric."""
     frame = _of(result.frame(), system)
     if result.conventions["missing"] == "skip":
-        frame = frame.filter(~pl.col("missing"))
+        frame = frame.filter(~pl.col(MISSING))
     if result.conventions["undefined"] == "zero":
         return dict.fromkeys(result.metrics, len(frame))
     return {name: frame[name].count() for name in result.metrics}
@@ -498,7 +506,7 @@ def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) 
     shares = [
         f"{_percent(row['unjudged'], row['items'])} of the items in "
         f"{'the rankings' if row['k'] is None else 'the top ' + str(row['k'])} "
-        f"({_judged_at(row['k'])} = {row['judged']:.2f}, {row['queries']:,} of {queries})"
+        f"({row['queries']:,} of {queries})"
         # Below a top that is all judged there may be what the ideal ranking lacks.
         for row in [row for row in there if row["k"] in asked] or there
     ]
@@ -513,8 +521,8 @@ def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) 
     ]
     if ranges:
         opened = max(row["undefined"] for row in bounds)
-        then = f" ({show.queries(opened)} counted in that would be defined)" if opened else ""
-        ranges = [f"{show.listed(ranges)}, whatever the unjudged items are{then}"]
+        further = f"; {show.queries(opened)} could become defined" if opened else ""
+        ranges = [f"{show.listed(ranges)}, whatever the unjudged items are{further}"]
     if shares:
         yield "; ".join([f"{show.listed(shares)} are unjudged", *ranges])
 

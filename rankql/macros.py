@@ -40,6 +40,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+# The column that says whether a run lacks a query. Names that begin so are of our columns alone.
+OURS = "__rankql_"
+MISSING = f"{OURS}missing"
+
+
 def literal(value: object) -> str:
     """A text, a number or a list of them as SQL."""
     if isinstance(value, str):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rankql import show
 from rankql.arguments import check, need_name
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, did_you_mean
@@ -128,15 +129,17 @@ def _plain(result: Result) -> pl.DataFrame:
     return result.frame().select(*result.keys, *result.meta["by"], *values)
 
 
-def metric_columns(side: Side, asked: str | Sequence[str] | None) -> list[str]:
-    """The columns of the metrics."""
+def metric_columns(
+    here: Session, side: Side, asked: str | Sequence[str] | None, taken: Sequence[str]
+) -> list[str]:
+    """The columns of the metrics: those asked for, those named like metrics, or all numbers."""
     if asked is None:
-        names = [x for x in side.columns if x in (side.known or ()) or is_metric(x)]
-        names = [name for name in names if side.is_number(name)]
-        check(
-            bool(names),
-            "per_query has no column that is called as a metric is; name them: metrics=",
-        )
+        numbers = [name for name in side.columns if name not in taken and side.is_number(name)]
+        names = [name for name in numbers if name in (side.known or ()) or is_metric(name)]
+        if not names:
+            tables = side.tables.values()
+            names = [name for name in numbers if all(_holds_numbers(here, t, name) for t in tables)]
+        check(bool(names), "per_query has no column of numbers; name the metrics: metrics=")
         return names
     given = [asked] if isinstance(asked, str) else asked
     sound = isinstance(given, list | tuple) and given and all(isinstance(x, str) for x in given)
@@ -329,43 +332,29 @@ def read(here: Session, given: Given) -> pl.DataFrame:
 # What is matched
 
 
-@dataclass(frozen=True)
-class Unit:
-    """What a row stands for, in words."""
-
-    one: str
-    many: str
-
-    @classmethod
-    def of(cls, keys: Sequence[str]) -> Unit:
-        """The name of the key; of several columns, keys."""
-        one = keys[0].removesuffix("_id") if len(keys) == 1 else "key"
-        consonant = one[-1:] == "y" and one[-2:-1] not in "aeiou"
-        return cls(one, f"{one[:-1]}ies" if consonant else f"{one}s")
-
-    def count(self, n: int) -> str:
-        """So many of them."""
-        return f"{n:,} {self.one if n == 1 else self.many}"
+def unit_of(keys: Sequence[str]) -> str:
+    """What a row stands for: the name of the key; 'key' if there are several columns."""
+    return show.noun(keys[0]) if len(keys) == 1 else "key"
 
 
 def matched(
     rows: pl.DataFrame, given: Given, baseline: str | None
 ) -> tuple[pl.DataFrame, tuple[str, str] | None, list[str]]:
     """The keys of both sides with their values, of two systems the differences; and notes."""
-    unit, notes = Unit.of([*given.keys]), []
+    unit, notes = unit_of([*given.keys]), []
     keys = [f"k{i}" for i in range(len(given.keys))]
     every = [*keys, *(["s"] if given.systems else [])]
     nameless = pl.any_horizontal(pl.col(every).is_null())
     for side in given.sides:
-        if count := rows.filter(nameless)[side.label].sum():
+        if count := int(rows.filter(nameless)[side.label].sum()):
             what = " or system" if given.systems else ""
             notes.append(
-                f"{count:,} rows of {side.label} have no {unit.one}{what} (NULL) and are left out"
+                f"{show.count(count, 'row')} of {side.label} without {unit}{what} (NULL) left out"
             )
     for side in given.sides:
         check(rows[side.label].sum() > 0, f"{side.label} has no row")
         named = rows.filter(~nameless)[side.label].sum()
-        check(named > 0, f"{side.label} has no row with a {unit.one}")
+        check(named > 0, f"{side.label} has no row with a {unit}")
     rows = rows.filter(~nameless)
     _sound(rows, given, unit)
     systems = _systems(rows, given, baseline)
@@ -375,16 +364,16 @@ def matched(
     shared = rows.filter(pl.col("per_query") > 0, pl.col("outcomes") > 0)
     if shared.is_empty():
         had = [f"{label} has {_some(part, every)}" for label, part in seen.items()]
-        raise RankqlError(f"no {unit.one} is in both tables: {', '.join(had)}")
+        raise RankqlError(f"no {unit} is in both tables: {', '.join(had)}")
     for (label, part), other in zip(seen.items(), reversed(seen), strict=True):
         if len(alone := part.filter(pl.col(other) == 0)):
             some = _some(alone, every)
             notes.append(
-                f"{len(alone):,} of {unit.count(len(part))} of {label} are not in {other} and left "
-                f"out ({some})"
+                f"{len(alone):,} of {show.count(len(part), unit)} of {label} are not in {other} "
+                f"and left out ({some})"
             )
         if (part[label] > 1).any():
-            notes.append(f"{label} has several rows of one {unit.one}: {_SEVERAL[label]}")
+            notes.append(f"{label} has several rows of one {unit}: {_SEVERAL[label]}")
     if systems:
         shared = _differences(shared, keys, systems, given, unit, notes)
     aliases = _aliases(given)
@@ -392,7 +381,7 @@ def matched(
     for name in (*given.metrics, *given.counted):
         if count := pairs[name].null_count():
             notes.append(
-                f"{name}: {count:,} of {unit.count(len(pairs))} have none and are left out"
+                f"{name}: {count:,} of {show.count(len(pairs), unit)} have none and are left out"
             )
     return pairs, systems, notes
 
@@ -415,11 +404,11 @@ def _some(rows: pl.DataFrame, keys: Sequence[str]) -> str:
     return examples(some) + (", ..." if len(rows) > 3 else "")
 
 
-def _sound(rows: pl.DataFrame, given: Given, unit: Unit) -> None:
+def _sound(rows: pl.DataFrame, given: Given, unit: str) -> None:
     """Refuse what cannot be divided by or is beyond all numbers, and slices that are torn."""
     for alias, name in _aliases(given).items():
         if alias[0] in "mo" and not rows[alias].is_finite().all():
-            raise RankqlError(f"{name} of some {unit.one} is beyond all numbers; scale it")
+            raise RankqlError(f"{name} of some {unit} is beyond all numbers; scale it")
     for i, columns in enumerate(given.counted.values()):
         if len(columns) == 2:
             for below in rows[f"d{i}"].filter(rows[f"d{i}"] < 0).head(1):
@@ -430,13 +419,13 @@ def _sound(rows: pl.DataFrame, given: Given, unit: Unit) -> None:
 
 
 def _one_value(
-    name: str, torn: pl.DataFrame, low: pl.Series, high: pl.Series, given: Given, unit: Unit
+    name: str, torn: pl.DataFrame, low: pl.Series, high: pl.Series, given: Given, unit: str
 ) -> None:
     """Refuse an attribute that is not one of the key."""
     if len(torn):
         key = _some(torn.head(1), [f"k{i}" for i in range(len(given.keys))])
         raise RankqlError(
-            f"by: {name} must have one value per {unit.one}, but {key} has {low[0]!r} and "
+            f"by: {name} must have one value per {unit}, but {key} has {low[0]!r} and "
             f"{high[0]!r}; add it to the key: on="
         )
 
@@ -468,20 +457,21 @@ def _systems(rows: pl.DataFrame, given: Given, baseline: str | None) -> tuple[st
 
 def _differences(
     shared: pl.DataFrame, keys: Sequence[str], systems: tuple[str, str], given: Given,
-    unit: Unit, notes: list[str],
+    unit: str, notes: list[str],
 ) -> pl.DataFrame:  # fmt: skip
     """What every key of both systems gained; what is rounding is 0."""
     a, b = (shared.filter(pl.col("s") == system) for system in systems)
     both = a.join(b, on=list(keys), suffix=" of b", maintain_order="left")
     if both.is_empty():
         raise RankqlError(
-            f"no {unit.one} is in both {systems[0]!r} and {systems[1]!r}; take a key that both "
+            f"no {unit} is in both {systems[0]!r} and {systems[1]!r}; take a key that both "
             "have, such as on='query' or on='day'"
         )
     total = shared.select(pl.struct(keys).n_unique()).item()
     if total > len(both):
         notes.append(
-            f"{total - len(both):,} of {unit.count(total)} are of one system only and left out"
+            f"{total - len(both):,} of {show.count(total, unit)} are of one system only and left "
+            "out"
         )
     for i, name in enumerate(given.by):
         torn = both.filter(pl.col(f"b{i}") != pl.col(f"b{i} of b"))

@@ -63,6 +63,8 @@ class Measure:
 # SQL that every database takes.
 RELEVANT = "count(CASE WHEN rel >= {threshold} THEN 1 END)"
 _SHOWN = "coalesce({k}, count({pos}))"
+# What precision is divided by, by its denominator; "retrieved" is in `Metric.weight`.
+_SIZES = {"k": _SHOWN, "min": f"CASE WHEN {RELEVANT} > {{k}} THEN {{k}} ELSE {RELEVANT} END"}
 _RATED = "count(rel + score)"
 
 # What compares grades with scores, wherever the items stand.
@@ -91,7 +93,7 @@ MEASURES = (
     Measure("RMSE", "rmse", rows="judged"),
     Measure("MSE", "mse", rows="judged"),
     Measure("MAE", "mae", rows="judged"),
-    Measure("microP", "precision_at", weight=_SHOWN),
+    Measure("microP", "precision_at", weight="{size}"),
     Measure("microR", "recall_at", weight=RELEVANT),
     Measure("microF1", "f1_at", weight=f"{_SHOWN} + {RELEVANT}"),
     Measure("microMSE", "mse", rows="judged", weight=_RATED),
@@ -120,6 +122,8 @@ _TREC: dict[str, tuple[str, dict[str, Any]]] = {
     "set_recall": ("R", {}),
     "set_f": ("F1", {}),
 }
+# The set metrics of ir_measures, which are those of trec_eval.
+_SETS = {"setp": "set_p", "setr": "set_recall", "setf": "set_f"}
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": "gain"}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}
 _GAINS = ("cg", "dcg", "idcg", "ndcg")
@@ -150,7 +154,7 @@ class Metric:
     def scaled(self) -> bool:
         """Does its value depend on where the scale of the grades ends?"""
         err = self.measure is not None and self.measure.macro == "err"
-        return err or "max_rel" in self.options
+        return (err and self.options.get("stop") != "rel") or "max_rel" in self.options
 
     def under(self, conventions: Mapping[str, Any]) -> Metric:
         """The metric without the options that say what is the convention anyway."""
@@ -171,9 +175,9 @@ class Metric:
         macro = self.measure.macro
         given: dict[str, Any] = {}
         for option, default in self.measure.defaults.items():
-            if option == "denominator" and self.measure.weight:
-                continue  # a micro average is taken of k, or of what was shown
             value = self.options.get(option, convention(macro, option, conventions))
+            if option == "max_rel" and self.options.get("stop") == "rel":
+                continue  # probabilities are on no scale
             if value is not None and literal(value) != default:
                 given[option] = value
         if self.k is not None:
@@ -189,6 +193,21 @@ class Metric:
     def threshold(self, conventions: Mapping[str, Any]) -> float:
         """The grade from which an item is relevant."""
         return float(self.options.get("threshold", conventions["threshold"]))
+
+    def weight(self, conventions: Mapping[str, Any]) -> str:
+        """How much a ranking weighs in a mean over all rankings at once, as SQL."""
+        assert self.measure and self.measure.weight
+        k, denominator = literal(self.k), self.arguments(conventions).get("denominator", "k")
+        if conventions["ties"] == "expected":
+            place, retrieved = (
+                "score",
+                "CASE WHEN count({pos}) > {k} THEN {k} ELSE count({pos}) END",
+            )
+        else:
+            place, retrieved = "pos", "count(CASE WHEN {pos} <= {k} THEN 1 END)"
+        sizes = _SIZES | {"retrieved": "count({pos})" if self.k is None else retrieved}
+        text = self.measure.weight.replace("{size}", sizes[denominator])
+        return text.format(k=k, threshold=self.threshold(conventions), pos=place)
 
     def rows(self, conventions: Mapping[str, Any]) -> Rows:
         """The rows that the value depends on."""
@@ -231,7 +250,7 @@ def _index(measures: tuple[Measure, ...] = MEASURES) -> dict[str, Measure]:
 _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z]\w*)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
 )
-_EXPRESSION = re.compile(r"\s*(?P<label>[^=()@]*[^=()@\s<>!])\s*=(?!=)\s*(?P<sql>.+)", re.DOTALL)
+_EXPRESSION = re.compile(r"\s*(?P<label>[^=()@]*[^=()@\s<>!])\s*=(?!=)\s*(?P<sql>\S.*)", re.DOTALL)
 
 
 def parse(names: str | Sequence[str], measures: tuple[Measure, ...] = MEASURES) -> list[Metric]:
@@ -286,10 +305,10 @@ def metrics() -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides={"lowest": pl.Float64, "highest": pl.Float64})
 
 
-def is_metric(name: str) -> bool:
+def is_metric(name: str, measures: tuple[Measure, ...] = MEASURES) -> bool:
     """Is this the name of a metric?"""
     try:
-        return bool(parse(name))
+        return bool(parse(name, measures))
     except RankqlError:
         return False
 
@@ -303,12 +322,34 @@ def lower_is_better(name: str) -> bool:
     return metric.measure is not None and metric.measure.facts.better == "lower"
 
 
+def has_direction(name: str) -> bool:
+    """Is a higher, or a lower, value of this metric better? False for an expression of the user."""
+    try:
+        (metric,) = parse(name)
+    except (RankqlError, ValueError):
+        return False
+    return metric.measure is not None and metric.measure.facts.better != "neither"
+
+
+def value_range(name: str) -> tuple[float | None, float | None]:
+    """The lowest and the highest value of a metric, None where it is not bounded or not known."""
+    try:
+        (metric,) = parse(re.sub(" (low|high)$", "", name), EVERY)
+    except (RankqlError, ValueError):
+        return None, None
+    if metric.measure is None:
+        return None, None
+    facts = metric.measure.facts
+    # Only negative grades take a sum of gains below 0.
+    return 0 if metric.measure.macro in _GAINS else facts.lowest, facts.highest
+
+
 def _one(text: str, measures: tuple[Measure, ...]) -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"a metric must be named by text, such as 'nDCG@10', not {text!r}")
     index = _index(measures)
-    if measures is not CORRELATIONS and (trec := _trec(text.strip())):
-        yield trec
+    if measures is not CORRELATIONS and (metric := _trec(text.strip()) or _set_metric(text)):
+        yield metric
     elif match := _NAME.fullmatch(text):
         measure = index.get(match["name"].lower())
         if measure is None:
@@ -332,6 +373,11 @@ def _one(text: str, measures: tuple[Measure, ...]) -> Iterator[Metric]:
             yield _metric(text, measure, options, k)
     elif match := _EXPRESSION.fullmatch(text):
         yield Metric(None, label=match["label"].strip(), expression=match["sql"].strip())
+    elif re.fullmatch(r"[^=()@]+=\s*", text):
+        raise RankqlError(
+            f"{text!r} has no expression after '='. Write label = SQL expression, "
+            "such as 'hits = count(rel)'"
+        )
     else:
         raise RankqlError(
             f"{text!r} is no metric; write name@k, name(option=value)@k, or label = SQL expression"
@@ -347,14 +393,38 @@ def _trec(text: str) -> Metric | None:
     return _metric(text, _index()[name.lower()], options, match[2])
 
 
+def _set_metric(text: str) -> Metric | None:
+    """The metric of a name of ir_measures that takes in all that is retrieved: `SetP(rel=2)`."""
+    match = _NAME.fullmatch(text)
+    if not match or match["name"].lower() not in _SETS:
+        return None
+    name, options = _TREC[_SETS[match["name"].lower()]]
+    measure = _index()[name.lower()]
+    if match["k"] is not None:
+        raise RankqlError(f"{text!r}: {match['name']} has no cutoff; use {name}@{match['k']}")
+    given = dict(_options(text, measure, match["options"] or ""))
+    if clash := sorted({"k", "denominator"} & given.keys()):
+        raise RankqlError(f"{text!r}: {match['name']} has no option {clash[0]!r}; use {name}")
+    return _metric(text, measure, options | given, None)
+
+
+# The highest position: beyond it, not every whole number is a DOUBLE.
+_HIGHEST = 2**53
+
+
 def _metric(text: str, measure: Measure, options: dict[str, Any], cutoff: object) -> Metric:
     if cutoff is None:
         return _valid(text, Metric(measure, None, options))
     digits = str(cutoff).strip()
     if "k" not in measure.defaults:
         raise RankqlError(f"{text!r}: {measure.name} has no cutoff; leave @{digits} out")
-    if not re.fullmatch(r"[1-9]\d{0,14}", digits):
+    if not re.fullmatch(r"[1-9]\d*", digits, re.ASCII):
         raise RankqlError(f"{text!r}: k must be a whole number from 1, not {digits or 'nothing'}")
+    if len(digits) > 16 or int(digits) > _HIGHEST:
+        raise RankqlError(
+            f"{text!r}: k must be at most {_HIGHEST}, not {digits}. "
+            f"Leave @{digits} out for the whole ranking"
+        )
     return _valid(text, Metric(measure, int(digits), options))
 
 
@@ -376,6 +446,8 @@ def _valid(text: str, metric: Metric) -> Metric:
         value = options.get(option)
         if value is not None and not holds(value) and not (macro == "err" and value == 1):
             raise RankqlError(f"{text!r}: {option} must lie {words}, not {value}")
+    if options.get("stop") == "rel" and "max_rel" in options:
+        raise RankqlError(f"{text!r}: max_rel is for stop 'exp2', not for 'rel'")
     denominator = options.get("denominator")
     if denominator is not None and denominator not in DENOMINATORS[macro]:
         choices = ", ".join(DENOMINATORS[macro])
@@ -385,8 +457,6 @@ def _valid(text: str, metric: Metric) -> Metric:
 
 def _options(text: str, measure: Measure, options: str) -> Iterator[tuple[str, Any]]:
     known = [o for o in measure.defaults if o != "discounts"]
-    if measure.weight and "denominator" in known:
-        known.remove("denominator")
     seen = set()
     if measure.macro in _GAINS:
         known.append("gain")
@@ -416,6 +486,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "denominator": ("min", "R", "found", "k", "retrieved"),
     "normalized": ("true", "false"),
     "bound": ("ext", "min", "max", "residual"),
+    "stop": ("exp2", "rel"),
 }
 
 

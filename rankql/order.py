@@ -19,7 +19,7 @@ from rankql.forms import list_form, metric, score_form
 from rankql.ranking import Ranking, Rel, ranking, ratio
 
 
-@metric(in_order=True)
+@metric(in_order=True, ties=True)
 def kendall_tau_distance(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
 ) -> pl.Expr:
@@ -37,7 +37,7 @@ def kendall_tau_distance(
     return ratio(discordant, different) if normalized else discordant
 
 
-@metric(in_order=True)
+@metric(in_order=True, ties=True)
 def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
 
@@ -53,7 +53,7 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
     return ratio(different - 2 * discordant, (different * pairs).sqrt())
 
 
-@metric()
+@metric(ties=True)
 def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """AP correlation with the order of the reference: Kendall's tau in which the top weighs more.
 
@@ -74,7 +74,7 @@ def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None =
     return pl.when(known, n > 1).then(2 / (n - 1) * shares - 1)
 
 
-@metric()
+@metric(ties=True)
 def rbo(
     reference: Column = "reference",
     pos: Column = "pos",

@@ -275,7 +275,7 @@ def _idcg(top: Top, given: Mapping[str, Any]) -> str:
 
 
 def _ndcg(top: Top, given: Mapping[str, Any]) -> str:
-    return f"{_dcg(top, given)} / nullif({_idcg(top, given)}, 0)"
+    return f"rankql_at_most_one({_dcg(top, given)} / nullif({_idcg(top, given)}, 0))"
 
 
 def _rr(top: Top, given: Mapping[str, Any]) -> str:
@@ -352,7 +352,7 @@ def _rbp(top: Top, given: Mapping[str, Any]) -> str:
 
     name = f"rbp {p} {threshold} {scale}"
     looks = top.total(name, lambda i: f"{worth(i)} * {_double(p ** (i - 1))}", given["k"])
-    return f"{_double(1 - p)} * ({looks})"
+    return f"rankql_at_most_one({_double(1 - p)} * ({looks}))"
 
 
 _VALUES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {

@@ -23,24 +23,32 @@ from rankql.execution import (
     asking,
     complete_ids,
     execute,
+    few,
+    few_matched,
     judged,
     left_out,
     named,
     none_judged,
+    none_matched,
     numbers,
     once,
+    overlap,
+    placed,
+    placed_note,
     present,
+    refuse_contradictions,
     reporting,
     scale,
     sides,
 )
 from rankql.inputs import Inputs, read
+from rankql.macros import OURS
 from rankql.names import Metric
 from rankql.query import per_query
 from rankql.tables import Session
 
 # The column that holds the report of a part.
-REPORT = "rankql report"
+REPORT = f"{OURS}report"
 
 # Of the names of ids in an error or a note.
 _EXAMPLES = 3
@@ -59,19 +67,22 @@ class Task:
     conventions: Conventions
     # What DuckDB may have of the memory of a part, before it uses the disk.
     memory: str = "1GB"
+    # Is the highest score best? None: as the name of its column says.
+    descending: bool | None = None
 
     def opened(self, here: Session, tables: Mapping[str, pa.Table]) -> Inputs:
         """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
         runs = {name: tables[named_run(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
-        given = read(here, run, *others, self.columns, self.system, self.groups)
+        given = read(
+            here, run, *others, self.columns, self.system, self.groups, None, self.descending
+        )
         return replace(given, systems=tuple(self.systems))
 
 
-def labelled(run: Any, qrels: Any, attributes: Any) -> dict[str, Any]:
+def labelled(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
     """What is evaluated, by the labels of its tables."""
-    runs = run if isinstance(run, Mapping) else {None: run}
     tables = {named_run(name): data for name, data in runs.items()}
     others = {"qrels": qrels, "attributes": attributes}
     return tables | {label: data for label, data in others.items() if data is not None}
@@ -124,9 +135,17 @@ def _values(
     built = per_query(given, task.metrics, chosen, scale(here, given))
     with reporting(here, given, chosen):
         alike(asking(here, given, chosen), given)
+        report["scored"] = given.scored
+        report["placed"] = placed(asking(here, given, chosen), given)
         if given.qrels is not None:
             report["sides"] = sides(here, given, chosen)
             report["judged"] = judged(here, given, chosen)
+            ask = asking(here, given, chosen)
+            report["overlap"] = [
+                (*count, None if count[-1] else none_matched(ask, given, count[0]))
+                for count in overlap(ask, given)
+            ]
+            refuse_contradictions(ask)
         once(here, given, chosen, built.once)
         values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
         return values
@@ -137,6 +156,8 @@ def reported(reports: Iterable[str]) -> list[str]:
     parts = [json.loads(report) for report in reports]
     rows: dict[str, list[Any]] = {}
     seen: dict[str | None, list[Any]] = {}
+    items: dict[str | None, list[Any]] = {}
+    retrieved: dict[str | None, list[int]] = {}
     for part in parts:
         for label, (total, found) in part.get("rows", {}).items():
             before, ids = rows.setdefault(label, [0, dict.fromkeys(found, 0)])
@@ -146,15 +167,32 @@ def reported(reports: Iterable[str]) -> list[str]:
             queries[0] += shown
             queries[1] += both
             queries[2] = sorted([*queries[2], *(unjudged or [])])[:_EXAMPLES]
+        for system, total, count in part.get("placed", []):
+            all_, there = retrieved.get(system, [0, 0])
+            retrieved[system] = [all_ + total, there + count]
+        for system, shown, judged_, both, message in part.get("overlap", []):
+            before = items.setdefault(system, [0, 0, 0, []])
+            items[system] = [before[0] + shown, before[1] + judged_, before[2] + both,
+                             [*before[3], *filter(None, [message])]]  # fmt: skip
     for label, (total, found) in rows.items():
         complete_ids(label, total, found)
     for error in sorted(part["error"] for part in parts if "error" in part):
         raise RankqlError(error)
-    notes = []
+    scored = any(part.get("scored") for part in parts)
+    notes = [
+        note
+        for system, (total, count) in retrieved.items()
+        if total and (note := placed_note(scored, system, total, count))
+    ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
     for system, (shown, both, unjudged) in seen.items():
         if not both:
             raise RankqlError(none_judged(named(system), unjudged, theirs))
         if shown > both:
             notes.append(left_out(system, shown, both, unjudged))
+    for system, (shown, judged_, both, messages) in items.items():
+        if not both:
+            raise RankqlError(min(messages))
+        if few(system, shown, judged_, both):
+            notes.append(few_matched(system, shown, judged_, both))
     return notes

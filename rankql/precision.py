@@ -6,12 +6,14 @@ The arguments `rel`, `pos`, `k` are those of `rankql.gain`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from rankql.arguments import Column, check, column, numbers, option
 from rankql.errors import RankqlError
 from rankql.forms import list_form, metric, score_form
-from rankql.ranking import Ranking, Rel, ranking, ratio
+from rankql.ranking import Ranking, Rel, near_one, ranking, ratio
 
 
 @metric()
@@ -110,7 +112,7 @@ def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> 
     return ratio(hits.sum(), relevant)
 
 
-@metric(in_order=True)
+@metric(in_order=True, bounded=True)
 def ap(
     rel: Rel = "rel",
     pos: Column = "pos",
@@ -144,7 +146,7 @@ def ap(
         "found": r.top(hits).sum(),
         "k": r.depth(),
     }[denominator]
-    value = ratio(r.top(r.mean(hits) * precision).sum(), size).fill_null(0)
+    value = near_one(ratio(r.top(r.mean(hits) * precision).sum(), size).fill_null(0))
     return pl.when(relevant > 0).then(value)
 
 
@@ -197,18 +199,29 @@ def micro_precision_at(
     k: int | None = None,
     threshold: float = 1,
     query: Column | None = None,
+    denominator: str = "k",
 ) -> pl.Expr:
     """Micro precision: the hits of all rankings, divided by k times the number of rankings.
 
-    `query` tells one ranking from the next; k left out divides by the number of retrieved items,
-    and needs none. 0 where the denominator is 0.
+    `query` distinguishes the rankings. Without k the divisor is the number of retrieved items, and
+    no query is needed. denominator="retrieved" divides by the number of items in the first k
+    positions (no query needed), "min" by the sum of min(k, R) over the rankings. 0 where the
+    denominator is 0.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
     >>> df.pipe(micro_precision_at, k=2, query="query").item()
     0.5
     """
     r = ranking(rel, pos, k)
-    return ratio(r.top(r.hits(threshold)).sum(), _depths(r, query)).fill_null(0)
+    option("denominator", denominator, "k", "retrieved", "min")
+    if denominator == "retrieved":
+        size = r.shown.sum()
+    elif denominator == "k" or r.k is None:
+        size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
+    else:
+        hits = _ranking_key(query).filter(r.hits(threshold) == 1)
+        size = hits.unique_counts().clip(upper_bound=r.k).sum() + 0 * _depths(r, query)
+    return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
 
 
 @metric(by=None)
@@ -251,13 +264,31 @@ def micro_f1_at(
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:
+    """The number of positions over all rankings: k for each, or of the items retrieved."""
     if r.k is None:
         return r.depth()
+    rankings = _ranking_key(query).n_unique()
+
+    def refuse(counts: Sequence[pl.Series]) -> pl.Series:
+        counted, rankings = counts
+        for n in rankings.filter(counted > rankings * r.k).head(1):
+            raise RankqlError(
+                "query must tell one ranking from the next: more items stand in the first "
+                f"positions of {n} rankings than there is room for"
+            )
+        return rankings.cast(pl.Int64)
+
+    # As a float: k times the number of rankings may be beyond whole numbers.
+    looked_at = pl.map_batches([r.shown.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
+    return float(r.k) * looked_at
+
+
+def _ranking_key(query: Column | None) -> pl.Expr:
     if query is None:
         raise RankqlError(
             "query must be given when k is: the column that tells one ranking from the next"
         )
-    return r.k * column(query).n_unique()
+    return column(query)
 
 
 list_precision_at = list_form(precision_at, ideal=True)

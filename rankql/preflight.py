@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql import show
 from rankql.errors import RankqlError
-from rankql.execution import reporting
+from rankql.execution import example_items, execute, few, few_matched, overlap, reporting
 from rankql.inputs import Inputs, opened_runs, read
 from rankql.macros import literal, quoted
 from rankql.query import BY_ITEM, HIGHEST_K, cuts
@@ -37,8 +37,9 @@ def check(
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
+    descending: bool | None = None,
 ) -> Report:
-    """Look for what would make the metrics of a run wrong or misleading, where the data lies.
+    """Look for what would make the metrics of a run wrong or misleading.
 
     Takes the runs, the judgments and the names of columns that `evaluate` takes; `k` is the cutoff
     for ties and for the share that is judged. A run may be checked without judgments.
@@ -51,11 +52,12 @@ def check(
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     with session(con, run, qrels) as here:
-        given = _given(here, run, qrels, columns, system)
-        with reporting():
+        given = _given(here, run, qrels, columns, system, descending)
+        with reporting(here):
             case = _Case(here, given, k)
             findings = [finding for one in CHECKS for finding in one(case)]
-            tables = {side.label: {"rows": side.rows, "columns": side.roles} for side in case.sides}
+            tables = {side.label: {"rows": side.rows, "columns": side.assumed}
+                      for side in case.sides}  # fmt: skip
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
     return Report(findings, tables, k)
 
@@ -66,14 +68,16 @@ def _given(
     qrels: Data | None,
     columns: Mapping[str, Any],
     system: str | None,
+    descending: bool | None = None,
 ) -> Inputs:
     """The tables that evaluate would read, or a run that has no judgments as yet."""
     if qrels is None:
         run = opened_runs(here, run)
         if not any(table.find("rel", columns["rel"]) for table in each(run)):
             nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-            return replace(read(here, run, nothing, None, columns, system), qrels=None)
-    return read(here, run, qrels, None, columns, system)
+            given = read(here, run, nothing, None, columns, system, descending=descending)
+            return replace(given, qrels=None)
+    return read(here, run, qrels, None, columns, system, descending=descending)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Finding:
     examples: tuple[dict[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Report:
     """What `check` found, the worst first."""
 
@@ -247,6 +251,21 @@ class _Side:
         return "score" in self.roles and self.unused != "score"
 
     @property
+    def assumed(self) -> dict[str, str]:
+        """The columns, and the order of the scores where it is not the usual one."""
+        return self.roles | ({"order": "ascending"} if self.table.ascending else {})
+
+    def as_given(self, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+        """Examples with the scores that the table has, of which the lowest may be the best."""
+        if not self.table.ascending:
+            return tuple(rows)
+        scores = ("score", "score_above")
+        return tuple(
+            {n: -v if n in scores and isinstance(v, float) else v for n, v in row.items()}
+            for row in rows
+        )
+
+    @property
     def place(self) -> str:
         """The column that makes the ranking; where it is NULL, nothing was retrieved."""
         return "score" if self.scored else "pos"
@@ -303,7 +322,9 @@ class _Case:
         keys = [text.rsplit(" AS ", 1)[1] for text in fields]
         numbers = [role for role in ("score", "pos", "rel") if role in roles]
         fields += [f"{quoted(roles[role])} AS given_{role}" for role in numbers]
-        fields += [f"{_double(table, roles[role])} AS {role}" for role in numbers]
+        fields += [
+            f"{table.signed(role, _double(table, roles[role]))} AS {role}" for role in numbers
+        ]
         raw = f"(SELECT {', '.join(fields)} FROM {table.sql})"
         values = ", ".join(f"CASE WHEN NOT {_nan(role)} THEN {role} END AS {role}"
                            for role in numbers)  # fmt: skip
@@ -314,11 +335,11 @@ class _Case:
         return _Side(table, rows, roles, raw, clean, ranking, unused)
 
     def fetch(self, sql: str) -> list[Any]:
-        return self.here.con.sql(sql).fetchall()
+        return execute(self.here, sql).fetchall()
 
     def examples(self, sql: str, order: str = "ALL") -> tuple[dict[str, Any], ...]:
         """The first three rows of a query."""
-        found = self.here.con.sql(f"SELECT * FROM {sql} ORDER BY {order} LIMIT 3")
+        found = execute(self.here, f"SELECT * FROM {sql} ORDER BY {order} LIMIT 3")
         names = found.columns
         return tuple(
             {name: _plain(value) for name, value in zip(names, row, strict=True)}
@@ -333,7 +354,7 @@ class _Case:
         ((count,),) = self.fetch(f"SELECT count(*) FROM {sql}")
         if count:
             message = f"{what}: {_counted(count, things)}"
-            found = self.examples(sql, order)
+            found = side.as_given(self.examples(sql, order))
             yield Finding(kind, level, side.label, count, message, why, found)
 
 
@@ -452,6 +473,8 @@ class _Rule:
 
 
 _REFUSED = "evaluate refuses it: "
+# The rules that find NaN.
+_NAN_RULES = ("nan-scores", "text-positions", "nan-grades")
 _RULES = {
     "score": (
         _Rule("text-scores", "error", "given_score IS NOT NULL AND score IS NULL",
@@ -522,11 +545,23 @@ def numbers(case: _Case) -> Iterator[Finding]:
             (role, rule)
             for role, some in _RULES.items()
             for rule in some
-            if role in side.roles and not (own and rule.kind.startswith("null"))
+            if role in side.roles and not (own and rule.kind in ("null-positions", "null-grades"))
         ]
         counts = ", ".join(f"count(*) FILTER ({rule.where})" for _, rule in rules)
         (found,) = case.fetch(f"SELECT {counts} FROM {side.raw}") if rules else [()]
+        # DuckDB reads the NaN of pandas as NULL.
+        nans = {role: side.table.nans(role) for role in _RULES if role in side.roles}
         for (role, rule), count in zip(rules, found, strict=True):
+            if nans[role] and rule.kind in _NAN_RULES:
+                count += nans[role]
+                rule = replace(rule, where=f"{rule.where} OR given_{role} IS NULL")
+            elif nans[role] and rule.kind.startswith("null-"):
+                count -= nans[role]
+            nothing = rule.kind in ("null-scores", "null-positions") and count == side.rows
+            if nothing and role == side.place:
+                rule = replace(rule, level="error", why=_REFUSED + "nothing is ranked")
+            elif own and rule.kind == "null-scores":
+                count = 0
             if count:
                 ids = [*side.keys.split(", "), *(["item"] if "item" in side.roles else [])]
                 fields = f"{', '.join(ids)}, given_{role} AS {role}"
@@ -606,7 +641,7 @@ def rank_score_order(case: _Case) -> Iterator[Finding]:
                 "rank-score-order", "warning", run,
                 f"{run.roles['score']} is not in the order of {run.roles['pos']}", "queries", sql,
                 f"{run.roles[run.place]} makes the ranking: name the right one (score= or pos=); "
-                "if low scores are best, negate them",
+                "if low scores are best, pass descending=False",
             )  # fmt: skip
 
 
@@ -641,7 +676,7 @@ def tied_rows(case: _Case) -> Iterator[Finding]:
                 yield Finding(
                     "tied-rows", "note", run.label, int(tied), f"scores that others share: {share}",
                     "the order of equal scores says nothing: see the convention ties",
-                    _without("order", worst),
+                    run.as_given(_without("order", worst)),
                 )  # fmt: skip
 
 
@@ -716,6 +751,7 @@ def coverage(case: _Case) -> Iterator[Finding]:
                 tuple({"run": r, "qrels": q} for r, q in zip(*first, strict=False)),
             )
             continue
+        yield from _common_items(case, run, qrels)
         all_judged = judged
         if run.keys != "query":
             all_judged = f"(FROM {judged} CROSS JOIN (SELECT DISTINCT system FROM {shown}))"
@@ -730,6 +766,34 @@ def coverage(case: _Case) -> Iterator[Finding]:
             yield from _by_system(case, kind, run, what, f"(FROM {sql})", why)
 
 
+def _common_items(case: _Case, run: _Side, qrels: _Side) -> Iterator[Finding]:
+    """Runs of which no item is judged for its query, or few, matched as evaluate does."""
+    if "item" not in run.roles:
+        return
+
+    def ask(sql: str) -> list[Any]:
+        judged = f"(FROM {qrels.clean} WHERE rel IS NOT NULL)"
+        return case.fetch(f"WITH run AS {run.clean}, qrels AS {judged} {sql}")
+
+    for counts in overlap(ask, case.given):
+        system, shown, judged, both = counts
+        query, ours, theirs = example_items(ask, system)
+        example = {"query": _plain(query), "item of run": _plain(ours),
+                   "item of qrels": _plain(theirs)}  # fmt: skip
+        if judged and not both:
+            yield Finding(
+                "no-common-items", "error", _of_system(run, system), shown,
+                "no item of the run is judged for its query",
+                _REFUSED + "write item ids the same way in both, or name the right columns: item=",
+                (example,),
+            )  # fmt: skip
+        elif few(*counts):
+            yield Finding(
+                "few-common-items", "warning", _of_system(run, system), both,
+                few_matched(*counts).partition(":")[0], "the others may be written in another way",
+            )  # fmt: skip
+
+
 def _by_system(
     case: _Case, kind: str, run: _Side, what: str, sql: str, why: str
 ) -> Iterator[Finding]:
@@ -742,6 +806,50 @@ def _by_system(
         found = tuple({"query": _plain(query)} for query in queries)
         message = f"{what}: {_counted(count, 'queries')}"
         yield Finding(kind, "warning", _of_system(run, name), count, message, why, found)
+
+
+def ascending_scores(case: _Case) -> Iterator[Finding]:
+    """Rankings in which the relevant items stand at the end: were the scores distances?"""
+    for run, qrels in [(run, case.qrels) for run in case.runs if run.scored]:
+        system = "system" if run.keys != "query" else "NULL AS system"
+        rows = f"(SELECT *, rel >= 1 AS hit FROM {run.clean} WHERE score IS NOT NULL)"
+        if qrels:
+            rows = f"""(SELECT {run.keys}, item, score, hit FROM {run.clean}
+                        LEFT JOIN (SELECT query, item, max(rel) >= 1 AS hit FROM {qrels.clean}
+                                   GROUP BY query, item) USING (query, item)
+                        WHERE score IS NOT NULL)"""
+        elif "rel" not in run.roles:
+            continue
+        over = f"OVER (PARTITION BY {run.keys} ORDER BY score"
+        same = f"OVER (PARTITION BY {run.keys}, score)"
+        # Mann and Whitney: U counts the pairs in which the relevant item has the higher score.
+        found = case.fetch(f"""
+            SELECT system, sum(u - n * m / 2), sqrt(sum(n * m * (n + m + 1) / 12)),
+                avg(1 / first), avg(1 / last), count(*)
+            FROM (SELECT {system}, query, count(*) FILTER (hit) AS n,
+                      count(*) FILTER (hit IS DISTINCT FROM true) AS m,
+                      sum(place) FILTER (hit) - n * (n + 1) / 2 AS u,
+                      min(down) FILTER (hit) AS first, min(up) FILTER (hit) AS last
+                  FROM (SELECT *, rank() {over}) + (count(*) {same} - 1) / 2.0 AS place,
+                            row_number() {over} DESC) AS down, row_number() {over} ASC) AS up
+                        FROM {rows})
+                  GROUP BY {run.keys})
+            WHERE n > 0 AND m > 0 GROUP BY system ORDER BY system""")
+        for name, excess, error, forward, backward, queries in found:
+            if excess < _REVERSED * error and backward > 1.5 * forward:
+                here, there = "descending", "False"
+                if run.table.ascending:
+                    here, there = "ascending", "True"
+                yield Finding(
+                    "reversed-scores", "warning", _of_system(run, name), queries,
+                    f"the reversed order scores far better: RR {backward:.3f}, not {forward:.3f}",
+                    f"{run.roles['score']} is taken as {here}: are the best scores at the other "
+                    f"end, as with distances? Then pass descending={there}",
+                )  # fmt: skip
+
+
+# So many standard errors below what chance gives are the relevant items of reversed scores.
+_REVERSED = -2.3
 
 
 def judged_share(case: _Case) -> Iterator[Finding]:
@@ -810,5 +918,6 @@ CHECKS: tuple[Callable[[_Case], Iterator[Finding]], ...] = (
     ties_at_k,
     tied_rows,
     short_rankings,
+    ascending_scores,
     judged_share,
 )

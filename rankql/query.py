@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError
 from rankql.inputs import Inputs
-from rankql.macros import literal, parameters, quoted
+from rankql.macros import MISSING, OURS, literal, parameters, quoted
 from rankql.names import RATINGS, RELEVANT, Metric, Rows
 from rankql.packed import Top
 from rankql.tables import Table
@@ -23,14 +23,18 @@ BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
 # max(score, k) knows no higher k.
 HIGHEST_K = 999_999
 
+# It reserves 16 * k bytes for each ranking beforehand: beyond this k, all rows are sorted.
+SMALL_K = 100
+
 # The step with the k-th score of each ranking, which is asked for twice.
 CUTS = "cuts"
 
 # What an error about a score begins with: evaluate() then looks whose it is.
 NO_SCORE = "a score is NaN"
 
-# What an error about duplicates begins with: evaluate() then looks for examples.
+# What errors about duplicates begin with: evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
+SHARED = "several items share a position"
 
 
 # The rows of the run that are judged.
@@ -56,6 +60,8 @@ class Query:
     sums: bool = False
     # It looks itself whether scores are numbers.
     cut: bool = False
+    # The last position that a metric looks at, None where one looks at all.
+    last: int | None = None
 
 
 def per_query(
@@ -99,6 +105,7 @@ def per_query(
         checked=any(metric.measure is None for metric in metrics),
         sums=top.values.keys() == calls.keys(),
         cut=CUTS in steps and not any(run.text for run in inputs.runs.values()),
+        last=cutoff(metrics, chosen),
     )
 
 
@@ -106,7 +113,7 @@ def gained(gain: str | Mapping[float, float], threshold: float) -> str:
     """The gain of a row, as SQL."""
     if isinstance(gain, Mapping):
         cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
-        error = "error('gain does not say what grade ' || rel || ' is worth')"
+        error = "rankql_fail('gain does not say what grade ' || rel || ' is worth')"
         other = f"CASE WHEN rel IS NOT NULL THEN {error} END"
         return f"CAST(CASE rel {cases} ELSE {other} END AS DOUBLE)"
     return {
@@ -120,9 +127,10 @@ def called(
     metrics: Sequence[Metric], chosen: Conventions, gained: Gained = gained
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The metrics and their weights in the mean as calls, by name; and which has which weight."""
-    weights = {m.name: f"{m.name} weight" for m in metrics if m.measure and m.measure.weight}
+    weighed = [m.name for m in metrics if m.measure and m.measure.weight]
+    weights = {name: f"{OURS}weight of {name}" for name in weighed}
     calls = {metric.name: call(metric, chosen, gained) for metric in metrics}
-    calls |= {weights[m.name]: _weight(m, chosen) for m in metrics if m.name in weights}
+    calls |= {weights[m.name]: m.weight(vars(chosen)) for m in metrics if m.name in weights}
     return calls, weights
 
 
@@ -143,11 +151,11 @@ def _from_top(
     steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
     if inputs.qrels is None and not inputs.scored and chosen.unjudged != "remove":
         # Whole numbers as they are: quicker to add up than the DOUBLE of the macros.
-        grade, place = '"whole rel"', '"whole pos"'
+        grade, place = f"{OURS}rel", f"{OURS}pos"
         steps["run"] = sources(inputs, chosen, whole=True)["run"]
     # Names that are not ours are out of the way until the end.
     given = _named(inputs) | defined(plain, chosen)
-    hidden = {name: f"column {i}" for i, name in enumerate(given)}
+    hidden = {name: f"{OURS}column_{i}" for i, name in enumerate(given)}
     columns = {hidden[name]: value for name, value in given.items()} | top.sums(grade, place)
     # In order from here on, while there is little to be moved: steps keep the order of the rows.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
@@ -157,8 +165,8 @@ def _from_top(
         steps[step] = _from(before, ["*", *added])
         before = step
     values = {name: quoted(column) for name, column in hidden.items()}
-    values["missing"] = (
-        f"CASE WHEN {top.twice()} THEN error('{DUPLICATES}') ELSE {values['missing']} END"
+    values[MISSING] = (
+        f"CASE WHEN {top.twice()} THEN rankql_fail('{DUPLICATES}') ELSE {values[MISSING]} END"
     )
     values |= defined(top.values, chosen, top.relevant(chosen.threshold))
     fields = [f"{values[name]} AS {quoted(name)}" for name in {**_named(inputs), **calls}]
@@ -170,6 +178,9 @@ def _once(
 ) -> list[tuple[str, str, str]]:
     """What must not stand twice in the tables: of the positions, the first k."""
     once = []
+    if not inputs.scored:
+        # Rankings that were merged share this one, also where only rows with gain are looked at.
+        once.append(("run", "pos", "WHERE pos = 1"))
     removed = chosen.unjudged == "remove"  # and who is left has a position of its own
     if inputs.qrels is not None:
         once.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
@@ -200,6 +211,7 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> N
     for metric in metrics:
         if metric.measure and metric.measure.macro in RATINGS and not scores:
             raise RankqlError(f"{metric.name} compares grades with scores; name them: score='...'")
+    _refuse_orders(inputs, metrics, chosen)
     gains = chosen.gain.items() if isinstance(chosen.gain, Mapping) else ()
     if chosen.ties in ("best", "worst"):
         discounts = list(chosen.discounts or ())
@@ -211,6 +223,23 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> N
             )
     if chosen.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
         raise RankqlError("unjudged='bounds' asks for a gain of 0 for grade 0")
+
+
+def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> None:
+    """Refuse metrics that read scores of which it is not clear whether they are -score."""
+    if not inputs.ascending or not needs_scores(metrics):
+        return
+    name = next(metric.name for metric in metrics if needs_scores([metric]))
+    if not all(table.ascending for table in inputs.runs.values()):
+        raise RankqlError(
+            f"{name} reads scores, which ascend in some runs and descend in others. "
+            "Evaluate these runs one by one"
+        )
+    if chosen.ties == "expected":
+        raise RankqlError(
+            f"{name} reads scores, which ties='expected' takes as descending. Evaluate it with "
+            "ties='item', or pass -score"
+        )
 
 
 def _keys(inputs: Inputs) -> str:
@@ -244,7 +273,7 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
             f"{items} FILTER (WHERE pos IS NOT NULL)",
             f"list({rel}) FILTER (WHERE rel IS NOT NULL{ideal})",
         ):
-            lists.setdefault(part, f"list {len(lists)}")
+            lists.setdefault(part, f"{OURS}list_{len(lists)}")
             arguments.append(quoted(lists[part]))
         k = literal(given.pop("k", None))
         levels = {_level(gain, threshold, grade) for grade in chosen.levels or ()}
@@ -258,7 +287,7 @@ def _with_bounds(
     values: str, names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]
 ) -> str:
     """The values per query with the lowest and the highest beside them."""
-    pairs = [f"bounds of {name}" for name in names]
+    pairs = [f"{OURS}bounds_{i}" for i in range(len(names))]
     found = ",\n    ".join(f"{b} AS {quoted(p)}" for b, p in zip(bounds, pairs, strict=True))
     ends = [
         f"{quoted(pair)}.{side} AS {quoted(f'{name} {side}')}"
@@ -304,7 +333,7 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
         return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
 
     def attributes(home: str) -> list[str]:
-        return [quoted(attribute) for attribute in inputs.homed(home)]
+        return [f"{quoted(name)} AS {inputs.attribute(name)}" for name in inputs.homed(home)]
 
     runs = []
     for name, table in inputs.runs.items():
@@ -321,7 +350,7 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
             fields.append(f"{_number(table, 'rel', chosen)} AS rel")
         if whole:
             grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
-            fields += [f'CAST({grade} AS INTEGER) AS "whole rel"', f'{place} AS "whole pos"']
+            fields += [f"CAST({grade} AS INTEGER) AS {OURS}rel", f"{place} AS {OURS}pos"]
         runs.append(_from(table.sql, fields + attributes("run")))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
@@ -337,6 +366,8 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
     if inputs.attributes is not None:
         fields = keys(inputs.attributes) + attributes("attributes")
         ctes["attributes"] = _from(inputs.attributes.sql, fields)
+    if inputs.part:
+        ctes = {n: f"    FROM (\n{body}\n    ) WHERE {inputs.part}" for n, body in ctes.items()}
     return ctes
 
 
@@ -354,7 +385,7 @@ def _number(table: Table, role: str, chosen: Conventions) -> str:
         return f"CASE WHEN {value} >= 0 THEN {value} END"
     if role == "rel" and chosen.negative == "error":
         must = literal(f"{table.label}: {table.roles[role]} must not be negative, but there is ")
-        return f"CASE WHEN {value} < 0 THEN error({must} || {value}) ELSE {value} END"
+        return f"CASE WHEN {value} < 0 THEN rankql_fail({must} || {value}) ELSE {value} END"
     return value
 
 
@@ -383,7 +414,7 @@ def rankings(
             top = "top"
             ctes["top"] = _top(keys, k, best_first(chosen.ties))
         scored = needs_scores(metrics) and inputs.every("score")
-        fields = [keys, "item", "rel", "pos", *(["score"] if scored else [])]
+        fields = [keys, "item", "rel", "pos", *([given_score(inputs)] if scored else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
         return ctes
@@ -391,7 +422,7 @@ def rankings(
     if qrels is not None:
         source = "joined"
         # The attributes stand in the step `queries`.
-        homed = ", ".join(map(quoted, [*inputs.homed("qrels"), *inputs.homed("run")]))
+        homed = ", ".join(map(inputs.attribute, [*inputs.homed("qrels"), *inputs.homed("run")]))
         fields = [f"* EXCLUDE ({homed})" if homed else "*"]
         ctes["joined"] = _from(f"{judged} FULL JOIN run USING ({keys}, item)", fields)
     place = "score" if inputs.scored else "pos"
@@ -401,6 +432,8 @@ def rankings(
         number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
         pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
         fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
+        if inputs.ascending:
+            fields = [f"* REPLACE ({given_score(inputs)}), {pos}"]
     ctes["ranked"] = _from(
         source, fields, "WHERE rel IS NOT NULL" if chosen.unjudged == "remove" else ""
     )
@@ -411,6 +444,11 @@ def tops_first(inputs: Inputs, chosen: Conventions) -> bool:
     """Do positions not depend on the grades, so that the join may come after them?"""
     alone = chosen.ties in ("item", "order") and chosen.unjudged != "remove"
     return inputs.qrels is not None and alone
+
+
+def given_score(inputs: Inputs) -> str:
+    """The score as the user gave it, who may compute with it."""
+    return "0 - score AS score" if inputs.ascending else "score"
 
 
 def _top(keys: str, k: int | None, order: str) -> str:
@@ -429,7 +467,7 @@ def cuts(source: str, keys: str, k: int) -> str:
     That is quick to find, and few rows of as much or more are left to be sorted.
     """
     best = f"max(score, {k})"
-    least = f"CASE WHEN isnan({best}[1]) THEN error('{NO_SCORE}') ELSE {best}[-1] END"
+    least = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}') ELSE {best}[-1] END"
     return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
 
 
@@ -441,7 +479,7 @@ def cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
         for metric in metrics
     )
     k = max(metric.k or 0 for metric in metrics)
-    return None if further or k > HIGHEST_K else k
+    return None if further or k > SMALL_K else k
 
 
 def best_first(ties: str, by_item: str = BY_ITEM) -> str:
@@ -470,11 +508,11 @@ def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
 
-    values = "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed("qrels"))
-    attributes = "".join(f", {quoted(name)}" for name in inputs.by)
+    attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
     body = (
-        f"    SELECT {keys}, judged, retrieved IS NULL AS missing{attributes}\n"
-        f"    FROM (SELECT query, {count} AS judged{values} FROM qrels GROUP BY query)\n"
+        f"    SELECT {keys}, judged, retrieved IS NULL AS {MISSING}{attributes}\n"
+        f"    FROM (SELECT query, {count} AS judged{_any_values(inputs, 'qrels')} FROM qrels "
+        "GROUP BY query)\n"
     )
     if inputs.many:
         body += "    CROSS JOIN systems\n"
@@ -488,8 +526,13 @@ def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
 
 def about(inputs: Inputs, home: str) -> str:
     """The attributes that a table has, by query."""
-    values = "".join(f", any_value({quoted(a)}) AS {quoted(a)}" for a in inputs.homed(home))
-    return f"(SELECT query{values} FROM {home} GROUP BY query)"
+    return f"(SELECT query{_any_values(inputs, home)} FROM {home} GROUP BY query)"
+
+
+def _any_values(inputs: Inputs, home: str) -> str:
+    """The attributes that a table has, as aggregates by query."""
+    columns = map(inputs.attribute, inputs.homed(home))
+    return "".join(f", any_value({column}) AS {column}" for column in columns)
 
 
 def _unique(names: Sequence[str]) -> None:
@@ -510,8 +553,8 @@ def _named(inputs: Inputs) -> dict[str, str]:
     """What tells the rankings apart and is said of them, by the names that it has in the result."""
     fields = {"system": "system"} if inputs.many else {}
     fields[inputs.query] = "query"
-    fields |= {name: f"any_value({quoted(name)})" for name in inputs.by}
-    return {**fields, "missing": _missing(inputs)}
+    fields |= {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
+    return {**fields, MISSING: _missing(inputs)}
 
 
 def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
@@ -532,8 +575,8 @@ def _missing(inputs: Inputs) -> str:
     if not inputs.scored:
         gaining = "FILTER (WHERE rel > 0)"
         checks.append(f"count(pos) {gaining} > count(DISTINCT pos) {gaining}")
-    error = f"error('{DUPLICATES}')"
-    return f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE any_value(missing) END"
+    error = f"rankql_fail('{DUPLICATES}')"
+    return f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE any_value({MISSING}) END"
 
 
 def call(metric: Metric, chosen: Conventions, gained: Gained = gained) -> str:
@@ -561,11 +604,3 @@ def applied(macro: str, columns: Sequence[str], given: Mapping[str, Any]) -> str
 
 def _sql(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else literal(value)
-
-
-def _weight(metric: Metric, chosen: Conventions) -> str:
-    assert metric.measure
-    assert metric.measure.weight
-    place = "score" if chosen.ties == "expected" else "pos"
-    threshold = metric.threshold(vars(chosen))
-    return metric.measure.weight.format(k=literal(metric.k), threshold=threshold, pos=place)

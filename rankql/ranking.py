@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.arguments import Column, column, cutoff, finite, numbers
+from rankql.arguments import Column, check, column, cutoff, finite, numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +111,45 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
         rows = pl.struct(judged.alias("rel"), column(pos).alias("pos"))
         judged = rows.struct.field("rel")
     return Ranking(numbers(judged), numbers(pos), judged=judged, k=k)
+
+
+SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
+# The rule of sql/common.sql: what is so near to 1 is 1.
+ROUNDING = 2.0**-40
+
+
+def shared_positions(
+    value: pl.Expr, pos: Column, k: int | None, bounded: bool, sound: pl.Expr
+) -> pl.Expr:
+    """False; an error where more items are counted than there are positions.
+
+    bounded: the value is at most 1, so that it is an error too if it is more. sound: whether the
+    rows have passed the checks of their values, without which there is nothing to look at.
+    """
+    counted = numbers(pos)
+    if k is not None:
+        counted = pl.when(counted <= k).then(counted)
+    excess = counted.count().cast(pl.Float64) - counted.max()
+    wrong = refuse_above(pl.when(sound).then(excess), 0)
+    return wrong | refuse_above(pl.when(sound).then(value), 1) if bounded else wrong
+
+
+def near_one(value: pl.Expr) -> pl.Expr:
+    """The value, exactly 1 where it is 1 but for rounding."""
+    return pl.when((value - 1).abs() <= ROUNDING).then(1.0).otherwise(value)
+
+
+def refuse_above(values: pl.Expr, most: float) -> pl.Expr:
+    """False for every value; an error if one is above `most`."""
+
+    def refuse(values: pl.Series) -> pl.Series:
+        check(not (values > most).any(), SHARED)
+        return _FALSE.new_from_index(0, len(values))
+
+    return values.map_batches(refuse, pl.Boolean, is_elementwise=True)
+
+
+_FALSE = pl.Series([False])
 
 
 def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:

@@ -26,15 +26,18 @@ from rankql.execution import (
     duplicates,
     execute,
     left_out,
+    matched,
     named,
     none_judged,
     numbers,
     outcome,
+    refuse_contradictions,
     repeated,
     reporting,
+    retrieved,
 )
 from rankql.inputs import Inputs
-from rankql.macros import quoted
+from rankql.macros import MISSING, quoted
 from rankql.names import Metric, parse
 from rankql.query import (
     Query,
@@ -43,6 +46,7 @@ from rankql.query import (
     cutoff,
     defined,
     gained,
+    given_score,
     per_query,
     tops_first,
 )
@@ -61,6 +65,7 @@ def evaluated(
     metrics: str | Sequence[str],
     conventions: str | None,
     options: Mapping[str, Any],
+    descending: bool | None = None,
 ) -> Result:
     """The result of `evaluate`, worked out in the database of the connection.
 
@@ -72,8 +77,9 @@ def evaluated(
     """
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     chosen = choose(conventions, options)
-    task = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen)
-    tables = parts.labelled(run, qrels, attributes)
+    wanted = parse(metrics)
+    task = parts.Task([*runs], columns, system, (), groups, wanted, chosen, descending=descending)
+    tables = parts.labelled(runs, qrels, attributes)
     with opened(con) as database, session(None) as here:
         found = {label: database.table(data, label) for label, data in tables.items()}
         schemas = {label: _read(source) for label, source in found.items()}
@@ -193,7 +199,7 @@ def _number(table: Table, role: str) -> str:
     column = quoted(table.roles[role])
     if table.columns[table.roles[role]] == "BOOLEAN":
         column = f"CAST({column} AS INTEGER)"
-    return f"CAST({column} AS DOUBLE PRECISION)"
+    return table.signed(role, f"CAST({column} AS DOUBLE PRECISION)")
 
 
 @dataclass(frozen=True)
@@ -229,13 +235,17 @@ class _Work:
         steps["found"] = translate(query, self.database.dialect)
         for home in ("qrels", "run", "attributes"):
             if given.homed(home):
-                least = ", ".join(f"min({quoted(a)}) AS {quoted(a)}" for a in given.homed(home))
+                columns = map(given.attribute, given.homed(home))
+                least = ", ".join(f"min({column}) AS {column}" for column in columns)
                 steps[f"about_{home}"] = f"SELECT query, {least} FROM {home} GROUP BY query"
                 last += f" LEFT JOIN about_{home} USING (query)"
         order = [f"found.{key}" for key in keys.split(", ")]
         fields = [*order[:-1], f"found.query AS {quoted(given.query)}"]
-        fields += [f"about_{given.homes[name]}.{quoted(name)}" for name in given.by]
-        fields += [f"{missing} AS missing"]
+        fields += [
+            f"about_{given.homes[name]}.{given.attribute(name)} AS {quoted(name)}"
+            for name in given.by
+        ]
+        fields += [f"{missing} AS {MISSING}"]
         fields += [
             f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quoted(name)}"
             for i, name in enumerate(calls)
@@ -255,7 +265,10 @@ class _Work:
     def inspected(self) -> list[str]:
         """What is worth knowing of queries on one side only; refuse what cannot be evaluated."""
         alike(self._of_sources, self.given)
-        found = [] if self.given.qrels is None else [*self._one_sided()]
+        found = retrieved(self._of_sources, self.given)
+        if self.given.qrels is not None:
+            found += [*self._one_sided(), *matched(self._of_sources, self.given)]
+            refuse_contradictions(self._of_sources)
         for source, column, where in self.built.once:
             if twice := duplicates(self._of_sources, self.given, source, column, where):
                 raise RankqlError(twice)
@@ -322,7 +335,8 @@ class _Work:
         about = self.given.homed(self.given.home(table))
         for name in about:
             text = not same_kind(self.given.kinds(name))
-            keys.append(f"{self._text(table, table.spelled(name), text)} AS {quoted(name)}")
+            value = self._text(table, table.spelled(name), text)
+            keys.append(f"{value} AS {self.given.attribute(name)}")
         return f"SELECT {', '.join([*fields, *keys])} FROM {self.found[table.label].sql}"
 
     def _text(self, table: Table, name: str, always: bool = False) -> str:
@@ -381,6 +395,7 @@ class _Work:
                 places = [*scores, *(["pos"] if place == "pos" else [])]
                 source = self.database.full_join(judged, run, keys, places)
         items = ["item"] if given.every("item") else []
+        scores = [given_score(given)] if scores else []
         steps["ranked"] = f"SELECT {', '.join([keys, *items, 'rel', *scores, pos])} FROM {source}"
         if chosen.unjudged == "remove":
             steps["ranked"] += " WHERE rel IS NOT NULL"

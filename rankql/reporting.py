@@ -20,7 +20,7 @@ from rankql import show
 from rankql.errors import RankqlError, needs
 from rankql.explanation import EXPLAINED, Explanation, explain
 from rankql.limitations import Limits, limits
-from rankql.names import Metric, lower_is_better, parse
+from rankql.names import Metric, parse
 from rankql.result import whole
 
 if TYPE_CHECKING:
@@ -228,7 +228,10 @@ def _facts(comparison: Comparison) -> Iterator[str]:
 
 
 def _lines(comparison: Comparison) -> list[tuple[str, str]]:
-    """What was found in words: pairs that are drawn first, and slices that gainsay the whole."""
+    """The findings, each with its metric and slice.
+
+    Pairs that are drawn come first; of the slices, those that contradict the overall finding.
+    """
     from rankql.charts import pairs
 
     drawn = {*pairs(comparison)}
@@ -239,7 +242,7 @@ def _lines(comparison: Comparison) -> list[tuple[str, str]]:
         row for row in rows if row[3] == "all" or {row[4], whole[row[:3]]} == {"better", "worse"}
     ]
     said.sort(key=lambda row: (row[:2] not in drawn, place[row[:3]], row[3] != "all"))
-    return [(row[2], row[5]) for row in said]
+    return [(row[2] if row[3] == "all" else f"{row[2]}, {row[3]}", row[5]) for row in said]
 
 
 def _means(comparison: Comparison) -> Iterator[Table]:
@@ -262,7 +265,7 @@ def _means(comparison: Comparison) -> Iterator[Table]:
     )
 
 
-_SIGNS = {"better": "▲ better", "worse": "▼ worse", "no evidence": "≈ no evidence"}
+_SIGNS = {"better": "▲ better", "worse": "▼ worse", "not significant": "≈ not significant"}
 
 
 def _found(comparison: Comparison) -> Iterator[Table]:
@@ -336,7 +339,7 @@ def _differences(comparison: Comparison) -> Section | None:
     section = Section("differences", "How large is the difference?", "Differences")
     section.reading = [
         "Each dot is a mean difference, the bar its interval: where it does not cross the line at "
-        "0, the difference is more than noise. Below, each bar is a query: above 0 (or, where less "
+        "0, the difference is significant. Below, each bar is a query: above 0 (or, where less "
         "is better, below) the system compared is better, in its colour; else the other one."
     ]
     section.draw([charts.intervals(comparison, metric) for metric in metrics])
@@ -460,7 +463,7 @@ def _queries(comparison: Comparison) -> Section | None:
     try:
         for a, b in pairs:
             frame = comparison.differences(metric, a, b)
-            gain = pl.col("difference") * (-1 if lower_is_better(metric) else 1)
+            gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
             lost = frame.filter(gain < 0).head(QUERIES)
             won = frame.filter(gain > 0).tail(QUERIES).reverse()
             for words, part in (("loses", lost), ("gains", won)):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from rankql import show
 from rankql.arguments import TEXT
 from rankql.conventions import Conventions
 from rankql.errors import RankqlError, needs
-from rankql.macros import literal, quoted
-from rankql.names import EVERY, is_metric, parse
+from rankql.macros import MISSING, OURS, called, literal, quoted
+from rankql.names import EVERY, has_direction, is_metric, lower_is_better, parse, value_range
 
 if TYPE_CHECKING:
     import altair as alt
@@ -45,9 +45,9 @@ def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     return [group for i, group in enumerate(found) if group and group not in found[:i]]
 
 
-def _labelled(name: str) -> str:
+def _labelled(name: str, column: str) -> str:
     """The label of the slices by an attribute, as SQL: every value has one of its own."""
-    value, quote = f"CAST({quoted(name)} AS VARCHAR)", literal("'")
+    value, quote = f"CAST({column} AS VARCHAR)", literal("'")
     unclear = f"{value} = 'NULL' OR starts_with({value}, {quote}) OR contains({value}, ', ')"
     inside = f"{quote} || replace({value}, {quote}, {quote} || {quote}) || {quote}"
     text = f"CASE WHEN {unclear} THEN {inside} ELSE coalesce({value}, 'NULL') END"
@@ -63,7 +63,7 @@ def _database(process: int) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 
 
-@dataclass
+@dataclass(eq=False)
 class Result(show.Tabular):
     """Values per query, and their means by system and slice.
 
@@ -93,10 +93,19 @@ class Result(show.Tabular):
         """The conventions in force."""
         return dict(self.meta["conventions"])
 
+    def lower_is_better(self, metric: str) -> bool:
+        """Is a lower value better? By higher_is_better= for columns that rankql does not know."""
+        given: dict[str, bool] = self.meta.get("higher_is_better", {})
+        return not given[metric] if metric in given else lower_is_better(metric)
+
     @property
     def keys(self) -> list[str]:
         """The columns that tell one row of `per_query` from the next."""
         return [*(["system"] if self.meta["system"] else []), self.meta["query"]]
+
+    def _attribute(self, name: str) -> str:
+        """What an attribute is called within our SQL, where any name may be taken."""
+        return f"{OURS}by_{self.meta['by'].index(name)}"
 
     @property
     def per_query(self) -> pl.DataFrame:
@@ -150,7 +159,8 @@ class Result(show.Tabular):
         """The summary as text; columns that say nothing are left out."""
         frame = self.summary
         empty = [name for name in ("lo", "hi") if frame[name].null_count() == len(frame)]
-        by = [name for name in self.meta["by"] if name in frame.columns]
+        names = (attribute_column(name) for name in self.meta["by"])
+        by = [name for name in names if name in frame.columns]
         drop = [*empty, *by, *([] if by else ["slice"])]
         return show.cells(frame.drop(drop))
 
@@ -204,7 +214,7 @@ class Result(show.Tabular):
 
     def _refuse(self, kind: str) -> None:
         empty = " OR ".join(f"{quoted(name)} IS NULL" for name in self.metrics)
-        where = empty if kind == "undefined" else "missing"
+        where = empty if kind == "undefined" else MISSING
         with self._connection() as con:
             key = quoted(self.meta["query"])
             sql = f"SELECT DISTINCT {key} FROM rows WHERE {where} ORDER BY 1"
@@ -237,31 +247,52 @@ class Result(show.Tabular):
         zero = self.conventions["undefined"] == "zero"
         systems = ["system"] if self.meta["system"] else []
         keys = f"{quoted(self.meta['query'])} AS query"
-        keys = ", ".join([keys, *map(quoted, [*systems, *self.meta["by"]])])
+        by = [f"{quoted(name)} AS {self._attribute(name)}" for name in self.meta["by"]]
+        keys = ", ".join([keys, *systems, *by])
         parts = []
         for i, name in enumerate(self.metrics):
             column, weight = quoted(name), self.meta["weights"].get(name)
             value = f"coalesce({column}, 0)" if zero and not weight else column
+            undefined = f"{column} IS NULL"
+            if self.conventions["missing"] == "zero" and not weight and has_direction(name):
+                value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
+            if bounded := self._bounded(name):
+                # Over the queries of the metric itself, or its mean could lie outside its bounds.
+                undefined = f"{quoted(bounded)} IS NULL"
+                end = "least" if name.endswith(" low") else "greatest"
+                instead = f"{end}(0, coalesce({column}, 0))" if zero else "NULL"
+                value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
             parts.append(
-                f"SELECT {keys}, missing, {i} AS i, {value} AS value, "
-                f"{column} IS NULL AS undefined, {weight is not None} AS weighed, "
+                f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
+                f"{undefined} AS undefined, {weight is not None} AS weighed, "
                 f"CAST({quoted(weight) if weight else 1} AS DOUBLE) AS weight FROM rows"
             )
         return "\nUNION ALL ".join(parts)
+
+    def _bounded(self, name: str) -> str | None:
+        """The metric that this one is a bound of, if it is one."""
+        metric = re.sub(" (low|high)$", "", name)
+        bounds = self.conventions["unjudged"] == "bounds" and metric != name
+        return metric if bounds and metric in self.metrics else None
 
     def _summarised(self) -> pl.DataFrame:
         systems = ["system"] if self.meta["system"] else []
         sliced = {name for group in self.meta["groupings"] for name in group}
         by = [name for name in self.meta["by"] if name in sliced]  # not what clusters alone
         keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
-        sets = [[*systems, *group, "i"] for group in ([], *self.meta["groupings"])]
+        inner = {name: self._attribute(name) for name in by}
+        sets = [
+            [*systems, *(inner[name] for name in group), "i"]
+            for group in ([], *self.meta["groupings"])
+        ]
         label = ", ".join(
-            f"CASE WHEN grouping({quoted(name)}) = 0 THEN {_labelled(name)} END" for name in by
+            f"CASE WHEN grouping({column}) = 0 THEN {_labelled(name, column)} END"
+            for name, column in inner.items()
         )
         slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if by else "'all'"
         order = [
             *systems,
-            *(f"grouping({quoted(name)}) DESC, {quoted(name)} NULLS LAST" for name in by),
+            *(f"grouping({column}) DESC, {column} NULLS LAST" for column in inner.values()),
             "i",
         ]
         kept = "FILTER (WHERE NOT missing)" if self.conventions["missing"] == "skip" else ""
@@ -270,30 +301,42 @@ class Result(show.Tabular):
             if self.interval == "bootstrap"
             else "NULL"
         )
-        columns = ", ".join(map(quoted, by))
+        # Student's t, where all queries weigh the same.
+        width = (
+            "CASE WHEN NOT any_value(weighed) "
+            f"THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
+            f"* rankql_t_quantile({(1 + self.confidence) / 2}, count(value) {kept} - 1) END"
+            if self.interval in ("auto", "t")
+            else "NULL::DOUBLE"
+        )
+        columns = ", ".join(inner.values())
+        macros, sql = called(f"""
+            SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
+                   i, CASE WHEN any_value(weighed)
+                           -- where nothing weighs, all values are alike
+                           THEN coalesce(fsum(value * weight) {kept}
+                                         / nullif(fsum(weight) {kept}, 0), max(value) {kept})
+                           ELSE favg(value) {kept} END AS mean,
+                   {width} AS width, min(value) {kept} AS least, max(value) {kept} AS most,
+                   {sample} AS sample, any_value(weighed) AS weighed,
+                   count(*) AS queries,
+                   count(*) FILTER (WHERE undefined) AS undefined,
+                   count(*) FILTER (WHERE missing) AS missing
+            FROM ({self._long()})
+            GROUP BY GROUPING SETS ({", ".join(f"({', '.join(s)})" for s in sets)})
+            ORDER BY {", ".join(order)}
+        """)
         with self._connection() as con:
-            means: pl.DataFrame = con.sql(f"""
-                SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
-                       i, CASE WHEN any_value(weighed)
-                               -- where nothing weighs, all values are alike
-                               THEN coalesce(fsum(value * weight) {kept}
-                                             / nullif(fsum(weight) {kept}, 0), max(value) {kept})
-                               ELSE favg(value) {kept} END AS mean,
-                       CASE WHEN NOT any_value(weighed)
-                            THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) END AS error,
-                       count(value) {kept} AS n,
-                       {sample} AS sample, any_value(weighed) AS weighed,
-                       count(*) AS queries,
-                       count(*) FILTER (WHERE undefined) AS undefined,
-                       count(*) FILTER (WHERE missing) AS missing
-                FROM ({self._long()})
-                GROUP BY GROUPING SETS ({", ".join(f"({', '.join(map(quoted, s))})" for s in sets)})
-                ORDER BY {", ".join(order)}
-            """).pl()
+            if macros:
+                con.execute(macros).fetchall()
+            means: pl.DataFrame = con.sql(sql).pl()
         metric = pl.col("i").replace_strict(dict(enumerate(self.metrics)), return_dtype=pl.String)
         counts = [pl.col(name).cast(pl.Int64) for name in ("queries", "undefined", "missing")]
+        attributes = [
+            pl.col(column).alias(attribute_column(name)) for name, column in inner.items()
+        ]
         return means.with_columns(*self._interval(means), metric.alias("metric")).select(
-            *systems, "slice", *by, "metric", "mean", "lo", "hi", *counts
+            *systems, "slice", *attributes, "metric", "mean", "lo", "hi", *counts
         )
 
     def _interval(self, means: pl.DataFrame) -> list[pl.Series]:
@@ -305,26 +348,66 @@ class Result(show.Tabular):
                 pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
                 for side, name in enumerate(("lo", "hi"))
             ]
-        width = pl.Series([None] * len(means), dtype=pl.Float64)
-        if self.interval is not None and find_spec("scipy"):
-            from scipy.special import stdtrit
+        ranges = [value_range(name) for name in self.metrics]
+        lowest, highest = (
+            pl.col("i").replace_strict(
+                {i: pair[side] for i, pair in enumerate(ranges)}, return_dtype=pl.Float64
+            )
+            for side in (0, 1)
+        )
+        # Options may take values out of the metric's range, which then is not theirs.
+        framed = means.with_columns(
+            lowest=pl.when(pl.col("least") >= lowest - 1e-9).then(lowest),
+            highest=pl.when(pl.col("most") <= highest + 1e-9).then(highest),
+        )
+        lo, hi = interval_within_range(self.interval != "t")
+        return framed.select(lo=lo, hi=hi).get_columns()
 
-            free = means["n"].to_list()
-            t = [float(stdtrit(n - 1, (1 + self.confidence) / 2)) if n > 1 else None for n in free]
-            width = pl.Series(t, dtype=pl.Float64) * means["error"]
-        return [(means["mean"] - width).alias("lo"), (means["mean"] + width).alias("hi")]
+
+def interval_within_range(logistic: bool) -> tuple[pl.Expr, pl.Expr]:
+    """The ends of the interval of a mean, which stays between `lowest` and `highest`.
+
+    If `logistic` and both bounds are known, Student's t interval is that of the logit of the mean,
+    its standard error found by the delta method: it is shorter towards the nearer bound. Otherwise
+    mean - width and mean + width are cut at the bounds that are known.
+    """
+    mean, width, lowest, highest = map(pl.col, ("mean", "width", "lowest", "highest"))
+    plain = (pl.max_horizontal(mean - width, lowest), pl.min_horizontal(mean + width, highest))
+    if not logistic:
+        known = width.is_not_null()
+        return pl.when(known).then(plain[0]), pl.when(known).then(plain[1])
+    share = (mean - lowest) / (highest - lowest)
+    reach = width / (highest - lowest) / (share * (1 - share))
+    ends = []
+    for end, cut in ((reach, plain[0]), (-reach, plain[1])):
+        inside = lowest + (highest - lowest) * share / (share + (1 - share) * end.exp())
+        # At a bound itself all values are the same.
+        value = pl.when((share > 0) & (share < 1)).then(inside).otherwise(cut)
+        ends.append(pl.when(width.is_not_null()).then(value))
+    return ends[0], ends[1]
+
+
+_SUMMARY = ("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing")
+
+
+def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
+    """The column of an attribute among other columns: by_mean for the attribute mean, where the
+    table has a column mean itself; else the name as it is."""
+    return f"by_{attribute}" if attribute.lower() in columns else attribute
 
 
 def slices(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
     """The queries of every slice, in the order of a summary; a frame of them, id first."""
-    key, rows = quoted(queries.columns[0]), queries
-    found = {"all": rows.to_series()}
+    found = {"all": queries.to_series()}
+    inner = {name: f"{OURS}by_{i}" for i, name in enumerate(queries.columns)}
+    key, rows = next(iter(inner.values())), queries.rename(inner)
     with _database(os.getpid()).cursor() as con:
         con.register("rows", rows)
         for group in by:
-            label = f"concat_ws(', ', {', '.join(map(_labelled, group))})"
-            names = ", ".join(map(quoted, group))
-            order = ", ".join(f"{quoted(name)} ASC NULLS LAST" for name in group)
+            labelled = (_labelled(name, inner[name]) for name in group)
+            label = f"concat_ws(', ', {', '.join(labelled)})"
+            names = ", ".join(inner[name] for name in group)
+            order = ", ".join(f"{inner[name]} ASC NULLS LAST" for name in group)
             labels = con.sql(
                 f"SELECT {label} AS slice, list({key} ORDER BY {key} ASC) AS queries FROM rows "
                 f"GROUP BY {names} ORDER BY {order}"
@@ -365,13 +448,13 @@ def _bootstrap(
 
 def parquet(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
     """A path to write a Parquet file to: not in place of an input, a device or another kind."""
-    target = Path(path).resolve()
+    target = Path(path).expanduser().resolve()
     if target.suffix not in SUFFIXES:
         raise RankqlError(f"output is a Parquet file: {str(path)!r} must end in .parquet")
-    if target.exists() and not target.is_file():
+    if os.path.exists(target) and not target.is_file():
         raise RankqlError(f"output {str(path)!r} is no regular file")
     for data in inputs:
-        if isinstance(data, str | os.PathLike) and Path(data).resolve() == target:
+        if isinstance(data, str | os.PathLike) and Path(data).expanduser().resolve() == target:
             raise RankqlError(f"output {str(path)!r} would overwrite what is evaluated")
     return target
 
@@ -379,6 +462,7 @@ def parquet(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A path to write to, which then takes the place of this one: whole, or not at all."""
+    path = path.expanduser()
     if not path.parent.is_dir():
         raise RankqlError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -397,8 +481,8 @@ def validate(interval: str | None, confidence: float) -> None:
     if interval not in ("auto", "t", "bootstrap", None):
         raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
     if not isinstance(confidence, float) or not 0 < confidence < 1:
-        raise RankqlError(f"confidence must lie between 0 and 1, not {confidence}")
-    if interval in ("t", "bootstrap"):
+        raise RankqlError(f"confidence must lie between 0 and 1, not {confidence!r}")
+    if interval == "bootstrap":
         needs("scipy", "stats", f"interval={interval!r}")
 
 
@@ -428,7 +512,9 @@ def combine(
     _agree(parts, ("query", "system", "metrics", "by", "groupings", "conventions"))
     first = parts[0]
     frames = [part.frame() for part in parts]
-    rows = _sound(pl.concat(frames, how="vertical_relaxed"), first.keys).sort(first.keys)
+    rows = require_one_row_per_query(pl.concat(frames, how="vertical_relaxed"), first.keys).sort(
+        first.keys
+    )
     return Result(
         first.meta,
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
@@ -455,7 +541,8 @@ def together(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFram
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
         raise RankqlError("the results have no metric in common")
-    keys = [*first.keys, *first.meta["by"], "missing"]
+    require_no_system(first)
+    keys = [*first.keys, *first.meta["by"], MISSING]
     weights = {name: w for name, w in first.meta["weights"].items() if name in metrics}
     columns = list(dict.fromkeys([*keys, *metrics, *weights.values()]))
     frames = [
@@ -472,11 +559,32 @@ def together(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFram
         meta,
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
         columns=first.columns,
-        rows=_sound(pl.concat(frames, how="vertical_relaxed"), ["system", first.meta["query"]]),
+        rows=require_one_row_per_query(
+            pl.concat(frames, how="vertical_relaxed"), ["system", first.meta["query"]]
+        ),
     )
 
 
-def _sound(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def require_finite(rows: pl.DataFrame, metrics: Sequence[str], key: str, label: str) -> None:
+    """Refuse NaN and infinity: neither is a value, and leaving them out would hide failures."""
+    for name in metrics:
+        if len(wrong := rows.filter(~pl.col(name).is_finite()).sort(key)):
+            raise RankqlError(
+                f"{name} of {label} is {wrong[name][0]} for query {wrong[key][0]!r}. A value must "
+                "be a finite number, or NULL where undefined"
+            )
+
+
+def require_no_system(result: Result) -> None:
+    """Refuse a column of the user's that is called as that of the systems."""
+    for name in (result.meta["query"], *result.meta["by"]):
+        if name.lower() == "system":
+            raise RankqlError(
+                f"{name!r} is also the column that names the runs in the result. Rename it"
+            )
+
+
+def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The rows, if there are some, each of a query (and system) of its own."""
     if rows.is_empty():
         raise RankqlError("the results hold no query")
@@ -521,8 +629,8 @@ def _part(result: Result | str | os.PathLike[str]) -> Result:
     if not isinstance(result, str | os.PathLike):
         kind = type(result).__name__
         raise RankqlError(f"combine takes results, their files and per_query frames, not {kind}")
-    path = Path(result)
-    if not path.is_file():
+    path = Path(result).expanduser()
+    if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
         raise RankqlError(f"there is no file {str(path)!r}")
     meta = written(path)
     if meta is None:
@@ -532,7 +640,8 @@ def _part(result: Result | str | os.PathLike[str]) -> Result:
 
 def written(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """What a Parquet file of ours says of the values in it; None if we did not write it."""
-    if Path(path).suffix not in SUFFIXES or not Path(path).is_file():
+    path = os.path.expanduser(path)
+    if Path(path).suffix not in SUFFIXES or not os.path.isfile(path):
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
@@ -555,8 +664,6 @@ def _of_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
     metrics = [name for name in names[first:] if frame[name].dtype == pl.Float64]
     if not metrics or names[-len(metrics) :] != metrics or len(metrics) == len(names):
         raise RankqlError("a frame to combine must be a per_query: the query, then the metrics")
-    if "missing" in names:
-        raise RankqlError("a frame to combine has a column 'missing', as the result: rename it")
     made = meta or {
         "query": names[0],
         "system": several,
@@ -569,5 +676,5 @@ def _of_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
     made = made | {"query": names[0], "system": several, "metrics": metrics}
     if made["weights"]:
         raise RankqlError("micro averages cannot be combined from frames; give results or files")
-    return Result(made, rows=frame.with_columns(missing=False).select(
-        *frame.columns[: -len(metrics)], "missing", *metrics))  # fmt: skip
+    return Result(made, rows=frame.with_columns(pl.lit(False).alias(MISSING)).select(
+        *frame.columns[: -len(metrics)], MISSING, *metrics))  # fmt: skip

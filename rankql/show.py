@@ -6,6 +6,7 @@ import html
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,19 +49,106 @@ class Tabular(Plain):
         return self.to_polars().to_arrow()
 
 
-def queries(count: int) -> str:
+def count(n: int, noun: str) -> str:
+    """A number of things: '1 query', '19,255 queries'."""
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
+
+
+def noun(column: str) -> str:
+    """What a row of a key column stands for: 'user' of user_id; 'key' where the name is no word."""
+    name = column.removesuffix("_id")
+    is_word = len(name) > 2 and name[-1:].isalpha()
+    return name if is_word or not name.isascii() else "key"
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun; words of other scripts and plurals stay as they are."""
+    end = noun.lower()
+    if not noun.isascii() or (end.endswith("s") and not end.endswith("ss")):
+        return noun
+    if end.endswith(("ss", "x", "z", "ch", "sh")):
+        return f"{noun}es"
+    if end.endswith("y") and end[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def are(n: int) -> str:
+    """The verb for a number of things."""
+    return "is" if n == 1 else "are"
+
+
+def queries(n: int) -> str:
     """A number of queries in words."""
-    return f"{count:,} {'query' if count == 1 else 'queries'}"
+    return count(n, "query")
 
 
-def chance(p: float) -> str:
-    """A p-value in words."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+def chance(p: float, alpha: float = 0.0) -> str:
+    """A p-value in words, with as many digits as show on which side of alpha it lies."""
+    if p < 0.001 and not p > alpha > 0:
+        return "p < 0.001"
+    texts = (f"{p:.{digits}g}" for digits in range(2, 12))
+    return f"p = {next((x for x in texts if (float(x) <= alpha) == (p <= alpha)), p)}"
+
+
+# An interval this narrow, relative to its bounds, differs from a point by rounding only.
+ROUNDING = 1e-9
+# A bound this close to a limit lies on it.
+_EQUAL = 1e-12
 
 
 def digits(lo: float, hi: float, least: int = 0) -> int:
-    """How many digits behind the point show two of half an interval."""
-    return max(least, 1 - math.floor(math.log10((hi - lo) / 2))) if hi > lo else 3
+    """The number of decimals that shows two digits of half an interval.
+
+    Of an interval as narrow as rounding, the number that shows three digits of its bounds.
+    """
+    size, half = max(abs(lo), abs(hi)), (hi - lo) / 2
+    if half > ROUNDING * size:
+        return max(least, 1 - math.floor(math.log10(half)))
+    return max(least, 2 - math.floor(math.log10(size))) if size else 3
+
+
+def digits_apart(lo: float, hi: float, limit: float = 0.0) -> int:
+    """The number of decimals that also shows on which side of a limit each bound lies."""
+    decimals = max(0, digits(lo, hi))
+    bounds = [bound for bound in (lo, hi) if abs(bound - limit) > _EQUAL]
+    while decimals < 12 and any(_crossed(bound, decimals, limit) for bound in bounds):
+        decimals += 1
+    return decimals
+
+
+def _crossed(bound: float, decimals: int, limit: float) -> bool:
+    """Whether rounding moves a bound to, or across, the limit."""
+    shown = round(bound, decimals)
+    return abs(shown - limit) <= _EQUAL or (shown > limit) != (bound > limit)
+
+
+def decimal(value: float, decimals: int, sign: str = "") -> str:
+    """A number as text: thousands separators, never a negative zero."""
+    return f"{value:{sign}z,.{decimals}f}"
+
+
+def estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "") -> str:
+    """A number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'."""
+    decimals = digits(lo, hi, least)
+    value, lo, hi = (decimal(x, decimals, sign) for x in (value, lo, hi))  # type: ignore[assignment]
+    return f"{value} ({lo} to {hi})"
+
+
+def rounded(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits: 0.0123, 12.3, 12,300."""
+    if not 1e3 <= abs(value) < 1e15:
+        return f"{value + 0.0:.{digits}g}"
+    return f"{float(f'{value:.{digits}g}'):,.0f}"
+
+
+def rounded_up(value: float, digits: int = 2) -> str:
+    """A positive number, rounded up to so many significant digits."""
+    places = digits - 1 - math.floor(math.log10(value))
+    if abs(places) > 15:
+        return f"{value:.{digits}g}"
+    up = math.ceil(round(value * 10.0**places, 6)) / 10.0**places
+    return f"{up:,.{max(0, places)}f}"
 
 
 def small(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
@@ -90,7 +178,7 @@ def cell(value: Any) -> str:
     """A value as text: four digits of a fraction, nothing for NULL."""
     if value is None:
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:z.4f}" if isinstance(value, float) else str(value)
 
 
 def csv(frame: pl.DataFrame) -> str:
@@ -115,11 +203,25 @@ def plain(words: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
 
+def display_width(words: str) -> int:
+    """The number of terminal columns that a text takes: Chinese characters take two each."""
+    if words.isascii():
+        return len(words)
+    marks = sum(unicodedata.category(c) in ("Mn", "Me", "Cf") for c in words)
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in words)
+    return len(words) - marks + wide
+
+
+def padded(words: str, width: int) -> str:
+    """A text filled up with spaces to a display width."""
+    return words + " " * (width - display_width(words))
+
+
 def text(rows: Rows, remarks: Sequence[str] = ()) -> str:
     """The rows in aligned columns, the remarks below."""
     rows = [list(map(plain, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
     return "\n".join([*lines, *([""] if remarks else []), *map(plain, remarks)])
 
 

@@ -81,6 +81,7 @@ def evaluate(
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
+    descending: bool | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
     output: str | os.PathLike[str] | None = None,
@@ -106,12 +107,13 @@ def evaluate(
         raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
     target = None if output is None else parquet(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
-    frames = parts.labelled(run, qrels, attributes)
+    frames = parts.labelled(runs, qrels, attributes)
     for label, frame in frames.items():
         if not hasattr(frame, "asTable"):
             raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory)
+    asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory,
+                       descending)  # fmt: skip
     with session(None) as here:
         empty = {
             label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()

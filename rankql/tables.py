@@ -6,16 +6,18 @@ import gzip
 import itertools
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 import duckdb
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, database_message
 from rankql.macros import elsewhere, literal, not_duckdb, quoted
 
 Data: TypeAlias = Any
@@ -23,14 +25,15 @@ Data: TypeAlias = Any
 
 # The roles a column may have, each with the names it is recognised by, the likeliest first.
 ROLES = {
-    "query": ("query", "query_id", "qid", "q_id", "topic", "user", "user_id", "uid", "session_id"),
+    # Beside an id `query` is its text, as in PyTerrier, where `docid` is a number of the index.
+    "query": ("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
     "item": (
         "item",
         "item_id",
         "doc",
         "doc_id",
-        "docid",
         "docno",
+        "docid",
         "document",
         "document_id",
         "product",
@@ -39,8 +42,10 @@ ROLES = {
     ),
     "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
     "pos": ("pos", "position", "rank"),
-    "score": ("score", "similarity", "sim", "prediction", "pred"),
+    "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
 }
+# Scores of which the lowest is best, unless the caller says otherwise.
+DISTANCES = ("distance", "dist")
 
 _READERS = {
     ".parquet": "read_parquet({})",
@@ -70,20 +75,49 @@ class Table:
     roles: dict[str, str] = field(default_factory=dict)
     # A table of the database, neither temporary nor a view.
     lasting: bool = False
+    # Is the lowest score the best? `number` and `read` then return -score.
+    ascending: bool = False
 
-    def find(self, role: str, given: str | None = None) -> str | None:
-        """The column of a role: the one given, if it is here, or one with a recognised name."""
+    # The frame, if it is one of pandas.
+    frame: Any = field(default=None, repr=False, compare=False)
+
+    def nans(self, role: str) -> int:
+        """How many values of a role are NaN in a frame of pandas, which DuckDB reads as NULL."""
+        column = self.roles.get(role)
+        if self.frame is None or column not in self.frame:
+            return 0
+        kind, values = str(self.frame[column].dtype), self.frame[column].to_numpy()
+        if kind.startswith("float"):
+            return int((values != values).sum())
+        if kind == "object":
+            return sum(isinstance(value, float) and value != value for value in values)
+        return 0
+
+    @property
+    def assumed(self) -> dict[str, str]:
+        """The columns of the roles, and the order of the scores where it is not the usual one."""
+        return self.roles | ({"order": "ascending"} if self.ascending else {})
+
+    def find(
+        self, role: str, given: str | None = None, preferred: Sequence[str] = ()
+    ) -> str | None:
+        """The column of a role: the one given, if it is here, or one with a recognised name, of
+        these first the preferred."""
         lower = {name.lower(): name for name in self.columns}
         if given is not None and given.lower() in lower:
-            return given if given in self.columns else lower[given.lower()]
+            return self.spelled(given)
         # The ranks of a TREC run are not looked at, by trec_eval neither.
-        names = () if self.trec and role == "pos" else ROLES[role]
+        names = () if self.trec and role == "pos" else (*preferred, *ROLES[role])
         return next((lower[name] for name in names if name in lower), None)
 
     def spelled(self, name: str) -> str:
         """A column that it has, as it spells it, which other databases are particular about."""
         there = (column for column in self.columns if column.lower() == name.lower())
         return name if name in self.columns else next(there)
+
+    def known(self, role: str) -> list[str]:
+        """All columns with a recognised name of a role."""
+        return [name for name in self.columns if name.lower() in ROLES[role]]
 
     def number(self, role: str) -> str:
         """The column of a role as DOUBLE; that it holds numbers, `read` tells."""
@@ -92,7 +126,11 @@ class Table:
         if not self.text and not _is_number(kind):
             kind = "text" if _is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
-        return f"{'TRY_' if self.text else ''}CAST({quoted(name)} AS DOUBLE)"
+        return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quoted(name)} AS DOUBLE)")
+
+    def signed(self, role: str, value: str) -> str:
+        """The value of a role such that the highest score is the best."""
+        return f"(0 - {value})" if role == "score" and self.ascending else value
 
     def integer(self, role: str) -> str | None:
         """The column of a role as it is, where its type has whole numbers alone."""
@@ -111,7 +149,8 @@ class Table:
         """The same, an error where it holds anything but numbers."""
         self.number(role)
         name = self.roles[role]
-        return f"rankql_read_{role}({quoted(name)}, {literal(f'{self.label}: {name}')})"
+        value = f"rankql_read_{role}({quoted(name)}, {literal(f'{self.label}: {name}')})"
+        return self.signed(role, value)
 
     def key(self, role: str, as_text: bool = False) -> str:
         """The column of a role that names something."""
@@ -138,6 +177,14 @@ def same_kind(kinds: Sequence[str]) -> bool:
     return len(classes) == 1
 
 
+def hashed(name: str, kinds: Sequence[str]) -> str:
+    """The hash of a column, the same for values that are equal across columns of these types."""
+    if len(set(kinds)) == 1:
+        return f"hash({name})"
+    common = "DOUBLE" if all(map(_is_number, kinds)) else "VARCHAR"
+    return f"hash(CAST({name} AS {common}))"
+
+
 class Session:
     """A connection to evaluate on, with the frames that are registered on it for the time being."""
 
@@ -147,6 +194,8 @@ class Session:
         self.registered: list[str] = []
         # Text files and SQLite are read once, into temporary tables: by name, their statements.
         self.loaded: dict[str, str] = {}
+        # The Parquet files that are read: their SQL, by what they are called.
+        self.files: dict[str, str] = {}
         self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
 
     def table(self, data: Data, label: str) -> Table:
@@ -155,7 +204,9 @@ class Session:
             return data
         if isinstance(data, str | os.PathLike):
             return self._named(os.fspath(data), label)
-        return self._described(label, self._register(data, label))
+        table = self._described(label, self._register(data, label))
+        pandas = type(data).__module__.partition(".")[0] == "pandas"
+        return replace(table, frame=data) if pandas else table
 
     def _register(self, data: Data, label: str) -> str:
         name = self._free(label)
@@ -195,10 +246,25 @@ class Session:
         self.loaded[name] = statement
         return self._described(label, quoted(name), trec, text)
 
+    def error(self, error: duckdb.Error) -> str:
+        """One line for an error of DuckDB, which does not always name a file that is damaged."""
+        line = in_words(error)
+        damaged = "The file is damaged: write or copy it again"
+        if line.startswith(("Failed to read file", "Could not read enough bytes")):
+            return f"{line}. {damaged}"
+        if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
+            for name, sql in self.files.items():
+                try:
+                    self.con.sql(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
+                except duckdb.Error as again:
+                    return f"{name} cannot be read ({in_words(again)}). {damaged}"
+        return line
+
     def close(self) -> None:
         """Take away what was put on the connection."""
         for name in self.registered:
-            self.con.unregister(name)
+            with suppress(duckdb.Error):  # the transaction may have failed
+                self.con.unregister(name)
         for name in self.loaded:
             with suppress(duckdb.Error):  # in a transaction that failed it is gone already
                 self.con.execute(f"DROP TABLE {quoted(name)}").fetchall()
@@ -213,29 +279,32 @@ class Session:
             if self._kind(path[0]) == "sqlite":  # twice in one query DuckDB fails to read it
                 return self._load(label, sql, text=False)
             return self._described(label, sql, lasting=lasting)
+        name = expanded(name)
         paths, pattern = [name], name
         if "://" in name:
             if _suffix(name) not in _READERS:
                 paths = [pattern := f"{name.rstrip('/')}/**/*.parquet"]
         else:
-            if Path(name).exists():
+            if os.path.exists(name):  # of a name that is too long too, which Path refuses
                 pattern = re.sub(r"([\[*?])", r"[\1]", name)  # no pattern, this very path
-            if Path(name).is_dir():
+            if os.path.isdir(name):
                 _refuse_lake(Path(name), label)
                 pattern = str(Path(pattern) / "**" / "*.parquet")
-            if not Path(name).is_file() and has_magic(pattern):
-                paths = sorted(glob(pattern, recursive=True))
-            if not paths or not Path(paths[0]).is_file():
-                raise RankqlError(f"{label}: there is no file {name!r}{self._hint}")
+            if not os.path.isfile(name) and has_magic(pattern):
+                paths = matches(pattern)
+            if not paths or not os.path.isfile(paths[0]):
+                raise RankqlError(f"{label}: there is no file {_shortened(name)}{self._hint}")
         suffix = _suffix(paths[0])
         if suffix in _READERS:
             sql = _READERS[suffix].format(literal(pattern))
             if suffix in (".parquet", ".pq"):
-                return self._described(label, sql)
+                self.files[f"{label}: {name!r}"] = sql
+                return self._described(label, sql, file=name)
+            _require_utf8_mark(label, paths[0])
             try:
                 return self._load(label, sql, text="all_varchar" in sql)
             except duckdb.Error as error:
-                raise _unreadable(label, error) from error
+                raise _unreadable(label, error, paths) from error
         return self._trec(paths, literal(pattern), label)
 
     def _in_catalog(self, name: str, label: str = "") -> tuple[str, str, str, bool] | None:
@@ -307,25 +376,45 @@ class Session:
         return first == second  # without one, each query is a transaction of its own
 
     def _described(
-        self, label: str, sql: str, trec: bool = False, text: bool = False, lasting: bool = False
+        self,
+        label: str,
+        sql: str,
+        trec: bool = False,
+        text: bool = False,
+        lasting: bool = False,
+        file: str | None = None,
     ) -> Table:
+        """The columns of a source; `file` is the path of a Parquet file."""
         try:
             rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
         except duckdb.Error as error:
+            if file is not None and "://" not in file:
+                raise RankqlError(
+                    f"{label}: {file!r} is not a complete Parquet file ({in_words(error)}). "
+                    "It is damaged, cut off, or has another format: write or copy it again"
+                ) from error
             raise _unreadable(label, error) from error
         columns = {row[0]: row[1] for row in rows}
         return Table(label, sql, columns, trec, text, lasting=lasting)
 
     def _trec(self, paths: list[str], pattern: str, label: str) -> Table:
-        """A TREC run of six columns or TREC judgments of four, whatever white space is between."""
-        head = _head(paths[0])
+        """A TREC run of six columns or TREC judgments of four, whatever white space is between.
+
+        As in trec_eval 10, lines that begin with # are comments, and what follows the sixth column
+        of a run is ignored; but if that column is a number, an id may hold a space: refused.
+        """
+        _require_utf8_mark(label, paths[0])
+        head = [line for line in _head(paths[0]) if not line.lstrip().startswith("#")]
         if not head:
             raise RankqlError(f"{label}: {paths[0]!r} is empty")
-        columns = _TREC.get(len(head[0].split()))
+        first = head[0].split()
+        columns = _TREC.get(len(first))
+        if len(first) > 6 and _is_number_text(first[4]) and not _is_number_text(first[5]):
+            columns = _TREC[6]
         if columns is None:
             raise RankqlError(
                 f"{label}: {paths[0]!r} is no Parquet, CSV or JSON by its name, and no TREC file "
-                f"by its first line, which has {len(head[0].split())} columns, not 4 or 6"
+                f"by its first line, which has {len(first)} columns, not 4 or 6"
             )
         # One and the same single character between: DuckDB's own reader, in parallel.
         delimiter = next(
@@ -335,16 +424,23 @@ class Session:
         if delimiter:
             sql = (
                 f"read_csv({pattern}, delim = {literal(delimiter)}, header = false, quote = '', "
-                f"escape = '', auto_detect = false, columns = {{{names}}})"
+                f"escape = '', auto_detect = false, columns = {{{names}}}) "
+                "WHERE NOT starts_with(query, '#')"
             )
             with suppress(duckdb.Error):
                 return self._load(label, sql, trec=True)
+        trimmed = "trim(line, ' ' || chr(9))"
         lines = (
-            "(SELECT string_split_regex(trim(line), '\\s+') AS line "
+            f"(SELECT string_split_regex({trimmed}, '\\s+') AS line "
             f"FROM read_csv({pattern}, delim = '\\0', header = false, quote = '', escape = '', "
-            "auto_detect = false, columns = {'line': 'VARCHAR'}) WHERE trim(line) <> '')"
+            "auto_detect = false, columns = {'line': 'VARCHAR'}) "
+            f"WHERE {trimmed} <> '' AND NOT starts_with({trimmed}, '#'))"
         )
-        wrong = f"SELECT array_to_string(line, ' ') FROM {lines} WHERE len(line) <> {len(columns)}"
+        unlike = f"len(line) <> {len(columns)}"
+        if columns == _TREC[6]:
+            score, tag = (f"TRY_CAST(line[{i}] AS DOUBLE) IS NULL" for i in (5, 6))
+            unlike = f"len(line) < 6 OR len(line) > 6 AND ({score} OR NOT {tag})"
+        wrong = f"SELECT array_to_string(line, ' ') FROM {lines} WHERE {unlike}"
         fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(columns, 1))
         try:
             for (line,) in self.con.sql(f"{wrong} LIMIT 1").fetchall():
@@ -352,7 +448,16 @@ class Session:
                 raise RankqlError(f"{label}: {paths[0]!r}: no {many} columns in the line {line!r}")
             return self._load(label, f"(SELECT {fields} FROM {lines})", trec=True)
         except duckdb.Error as error:
-            raise _unreadable(f"{label}: {paths[0]!r}", error) from error
+            raise _unreadable(label, error, paths) from error
+
+
+def _is_number_text(word: str) -> bool:
+    """Is this word a number?"""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _roomy(con: duckdb.DuckDBPyConnection) -> bool:
@@ -364,8 +469,57 @@ def _roomy(con: duckdb.DuckDBPyConnection) -> bool:
     return bool(float(size) * gib >= threads / 2)
 
 
-def _unreadable(what: str, error: duckdb.Error) -> RankqlError:
-    return RankqlError(f"{what} cannot be read: {str(error).splitlines()[0]}")
+def _unreadable(label: str, error: duckdb.Error, paths: Sequence[str] = ()) -> RankqlError:
+    """The error for a source that DuckDB cannot read; of text files the first that is not UTF-8."""
+    for path in paths:
+        if line := _first_line_not_utf8(path):
+            return RankqlError(
+                f"{label}: {path!r} is not UTF-8 text (line {line}). Convert it, for example: "
+                "iconv -f LATIN1 -t UTF-8"
+            )
+    what = f"{label}: {paths[0]!r}" if paths else label
+    return RankqlError(f"{what} cannot be read: {in_words(error)}")
+
+
+# What DuckDB says of a connection, and what to do about it.
+_OF_CONNECTIONS = {
+    "transaction is aborted": "the transaction of con has failed. Call con.rollback(), then retry",
+    "Connection already closed": "con is closed. Pass an open connection",
+    "busy with another call": "con is in use by another thread. "
+    "Give each thread a connection of its own: con.cursor()",
+}
+
+
+def in_words(error: duckdb.Error) -> str:
+    """One line for an error of DuckDB."""
+    line = database_message(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return (
+            f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
+            "fewer threads (SET threads = 1), or make sure that temp_directory has room, to which "
+            "DuckDB spills"
+        )
+    return next((words for sign, words in _OF_CONNECTIONS.items() if sign in line), line)
+
+
+def expanded(path: str) -> str:
+    """The path with `~` as the folder of the user."""
+    return os.path.expanduser(path) if path.startswith("~") else path
+
+
+def matches(pattern: str) -> list[str]:
+    """The files of a glob, sorted."""
+    return sorted(glob(expanded(pattern), recursive=True))
+
+
+def is_path(text: str) -> bool:
+    """Is there a file of this name or pattern?"""
+    return os.path.exists(expanded(text)) or (has_magic(text) and bool(matches(text)))
+
+
+def _shortened(name: str) -> str:
+    """A name in an error: of a long one, as of text that was taken for a path, the beginning."""
+    return repr(name) if len(name) <= 200 else f"{name[:100]!r}... ({len(name):,} characters)"
 
 
 def _refuse_lake(folder: Path, label: str) -> None:
@@ -384,12 +538,48 @@ def _suffix(path: str) -> str:
 
 def _head(path: str, lines: int = 1000) -> list[str]:
     """The first lines of a text file, which may be compressed."""
-    opened = gzip.open if path.endswith(".gz") else open
     try:
-        with opened(path, "rt", encoding="utf-8", errors="replace") as file:
-            return [line.rstrip("\r\n") for line in itertools.islice(file, lines) if line.strip()]
+        with _opened(path) as file:
+            head = [raw.decode("utf-8-sig", "replace") for raw in itertools.islice(file, lines)]
     except (OSError, EOFError) as error:
         raise RankqlError(f"{path!r} cannot be read: {error}") from error
+    return [line.rstrip("\r\n") for line in head if line.strip()]
+
+
+def _opened(path: str) -> IO[bytes]:
+    """The bytes of a file, which may be compressed."""
+    if path.endswith(".gz"):
+        return cast("IO[bytes]", gzip.open(path))
+    return open(path, "rb")
+
+
+def _require_utf8_mark(label: str, path: str) -> None:
+    """Refuse a local text file that says of itself that it is UTF-16 or UTF-32."""
+    if "://" in path or path.endswith(".zst"):
+        return
+    try:
+        with _opened(path) as file:
+            start = file.read(2)
+    except (OSError, EOFError) as error:
+        raise RankqlError(f"{path!r} cannot be read: {error}") from error
+    if start in (b"\xff\xfe", b"\xfe\xff"):
+        raise RankqlError(
+            f"{label}: {path!r} is UTF-16 text, not UTF-8. Convert it, for example: "
+            "iconv -f UTF-16 -t UTF-8"
+        )
+
+
+def _first_line_not_utf8(path: str) -> int | None:
+    """The number of the first line of a local text file that is not UTF-8."""
+    if "://" in path or path.endswith(".zst"):
+        return None
+    with suppress(OSError, EOFError), _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return None
 
 
 def _split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
@@ -413,20 +603,54 @@ def session(
     if con is None:
         relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in each(*inputs))
         con = duckdb.connect(":default:") if relations else (own := duckdb.connect())
-    here = Session(con, own is not None)
-    try:
-        yield here
-    finally:
-        here.close()
-        if own:
-            own.close()
+    with _lock(con):
+        here = Session(con, own is not None)
+        try:
+            yield here
+        except duckdb.Error as error:
+            raise RankqlError(here.error(error)) from error
+        except RuntimeError as error:
+            if "interrupt" in str(error).lower():
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            here.close()
+            if own:
+                own.close()
 
 
-def assigned(table: Table, given: Mapping[str, str | None], needed: Sequence[str]) -> Table:
-    """The table with the columns of its roles."""
-    roles = {
-        role: column for role in ROLES if (column := table.find(role, given.get(role))) is not None
+_LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
+
+
+def _lock(con: duckdb.DuckDBPyConnection) -> threading.RLock:
+    """The lock of a connection: threads that share one take turns, as DuckDB refuses them."""
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(con, threading.RLock())
+
+
+def shared(tables: Sequence[Table]) -> dict[str, list[str]]:
+    """The recognised names of ids that all tables have, whose columns hold the same ids.
+
+    The names of a TREC file are ours, and say nothing of what other tables call their ids.
+    """
+    named = [{name.lower() for name in table.columns} for table in tables if not table.trec]
+    return {
+        role: [name for name in ROLES[role] if all(name in names for names in named)]
+        for role in ("query", "item")
     }
+
+
+def assigned(
+    table: Table,
+    given: Mapping[str, str | None],
+    needed: Sequence[str],
+    preferred: Mapping[str, Sequence[str]] | None = None,
+) -> Table:
+    """The table with the columns of its roles."""
+    preferred = preferred or {}
+    columns = {role: table.find(role, given.get(role), preferred.get(role, ())) for role in ROLES}
+    roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
             raise RankqlError(

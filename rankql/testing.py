@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from rankql.comparison import Results
@@ -16,9 +17,10 @@ def assert_no_regression(
     baseline: Data | Results | None = None,
     **options: Any,
 ) -> Verdict:
-    """Raise AssertionError with the table of what failed, unless the run passes the gate.
+    """Raise AssertionError with the limits that failed, unless the run passes the gate.
 
-    Takes what `rankql.gate` takes, and returns its verdict.
+    Takes the arguments of `rankql.gate` and returns its verdict. An inconclusive limit raises too;
+    with inconclusive="warn" it is a warning instead.
 
     >>> import polars as pl
     >>> values = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.4, 0.3, 0.5]})
@@ -31,4 +33,7 @@ def assert_no_regression(
     verdict = gate(run, qrels, baseline, **options)
     if not verdict:
         raise AssertionError(repr(verdict))
+    for row in verdict.inconclusive.iter_rows(named=True):
+        where = "" if row["slice"] == "all" else f" [{row['slice']}]"
+        warnings.warn(f"{row['check']}{where}: {row['message']}", stacklevel=2)
     return verdict

@@ -170,10 +170,22 @@ def read(
 ) -> dict[str, Macro]:
     """Statements that make macros, as trees; those that make tables are left out."""
     return {
-        name: Macro(name, _defaults(found["parameters"]), parsed(found["body"], dialect), native)
+        name: Macro(name, _defaults(found["parameters"]), _body(found["body"], dialect), native)
         for name, text in statements.items()
         if (found := _SCALAR.match(text))
     }
+
+
+def _body(text: str, dialect: str) -> exp.Expr:
+    """The body of a macro, with fields of structs, x['pos'], as x.pos."""
+
+    def dotted(node: exp.Expr) -> exp.Expr:
+        match node:
+            case exp.Bracket(expressions=[exp.Literal(is_string=True) as name]):
+                return exp.Dot(this=node.this, expression=exp.to_identifier(name.this, quoted=True))
+        return node
+
+    return parsed(text, dialect).transform(dotted)
 
 
 def _defaults(listed: str) -> dict[str, exp.Expr | None]:

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any, cast
 
 from rankql import macros
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.errors import RankqlError, database_message, did_you_mean, needs
 
 needs("sqlglot", "dialects", "rankql.windows")
 
@@ -167,7 +167,9 @@ def _text(tree: exp.Expr, engine: Engine) -> str:
     tree = _each(
         tree,
         exp.Anonymous,
-        lambda call: _filled(engine.error, call.expressions[0]) if call.name == "error" else call,
+        lambda call: (
+            _filled(engine.error, call.expressions[0].unnest()) if call.name == "error" else call
+        ),
     )
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:  # quoted it is what it would be unquoted, and no reserved word
@@ -309,7 +311,7 @@ def _value(text: str) -> Any:
         with _ALONE:
             ((value,),) = _connection().execute(f"SELECT {text}").fetchall()
     except duckdb.Error as error:
-        raise RankqlError(str(error).split(": ", 1)[-1].splitlines()[0]) from error
+        raise RankqlError(database_message(error)) from error
     return value
 
 

@@ -284,21 +284,21 @@ CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold :
         'high': rankql_sum(list_transform(x_.high, lambda p: 1 / p))})[1];
 
 -- err with every unjudged item at one level.
-CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p) AS
+CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
     rankql_walk(list_transform(list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)), lambda x_: rankql_step(
-        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel), rankql_utility(x_.pos, p))));
+        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel, stop), rankql_utility(x_.pos, p))));
 
 -- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
 -- item at the bottom, a level above 0.
-CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1) AS
-    list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel) > 0, false)
+CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
+    list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
         list_transform([list_filter(x_.items, lambda item_: item_.rel IS NULL)], lambda open: {
-            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p)
+            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p, stop)
                         WHEN len(open) > 0 AND len(levels) > 1
-                        THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p) END,
+                        THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p, stop) END,
             'high': CASE WHEN x_.use OR (len(open) > 0 AND levels[-1] > 0)
-                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p) END})[1])[1];
+                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p, stop) END})[1])[1];
 
 -- rbp with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS

@@ -1,22 +1,40 @@
 -- Cascade: a user who walks down the list and stops. Load common.sql first.
 
+-- The end of a scale. (NULL in its place would be all that is left of an expression, the errors in it included.)
+CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
+    CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
+         WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN rankql_option(max_rel)
+         ELSE rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
+    END;
+
 -- The gain on a scale that ends at max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
-         WHEN NOT coalesce(rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)), false)
-         THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
+    CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
-         THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
-         ELSE rankql_gain(rel)
+         THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
+         ELSE rankql_gain(rel) END
+         ELSE rankql_scale_end(max_rel)
+    END;
+
+-- The gain that the chance to stop is made of: a grade on a scale, or the chance itself.
+CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
+    CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, max_rel)
+         WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
+         WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
+         WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
+         THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
+         ELSE rankql_grade(rel)
     END;
 
 -- The highest gain of a list.
-CREATE OR REPLACE MACRO rankql_highest(rels, max_rel) AS
-    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel)));
+CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
+    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
 
--- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
-CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
-    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, rankql_option(max_rel));
+-- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, as a difference that cannot overflow.
+CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
+    CASE WHEN rankql_text(stop) = 'rel' THEN rankql_stop_gain(rel, max_rel, stop)
+         ELSE pow(2.0::DOUBLE, rankql_stop_gain(rel, max_rel, stop) - rankql_option(max_rel))
+              - pow(2.0::DOUBLE, -rankql_option(max_rel)) END;
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
@@ -28,40 +46,44 @@ CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 -- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
-         ELSE rankql_scaled(rel, max_rel) / rankql_option(max_rel) END;
+         ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
 
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END;
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
 CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END;
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
 
-CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
-    CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
+CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
+    rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
-            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
+            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
                 FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
-            'ASC', 'NULLS LAST')) END;
+            'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p))
-    * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0);
+    rankql_one_ranking(rankql_at_most_one((1 - rankql_patience(p))
+        * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)), pos, k);
 COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance that a user gets to see them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
-    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0);
+    rankql_one_ranking(1 - rankql_at_most_one((1 - rankql_patience(p))
+        * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0)), pos, k);
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
-CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
+-- rr over a list of grades, of which so many are relevant in all.
+CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
+    CASE WHEN relevant > 0 * rankql_cutoff(k) THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
+CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -69,21 +91,25 @@ CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
-    CASE WHEN rankql_highest(rankql_judged(ideal, rels), max_rel) + 0 * coalesce(rankql_highest(rels, max_rel), 0)
+-- err over a list of grades, of those of all judged items.
+CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
+    CASE WHEN rankql_highest(judged, max_rel, stop)
+              + 0 * coalesce(rankql_highest(rels, max_rel, stop), 0)
               > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+            rankql_step(i, coalesce(rankql_stop(grade, max_rel, stop), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
+    rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k));
+    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
+        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k)));
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
-    1 - (1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_look(i + 0 * grade, p)));
+    1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
+        lambda grade, i: rankql_look(i + 0 * grade, p))));
 COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in rank order.';
 
 
@@ -92,7 +118,8 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
-                            lambda x_: list_rr(x_.rels, k, threshold, x_.ideal))[1] END END;
+                            lambda x_: rankql_list_rr(x_['rels'], k, threshold,
+                                                      rankql_list_relevant(x_['ideal'], threshold)))[1] END END;
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -101,22 +128,24 @@ CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 
                                   lambda hit, i: hit / i)) END;
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
+CREATE OR REPLACE MACRO err_by_score(
+    rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ties := 'item'
+) AS
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err; use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_err(x_.rels, k, max_rel, p, x_.ideal))[1] END;
+                             lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
 ) AS
-    (1 - rankql_patience(p)) * rankql_sum(list_transform(
+    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
-        lambda worth, i: worth * rankql_look(i, p)));
+        lambda worth, i: worth * rankql_look(i, p))));
 COMMENT ON MACRO rbp_by_score IS 'rbp where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := NULL, ties := 'item') AS
-    1 - (1 - rankql_patience(p)) * rankql_sum(list_transform(
+    1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k),
-        lambda judged, i: judged * rankql_look(i, p)));
+        lambda judged, i: judged * rankql_look(i, p))));
 COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual where a score and an item stand for the position.';

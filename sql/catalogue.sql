@@ -2,14 +2,15 @@
 -- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
 -- that slice, which no mean over users gives. Load common.sql first.
 
--- A number of items or users, at least as many as were `found`.
+-- A number of items or users, at least as many as were `found`. (The message that it is missing ends with nothing of
+-- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
-    CASE WHEN total IS NULL THEN error(name || ' must be given: the number of ' || of)
+    CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
          WHEN NOT coalesce(rankql_option(total) BETWEEN 1 AND 9007199254740992
                            AND rankql_option(total) = floor(rankql_option(total)), false)
-         THEN error(name || ' must be a whole number from 1, not ' || rankql_text(total))
+         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(total))
          WHEN rankql_option(total) < found
-         THEN error(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
+         THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
          ELSE rankql_option(total)
     END;
@@ -25,9 +26,9 @@ CREATE OR REPLACE MACRO rankql_counts(item) AS
 
 -- A finite number from 0, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN error(name || ' must be a finite number from 0, not ' || rankql_text(value))
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
     END;
 
 -- The bits that it takes to tell one user from all.
@@ -36,12 +37,12 @@ CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, '
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
     CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
-         THEN error('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
                     || rankql_text(users))
          WHEN rankql_amount(popularity, 'popularity') >= 1
          THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
          WHEN rankql_amount(popularity, 'popularity') > 0
-         THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
     END;
 
 -- How many different ones there are, whatever the collation.
@@ -53,12 +54,12 @@ CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
         list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
             FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
         'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x_, i: i = 1 OR x_.item IS DISTINCT FROM rows[i - 1].item))[1];
+        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
 
 CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
-    CASE WHEN rankql_is_text(shown_at) THEN error('shown_at must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
-         WHEN shown_at IS NOT NULL THEN error('shown_at must be a finite number, such as epoch(shown_at), not '
+         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
                                               || rankql_text(shown_at)) END;
 
 -- The attention that a position gets.
@@ -66,9 +67,9 @@ CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
             CASE WHEN starts_with(typeof(attention), 'VARCHAR') OR NOT contains(typeof(attention), '[')
-                 THEN error('attention must be a list of numbers, not ' || rankql_text(attention))
+                 THEN rankql_fail('attention must be a list of numbers, not ' || rankql_text(attention))
                  ELSE rankql_amount(TRY_CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention') END,
-            error('attention must have a value for every position shown: there is none for '
+            rankql_fail('attention must have a value for every position shown: there is none for '
                   || rankql_text(CAST(pos AS BIGINT)))) END;
 
 
@@ -88,48 +89,52 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     / CASE rankql_text(norm)
         WHEN 'n' THEN rankql_catalogue(catalogue, rankql_counts(item))
         WHEN 'n-1' THEN nullif(rankql_catalogue(catalogue, rankql_counts(item)) - 1, 0)
-        ELSE error('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END;
+        ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END;
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
     abs(log2(list_sum(rankql_counts(item)))
      - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
     / CASE WHEN rankql_flag(normalized, 'normalized')
-           THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0) ELSE 1 END;
+           THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0)
+           WHEN catalogue IS NULL THEN 1
+           ELSE 1 + 0 * rankql_catalogue(catalogue, rankql_counts(item)) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
 
 CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
     CASE rankql_text(unseen)
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
         WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
-        ELSE error('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
+        ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
 CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
-    CASE rankql_text(unseen)
+    -- A list, and no division by a constant NULL: nothing would be left of what is divided, the errors in it included.
+    list_transform([{'bits': CASE rankql_text(unseen)
         WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
         WHEN 'drop' THEN avg(rankql_information(popularity, users))
         WHEN 'max' THEN (sum(rankql_information(popularity, users))
             + (count(*) - count(rankql_information(popularity, users))) * max(rankql_information(popularity, users)))
             / count(*)
-        ELSE error('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END
-    / CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END;
+        ELSE rankql_fail('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END,
+        'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
+        lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
 
 CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_.pos));
+    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_['pos']));
 COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
 
 CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_.time));
+    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_['time']));
 COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
         lambda shown: 1 - list_sum(list_transform(
-            map_values(list_aggregate(list_transform(shown, lambda x_: x_.item), 'histogram')),
+            map_values(list_aggregate(list_transform(shown, lambda x_: x_['item']), 'histogram')),
             lambda n: CAST(n AS DOUBLE) * (n - 1)))
-        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_.user)) - 1), 0))[1];
+        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
 CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
@@ -143,10 +148,10 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
     list_transform([list({'e': rankql_exposed(exposure), 'm': rankql_amount(merit, 'merit')})
         FILTER (WHERE rankql_exposed(exposure) + rankql_amount(merit, 'merit') IS NOT NULL)],
         lambda rows: list_transform([{
-            'e': nullif(list_sum(list_transform(rows, lambda x_: x_.e)), 0),
-            'm': nullif(list_sum(list_transform(rows, lambda x_: x_.m)), 0)
+            'e': nullif(list_sum(list_transform(rows, lambda x_: x_['e'])), 0),
+            'm': nullif(list_sum(list_transform(rows, lambda x_: x_['m'])), 0)
         }], lambda total_:
-            list_sum(list_transform(rows, lambda x_: abs(x_.e / total_.e - x_.m / total_.m))) / 2)[1])[1];
+            list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
 
 CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS

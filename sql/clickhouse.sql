@@ -8,6 +8,9 @@ CREATE OR REPLACE MACRO rankql_type(value) AS
         upper(extract(toTypeName(value), '^(?:Nullable\\(|LowCardinality\\()*([^)]*)')),
         'NOTHING', '"NULL"'), 'STRING', 'VARCHAR'), 'FLOAT64', 'DOUBLE'), 'FLOAT32', 'FLOAT');
 
+-- How it is raised: rankql/clickhouse.py.
+CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
+
 CREATE OR REPLACE MACRO typeof(value) AS rankql_type(value);
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS
@@ -68,11 +71,27 @@ CREATE OR REPLACE MACRO rankql_few(k) AS false;
 CREATE OR REPLACE MACRO rankql_best(grade, k) AS
     arraySlice(arrayReverseSort(groupArray(grade) FILTER (WHERE grade > 0)), 1, rankql_limit(k));
 
+-- The hits of all rankings, at most k of each.
+CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
+    CASE WHEN rankql_slots(pos, k, query) >= 0
+         THEN toFloat64(arrayCount(n -> n <= rankql_cutoff(k), arrayEnumerateUniq(
+                groupArray(concat(toString(isNull(query)), ifNull(toString(query), '')))
+                    FILTER (WHERE rankql_hit(rel, threshold) = 1)))) END;
+
 -- A CASE that is an error or a list has no type.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS arrayMap(x -> rankql_grade(x), rels);
 
+CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
+    arrayElementOrNull(arraySort(arrayFilter(grade ->
+        countEqual(rels, grade) > countEqual(ideal, grade), arrayDistinct(rels))), 1);
+
 CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
-    arraySlice(coalesce(rankql_grades(ideal), rankql_grades(rels)), 1 + 0 * length(rankql_grades(rels)));
+    CASE WHEN ideal IS NULL THEN rankql_grades(rels) ELSE arraySlice(rankql_grades(ideal), 1 + CASE
+        WHEN rankql_lacking(rankql_grades(ideal), rankql_grades(rels)) IS NOT NULL
+        THEN rankql_fail('ideal must contain every grade of the list, as often; it lacks a '
+                         || rankql_text(rankql_lacking(rankql_grades(ideal), rankql_grades(rels)))
+                         || '. Pass the grades of all judged items, retrieved or not')
+        ELSE 0 END) END;
 
 CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
     arrayMap(x -> tupleElement(x, 2), arraySort(arrayZip(list, arrayEnumerate(list))));
@@ -83,3 +102,16 @@ CREATE OR REPLACE MACRO range(low, high) AS
 -- The number of pairs of different grades: all, but those of each with the equal ones before it.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     toInt64(length(grades)) * (toInt64(length(grades)) - 1) / 2 - arraySum(n -> n - 1, arrayEnumerateUniq(grades));
+
+-- A list or an error has no common type there: what is no list fails in the cast.
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS accurateCast(discounts, 'Array(Nullable(Float64))');
+
+-- Within a lambda ClickHouse works out branches that are not taken: with stop 'rel' the scale must not fail.
+CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
+    CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, CASE WHEN rankql_text(stop) = 'rel' THEN 1 ELSE max_rel END)
+         WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
+         WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
+         WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
+         THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
+         ELSE rankql_grade(rel)
+    END;

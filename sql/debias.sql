@@ -3,32 +3,32 @@
 
 -- A chance that can be divided by.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1
          THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN error(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
     END;
 
 -- The chance that a slot is looked at, known wherever something was shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
-         THEN error(name || ' must be given where an item was shown; estimate it, or leave such rows out')
+         THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
          ELSE rankql_chance(propensity, name) END;
 
 -- The least that a click is divided by; NULL where there is none.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
     CASE WHEN rankql_option(clip) > 0 AND rankql_option(clip) <= 1 THEN rankql_option(clip)
-         WHEN clip IS NOT NULL THEN error('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
+         WHEN clip IS NOT NULL THEN rankql_fail('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
 
 -- What a click is divided by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
-    CASE WHEN rankql_is_text(predicted) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(predicted) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(predicted AS DOUBLE)) AND TRY_CAST(predicted AS DOUBLE) BETWEEN 0 AND 1
          THEN TRY_CAST(predicted AS DOUBLE)
-         WHEN predicted IS NOT NULL THEN error(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
+         WHEN predicted IS NOT NULL THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
     END;
 
 -- The grade of an item: the prediction, corrected by what the clicks say otherwise.
@@ -68,19 +68,19 @@ COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut o
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
-         WHEN pos IS NOT NULL THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
+         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
 
 -- The number of positions of a query, each of one item.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
-         THEN error(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
+         THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
                     || ' have the same')
          ELSE count(p) END;
 
 -- What must be the same in all rows of a query and item, as DOUBLE.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
     CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
-         THEN error(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
+         THEN rankql_fail(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
 
@@ -99,11 +99,11 @@ CREATE OR REPLACE MACRO rankql_estimates(
                CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
         FROM query_table(log) AS rankql_row
     ), shown AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') ELSE q END AS q,
-               CASE WHEN i.value IS NULL THEN error(item || ' must not be NULL') ELSE i END AS i,
+        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
+               CASE WHEN i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
                p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
                CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
-                    THEN error(examination || ' must be given where ' || pos || ' is')
+                    THEN rankql_fail(examination || ' must be given where ' || pos || ' is')
                     ELSE rankql_chance(e, examination) END AS e,
                rankql_prediction(r, predicted) AS r
         FROM given
@@ -218,24 +218,24 @@ COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ra
 
 CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
     CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
-         ELSE error(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
+         ELSE rankql_fail(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
 
 -- The number of users; of fewer than three, the formula has no chances to give.
 CREATE OR REPLACE MACRO rankql_users(users) AS
     CASE WHEN rankql_option(users) BETWEEN 3 AND 9007199254740992 AND rankql_option(users) = floor(rankql_option(users))
          THEN rankql_option(users)
-         ELSE error('users must be a whole number from 3, not ' || rankql_text(users)) END;
+         ELSE rankql_fail('users must be a whole number from 3, not ' || rankql_text(users)) END;
 
 CREATE OR REPLACE MACRO rankql_had(popularity, users) AS
-    CASE WHEN rankql_is_text(popularity) THEN error('popularity must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(popularity) THEN rankql_fail('popularity must be a number, not text; cast it first')
          WHEN popularity IS NULL THEN NULL
          WHEN NOT coalesce(isfinite(TRY_CAST(popularity AS DOUBLE)) AND TRY_CAST(popularity AS DOUBLE) >= 0, false)
-         THEN error('popularity must be a finite number from 0, not ' || rankql_text(popularity))
+         THEN rankql_fail('popularity must be a finite number from 0, not ' || rankql_text(popularity))
          WHEN TRY_CAST(popularity AS DOUBLE) > users
-         THEN error('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
                     || CAST(users AS BIGINT))
          WHEN TRY_CAST(popularity AS DOUBLE) > 0 AND TRY_CAST(popularity AS DOUBLE) < 1
-         THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE TRY_CAST(popularity AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
@@ -246,10 +246,10 @@ COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled
 
 -- Whether it is relevant, 1 or 0; NULL where it is not known.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
-    CASE WHEN rankql_is_text(rel) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(rel AS DOUBLE))
          THEN CAST(TRY_CAST(rel AS DOUBLE) >= rankql_threshold(threshold) AS DOUBLE)
-         WHEN rel IS NOT NULL THEN error(name || ' must be a finite number, not ' || rankql_text(rel)) END;
+         WHEN rel IS NOT NULL THEN rankql_fail(name || ' must be a finite number, not ' || rankql_text(rel)) END;
 
 -- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
 -- the plain labels, which is the same for both.
@@ -265,11 +265,11 @@ CREATE OR REPLACE MACRO propensity_scored(
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
         SELECT s, q, hit, p, hit / CASE WHEN t IS NULL AND hit = 1
-            THEN error(propensity || ' must be given where an item is relevant')
+            THEN rankql_fail(propensity || ' must be given where an item is relevant')
             ELSE coalesce(rankql_chance(t, propensity), 1) END AS w
         FROM given
     ), queries AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') END AS unnamed,
+        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') END AS unnamed,
                unnest([
                    {'line': 1, 'metric': 'PSP', 'value': cg(w, p, k) + 0 * list_sum(rankql_best(w, k))
                                                         + 0 * rankql_alone(p, pos, q, query),

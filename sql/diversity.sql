@@ -17,7 +17,7 @@ CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
         WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
         WHEN 'different' THEN (total + rankql_two(shown) - rankql_two(known)) / nullif(rankql_two(shown), 0)
         WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
-        ELSE error('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
+        ELSE rankql_fail('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
 
 -- The number of pairs that are not equal.
 CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
@@ -27,7 +27,7 @@ CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
 -- A list of attributes as a set of texts, NULL where it has none.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN typeof(attributes) NOT LIKE '%]' AND typeof(attributes) <> '"NULL"'
-         THEN error(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
+         THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
@@ -39,22 +39,23 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
             list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
 
--- Is there a vector? It is checked. (Below an array that is NULL lie NULLs, at which the product takes
--- offence: list_concat makes a list of its own. No lambda here: DuckDB 2.0 fails on one within an aggregate that stands
--- in another.)
+-- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
+-- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
+
+-- Is there a vector? It is checked.
 CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
               OR (typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"')
-         THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
+         THEN rankql_fail('embedding must be a list of numbers, not ' || typeof(embedding))
          WHEN embedding IS NULL THEN false
          WHEN list_count(CAST(embedding AS DOUBLE[])) < len(CAST(embedding AS DOUBLE[]))
-         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
-         WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[])))
-              BETWEEN 5e-324 AND 1.7976931348623157e308
+         THEN rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding))
+         WHEN rankql_squared(rankql_doubles(embedding)) BETWEEN 5e-324 AND 1.7976931348623157e308
          THEN true
-         WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]))) = 0
-         THEN error('embedding must not be all zeros, which has no direction: make it NULL')
-         ELSE error('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
+         WHEN rankql_squared(rankql_doubles(embedding)) = 0
+         THEN rankql_fail('embedding must not be all zeros, which has no direction: make it NULL')
+         ELSE rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
 -- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
@@ -64,9 +65,9 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
             FILTER (WHERE rankql_is_vector(embedding) AND rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), []), lambda x_: CAST(x_.value AS DOUBLE[]))], lambda v:
+        'ASC', 'NULLS LAST'), []), lambda x_: CAST(x_['value'] AS DOUBLE[]))], lambda v:
         CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
-             THEN error('embedding must have one length in a ranking, not '
+             THEN rankql_fail('embedding must have one length in a ranking, not '
                         || list_min(list_transform(v, lambda a: len(a))) || ' and '
                         || list_max(list_transform(v, lambda a: len(a))))
              ELSE v END)[1];
@@ -86,21 +87,21 @@ CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
 
 CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
     CASE WHEN similarity IS NULL
-         THEN error('similarity must be given: the cosine from which two items are duplicates, such as 0.95')
+         THEN rankql_fail('similarity must be given: the cosine from which two items are duplicates, such as 0.95')
          WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
-         ELSE error('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
+         ELSE rankql_fail('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
 
 -- 1 where the baseline shows the item too, 0 where it does not.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
-         THEN error('baseline must be true or false, not ' || typeof(baseline)
+         THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
                     || ': say what it shows, such as rank <= 10')
          ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
 
 -- The chance that an item satisfies who looks for one of its subtopics.
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
-         ELSE error('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
+         ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
 
 -- All different subtopics of a list of sets.
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
@@ -114,13 +115,13 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x_: x_.set IS NOT NULL);
+        'ASC', 'NULLS LAST'), lambda x_: x_['set'] IS NOT NULL);
 
 -- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
-    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_.set)), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_.set, topic)), lambda x_, c:
-            x_.weight * pow(1 - alpha, c - 1))))), 0);
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
+            x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -134,78 +135,90 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
             't': t, 'dcg': 0.0::DOUBLE, 'seen': CAST([] AS VARCHAR[]),
             'left': list_transform(sets, lambda topics, i: {'i': i, 'topics': topics})}),
-        lambda a_, b_: list_transform([list_min(list_transform(a_.left, lambda x_: {
-                'loss': -round(rankql_topic_gain(x_.topics, a_.seen, alpha), 12),
-                'taken': round(list_sum(list_transform(x_.topics, lambda topic:
-                    rankql_topic_gain([topic], a_.seen, alpha)
-                    * len(list_filter(a_.left, lambda other_: list_contains(other_.topics, topic))))), 12),
-                'topics': x_.topics, 'i': x_.i}))], lambda best_: {
-            't': b_.t,
-            'dcg': a_.dcg + rankql_topic_gain(best_.topics, a_.seen, alpha) / log2(b_.t + 1),
-            'seen': list_concat(a_.seen, best_.topics),
-            'left': list_filter(a_.left, lambda x_: x_.i <> best_.i)})[1]
+        lambda a_, b_: list_transform([list_min(list_transform(a_['left'], lambda x_: {
+                'loss': -round(rankql_topic_gain(x_['topics'], a_['seen'], alpha), 12),
+                'taken': round(list_sum(list_transform(x_['topics'], lambda topic:
+                    rankql_topic_gain([topic], a_['seen'], alpha)
+                    * len(list_filter(a_['left'], lambda other_: list_contains(other_['topics'], topic))))), 12),
+                'topics': x_['topics'], 'i': x_['i']}))], lambda best_: {
+            't': b_['t'],
+            'dcg': a_['dcg'] + rankql_topic_gain(best_['topics'], a_['seen'], alpha) / log2(b_['t'] + 1),
+            'seen': list_concat(a_['seen'], best_['topics']),
+            'left': list_filter(a_['left'], lambda x_: x_['i'] <> best_['i'])})[1]
     ).dcg;
 
 
 CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-        lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_.known), len(x_.known), x_.shown, missing))[1];
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
 CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
-                     'shown': count(rankql_pos(pos, k))}],
-        lambda x_: rankql_mean_distance(rankql_jaccard(x_.known), len(x_.known), x_.shown, missing))[1];
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_vectors(embedding, pos, k),
-                     'shown': count(rankql_pos(pos, k))}],
-        lambda x_: rankql_mean_distance(rankql_cosine(x_.known), len(x_.known), x_.shown, missing))[1];
+    rankql_one_ranking(
+        list_transform([{'known': rankql_vectors(embedding, pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
 CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
-    count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
-                           AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
-    / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
+                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+        / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
 
 CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
-    (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
 
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
-    rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
 
 CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
-    sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
-    / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+        / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO unexpectedness IS 'Unexpectedness: the share of the items shown that the baseline does not show.';
 
 CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 1) AS
-    sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
-        * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
-    / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
+            * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+        / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
 CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
-    CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
-    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+    rankql_one_ranking(
+        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
 CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha));
+    rankql_one_ranking(
+        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
 COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
 CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    CASE WHEN len(rankql_sets(subtopics)) > 0 THEN
-        alpha_dcg(subtopics, pos, k := k, alpha := alpha)
-        / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha)) END;
+    rankql_one_ranking(
+        CASE WHEN len(rankql_sets(subtopics)) > 0 THEN rankql_near_one(
+            rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha))
+            / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha))) END, pos, k);
 COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg over that of the ideal ranking, which is built greedily, item by item.';
 
 CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_alpha(alpha)
-    * rankql_novel(rankql_weighted(subtopics, pos, k, 1 / rankql_pos(pos, k)), rankql_alpha(alpha))
-    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+    rankql_one_ranking(
+        rankql_alpha(alpha)
+        * rankql_novel(rankql_weighted(subtopics, pos, k, 1 / rankql_pos(pos, k)), rankql_alpha(alpha))
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.';

@@ -1,24 +1,27 @@
 -- Gain: what the items shown are worth, discounted by where they stand. Load common.sql first.
 
+-- The discounts as numbers.
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
+    CASE WHEN rankql_is_list(discounts) AND NOT rankql_is_text(discounts) THEN TRY_CAST(discounts AS DOUBLE[])
+         ELSE rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts)) END;
+
 -- 1, or an error where the discounts cannot be divided by.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN rankql_is_text(discounts)
-         THEN error('discounts must be finite numbers above 0, not ' || rankql_text(discounts))
-         WHEN len(discounts) = 0 THEN 1
-         ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE error('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
+    CASE WHEN len(rankql_discounts(discounts)) = 0 THEN 1
+         ELSE list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
 
 -- The discount of a position by the list, which must reach that far.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
-    coalesce(CAST(discounts AS DOUBLE[])[CAST(pos AS BIGINT)], CASE WHEN pos > len(discounts)
-        THEN error('discounts has ' || len(discounts) || ' entries, but position ' || CAST(pos AS BIGINT)
+    coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN pos > len(rankql_discounts(discounts))
+        THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
-         ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
+         ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
 -- The discounted sum of checked gains, by row.
@@ -36,38 +39,43 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
 
 -- The weights of the first k positions, which are a constant where k is.
 CREATE OR REPLACE MACRO rankql_weights(k) AS
-    list_transform(range(1, rankql_limit(k) + 1), lambda i: 1 / log2(i + 1));
+    list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
 -- Is a product with those weights quicker than a walk over the list?
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
+
+-- k, or 100 where it is more: DuckDB works out constant lists when it plans, also those that are not needed.
+CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 
 -- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
 -- is none.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
-         THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
+         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
          WHEN rankql_few(k)
-         THEN nullif(list_inner_product(list_resize(gains, rankql_limit(k), 0), rankql_weights(k)), 0) * rankql_base(base)
+         THEN nullif(list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k))), 0)
+              * rankql_base(base)
          ELSE rankql_list_dcg(gains, NULL, base)
     END;
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    CASE negative WHEN 'zero' THEN rankql_gain(rel)
+    CASE rankql_text(negative) WHEN 'zero' THEN rankql_gain(rel)
                   WHEN 'keep' THEN rankql_grade(rel)
-                  ELSE error('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 
 -- The grades that the ideal ranking is made from.
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
-    CASE ideal WHEN 'judged' THEN rankql_grade(rel)
+    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_grade(rel)
                WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
-               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
+               ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
--- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
+-- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but reserves 16 * k bytes for each
+-- group before the first row: it is for small k only.
 CREATE OR REPLACE MACRO rankql_best(grade, k) AS
-    CASE WHEN rankql_limit(k) < 1000000 THEN max(grade, least(rankql_limit(k), 999999)) FILTER (WHERE grade > 0)
+    CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE grade > 0)
          ELSE list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
     END;
 
@@ -79,23 +87,25 @@ CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
-    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0);
+    rankql_one_ranking(coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    rankql_dcg(rankql_grade(rel), pos, k, discounts, base);
+    rankql_one_ranking(rankql_dcg(rankql_grade(rel), pos, k, discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0)
-    + 0 * count(rankql_pos(pos, k));
+    rankql_one_ranking(
+        coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0),
+        pos, k);
 COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
 
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
-    / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base);
+    rankql_one_ranking(rankql_at_most_one(
+        rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
+        / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base)), pos, k);
 COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
 
 
@@ -115,8 +125,9 @@ CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2,
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
-    list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-    / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base);
+    rankql_at_most_one(
+        list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
+        / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base));
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -138,6 +149,7 @@ COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the 
 CREATE OR REPLACE MACRO ndcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item'
 ) AS
-    list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
-    / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base);
+    rankql_at_most_one(
+        list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
+        / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base));
 COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';

@@ -3,19 +3,19 @@
 -- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
 -- are not written alike everywhere.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
-    CASE WHEN seed IS NULL THEN error('seed must be given: what tells one showing from the next, such as its id')
+    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
-         THEN error('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
+         THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
 -- A ranking as text, in which no item stands twice.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
     CASE WHEN typeof(items) NOT LIKE '%]'
-         THEN error(name || ' must be a list of items, not ' || rankql_text(items))
+         THEN rankql_fail(name || ' must be a list of items, not ' || rankql_text(items))
          WHEN list_count(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
-         THEN error(name || ' must not hold NULL')
+         THEN rankql_fail(name || ' must not hold NULL')
          WHEN list_unique(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
-         THEN error(name || ' must not hold an item twice')
+         THEN rankql_fail(name || ' must not hold an item twice')
          ELSE TRY_CAST(items AS VARCHAR[]) END;
 
 -- How many items are shown, at most: turns enough for both rankings.
@@ -72,35 +72,17 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
--- One look at the next item of the ranking that is behind, of `first` where neither is.
-CREATE OR REPLACE MACRO rankql_balanced(state, a, b, k, first) AS
-    CASE WHEN len(state.items) >= rankql_cutoff(k) OR state.i >= len(a) OR state.j >= len(b) THEN state
-         WHEN state.i < state.j OR (state.i = state.j AND first)
-         THEN {'items': CASE WHEN list_contains(state.items, a[state.i + 1]) THEN state.items
-                             ELSE list_append(state.items, a[state.i + 1]) END, 'i': state.i + 1, 'j': state.j}
-         ELSE {'items': CASE WHEN list_contains(state.items, b[state.j + 1]) THEN state.items
-                             ELSE list_append(state.items, b[state.j + 1]) END, 'i': state.i, 'j': state.j + 1} END;
-
-CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
-    CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x_:
-            list_reduce(
-                list_transform(range(0, len(x_.a) + len(x_.b) + 1),
-                    lambda t: {'items': CAST([] AS VARCHAR[]), 'i': 0::BIGINT, 'j': 0::BIGINT}),
-                lambda state, next: rankql_balanced(state, x_.a, x_.b, k, x_.first)).items)[1] END;
-COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
-
 -- The items that were clicked, in any order, and again and again.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
-         ELSE error('clicks must be a list of items, not ' || rankql_text(clicks)) END;
+         ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
 -- What team_draft shows, to which a log may have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
               AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
          THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
-         ELSE error('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
+         ELSE rankql_fail('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
 
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
@@ -111,21 +93,6 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
-CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
-    least(coalesce(list_position(a, item), list_position(b, item)),
-          coalesce(list_position(b, item), list_position(a, item)));
-
--- Clicks count in the tops of A and B that were needed to show the lowest of them.
-CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
-    CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
-                         'clicked': [item for item in rankql_side(shown, 'shown')
-                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x_:
-            list_transform([coalesce(rankql_depth(x_.a, x_.b, x_.clicked[-1]), 0)], lambda depth: CAST(sign(
-                len(list_intersect(x_.a[:depth], x_.clicked)) - len(list_intersect(x_.b[:depth], x_.clicked))
-            ) AS DOUBLE))[1])[1] END;
-COMMENT ON MACRO balanced_credit IS 'Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.';
-
 -- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
@@ -133,9 +100,9 @@ CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
 
 -- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
-    CASE WHEN rankql_is_text(preference) THEN error('preference must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(preference) THEN rankql_fail('preference must be a number, not text; cast it first')
          WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
-         ELSE error('preference must be a finite number, not ' || rankql_text(preference)) END;
+         ELSE rankql_fail('preference must be a finite number, not ' || rankql_text(preference)) END;
 
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),

@@ -12,13 +12,13 @@ CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) TH
 -- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
     CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
-         THEN error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+         THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
          WHEN typeof(grades) SIMILAR TO '(?s)MAP\(.*, ' || rankql_numeric() || '\)|'
                   || 'STRUCT\((("([^"]|"")*"|[^" ]+) ' || rankql_numeric() || '(, |\)))+'
               AND len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
                        if NOT isfinite(grade)]) = 0
          THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
-         ELSE error('grades must be finite numbers, not ' || rankql_text(grades))
+         ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
 -- Is it a grade of unknown events?
@@ -30,13 +30,13 @@ CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
-         THEN error('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
          WHEN event IS NULL THEN NULL
          WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
          THEN map_values(rankql_mapping(grades))[
               list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
          WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
-         ELSE error('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
+         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
                     || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
@@ -57,18 +57,23 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
 
+-- The error of what is not a time.
+CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
+    CASE WHEN rankql_is_clock(value)
+         THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
+         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
+    END;
+
 -- The time of a row of a log, as it is.
 CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
-    CASE WHEN NOT rankql_is_clock(value)
-         THEN error(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
-         WHEN isfinite(rankql_instant(value)) THEN value
-         ELSE error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value)) END;
+    CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
+         ELSE rankql_refuse_time(value, moment) END;
 
 -- A moment on the clock of `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
     CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
          THEN rankql_instant(value)
-         ELSE error(name || CASE WHEN rankql_is_time(moment)
+         ELSE rankql_fail(name || CASE WHEN rankql_is_time(moment)
                                  THEN ' must be a timestamp' ELSE ' must be a finite number' END
                     || ', as moment is, not ' || rankql_text(value))
     END;
@@ -78,21 +83,24 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
     CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
               AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
          THEN rankql_instant(value)
-         ELSE error(name || CASE WHEN rankql_is_time(moment)
+         ELSE rankql_fail(name || CASE WHEN rankql_is_time(moment)
                                  THEN ' must be an interval above 0, as moment is a timestamp'
                                  ELSE ' must be a number above 0, as moment is a number' END
                     || ', not ' || rankql_text(value))
     END;
 
--- How long before `until` the event was.
+-- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
+-- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
-    CASE WHEN rankql_logged(moment, 'moment') IS NOT NULL
-         THEN rankql_moment(until, moment, 'until') - rankql_instant(moment) END;
+    CASE WHEN until IS NULL THEN NULL
+         WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
+         ELSE rankql_refuse_time(moment, 'moment') END
+    + rankql_moment(until, moment, 'until');
 
 -- What is left of an event at `until`: NULL from there on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
     CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
-         THEN error('until must be given: the time that within and half_life count back from')
+         THEN rankql_fail('until must be given: the time that within and half_life count back from')
          WHEN until IS NULL THEN 1.0::DOUBLE
          WHEN rankql_age(moment, until) > 0
               AND (within IS NULL OR rankql_age(moment, until) <= rankql_duration(within, moment, 'within'))
@@ -108,15 +116,15 @@ CREATE OR REPLACE MACRO graded(
     unknown := 'error'
 ) AS
     CASE WHEN NOT rankql_is_unknown(unknown)
-         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         THEN rankql_fail('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
          WHEN rankql_text(how) = 'max' THEN CASE WHEN cap IS NULL
             THEN max(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown))
-            ELSE error('cap is for how ''sum'', not for ''max''') END
+            ELSE rankql_fail('cap is for how ''sum'', not for ''max''') END
          WHEN rankql_text(how) = 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
             THEN rankql_at_most(
                 sum(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown)), cap)
-            ELSE error('cap must be a finite number, not ' || rankql_text(cap)) END
-         ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
+            ELSE rankql_fail('cap must be a finite number, not ' || rankql_text(cap)) END
+         ELSE rankql_fail('how must be ''max'' or ''sum'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
@@ -126,7 +134,7 @@ CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
          WHEN rel IS NOT NULL OR weight IS NOT NULL
-         THEN error('weight must be a finite number from 0, not ' || rankql_text(weight))
+         THEN rankql_fail('weight must be a finite number from 0, not ' || rankql_text(weight))
     END;
 
 -- The labels that have a weight, in order.
@@ -136,19 +144,19 @@ CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
 
 -- The weight of each grade by itself, and with all below it.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
-    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_.rel)), 'ASC', 'NULLS LAST'),
+    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_['rel'])), 'ASC', 'NULLS LAST'),
         lambda grade: {
             'rel': grade,
-            'own': list_sum([vote_.weight for vote_ in votes if vote_.rel = grade]),
-            'down': list_sum([vote_.weight for vote_ in votes if vote_.rel <= grade])});
+            'own': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] = grade]),
+            'down': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] <= grade])});
 
 -- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
-    (list_min([b_.rel for b_ in ballots if b_.down >= whole * (0.5 - 1e-9)])
-     + list_min([b_.rel for b_ in ballots if b_.down > whole * (0.5 + 1e-9)])) / 2;
+    (list_min([b_['rel'] for b_ in ballots if b_['down'] >= whole * (0.5 - 1e-9)])
+     + list_min([b_['rel'] for b_ in ballots if b_['down'] > whole * (0.5 + 1e-9)])) / 2;
 
 CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
-    list_transform([[b_.rel for b_ in ballots if b_.own >= list_max([c_.own for c_ in ballots]) - whole * 1e-9]],
+    list_transform([[b_['rel'] for b_ in ballots if b_['own'] >= list_max([c_['own'] for c_ in ballots]) - whole * 1e-9]],
         lambda most: CASE rankql_text(ties)
             WHEN 'low' THEN list_min(most)
             WHEN 'high' THEN list_max(most)
@@ -157,21 +165,21 @@ CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
 
 -- The sum of the weights, where there is a label.
 CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
-    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN error('weight must not be 0 for all labels of a group')
+    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
 CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
     CASE WHEN rankql_text(ties) NOT IN ('low', 'high', 'null')
-         THEN error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
+         THEN rankql_fail('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
          WHEN rankql_text(how) = 'mean'
          THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
          WHEN rankql_text(how) = 'median' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x_: rankql_median(x_.ballots, x_.whole))[1]
+            lambda x_: rankql_median(x_['ballots'], x_['whole']))[1]
          WHEN rankql_text(how) = 'majority' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x_: rankql_majority(x_.ballots, x_.whole, ties))[1]
-         ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
+            lambda x_: rankql_majority(x_['ballots'], x_['whole'], ties))[1]
+         ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
@@ -179,12 +187,12 @@ COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their
 -- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
-           CASE WHEN u.value IS NULL THEN error(unit || ' must not be NULL')
-                WHEN annotator IS NOT NULL AND a.value IS NULL THEN error(annotator || ' must not be NULL')
+           CASE WHEN u.value IS NULL THEN rankql_fail(unit || ' must not be NULL')
+                WHEN annotator IS NOT NULL AND a.value IS NULL THEN rankql_fail(annotator || ' must not be NULL')
                 WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
-                THEN error(label || ' must be a finite number, not ' || rankql_text(v))
+                THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
-                THEN error(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
+                THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
                            || rankql_text(u.value) || ' twice; keep one of the labels')
                 ELSE rankql_key(v) END AS v
     FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
@@ -197,13 +205,29 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
 -- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
-         ELSE error('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
+         ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
     END;
+
+-- A label on a scale with a zero.
+CREATE OR REPLACE MACRO rankql_ratio_label(v) AS
+    CASE WHEN rankql_is_number(v.value) AND TRY_CAST(v.value AS DOUBLE) < 0
+         THEN rankql_fail('labels must be 0 or more for level ''ratio'', not ' || rankql_text(v.value))
+         ELSE rankql_label(v, 'level ''ratio''') END;
 
 -- The chance that two of the values, drawn without putting back, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
     (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
     / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
+
+-- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
+CREATE OR REPLACE MACRO rankql_ratios(counts) AS
+    list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
+        cells, lambda b_: CASE WHEN a_.key = b_.key THEN 0
+            ELSE a_.value * b_.value * pow((a_.key - b_.key) / (a_.key + b_.key), 2) END)))))[1];
+
+-- The mean over all pairs.
+CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
+    rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
 
 -- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
 CREATE OR REPLACE MACRO rankql_variance(x) AS
@@ -222,16 +246,20 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
             WHEN 'nominal' THEN NULL
             WHEN 'ordinal' THEN rankql_label(v, 'level ''ordinal''')
             WHEN 'interval' THEN rankql_label(v, 'level ''interval''')
-            ELSE error('level must be ''nominal'', ''ordinal'' or ''interval'', not ' || rankql_text(level)) END AS x
+            WHEN 'ratio' THEN rankql_ratio_label(v)
+            ELSE rankql_fail('level must be ''nominal'', ''ordinal'', ''interval'' or ''ratio'', not '
+                             || rankql_text(level)) END AS x
         FROM pairable
     ), placed AS (
-        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
+        SELECT s, u, v, CASE WHEN level = 'ratio' THEN x
+            WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
             WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
                                     + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
         FROM numbered
     ), spread AS (
         SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
-               CASE WHEN level = 'nominal' THEN rankql_unlike(v) ELSE rankql_variance(x) END AS d
+               CASE level WHEN 'nominal' THEN rankql_unlike(v) WHEN 'ratio' THEN rankql_ratio_disagreement(x)
+                          ELSE rankql_variance(x) END AS d
         FROM placed GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
         SELECT s, s.value AS slice,
@@ -252,7 +280,7 @@ CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
         WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
         WHEN 'quadratic'
         THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
-        ELSE error('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
+        ELSE rankql_fail('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
 
 CREATE OR REPLACE MACRO cohen_kappa(
     labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -295,7 +323,7 @@ CREATE OR REPLACE MACRO fleiss_kappa(
     ), found AS (
         SELECT s, s.value AS slice,
                CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
-                    THEN error('fleiss_kappa needs as many labels of every unit: one has '
+                    THEN rankql_fail('fleiss_kappa needs as many labels of every unit: one has '
                                || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
                                || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
                                || '; use krippendorff_alpha, for which labels may be missing')
@@ -324,11 +352,11 @@ COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is 
 
 CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
-         ELSE error('n must be a whole number from 1, not ' || rankql_text(n)) END;
+         ELSE rankql_fail('n must be a whole number from 1, not ' || rankql_text(n)) END;
 
--- A row of a log as its part of the split; `others` is that row without a column `split`.
-CREATE OR REPLACE MACRO rankql_part(log_row, others, is_test) AS
-    CASE WHEN log_row <> others THEN error('the log has a column ''split'' already: drop or rename it')
+-- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
+CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
+    CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
          WHEN is_test THEN 'test' ELSE 'train' END;
 
 -- Rows of one time and item are not told apart: they go together, and nothing is drawn.
@@ -348,21 +376,30 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
--- Rows of one time stand on one side.
+-- Rows of one time stand on one side. The latest time is for the test also where it holds more than `share` of the rows,
+-- as one of few dates may, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
+    ), placed AS (
+        SELECT *, cume_dist() OVER latest_first AS part,
+               rank() OVER latest_first = 1 AND cume_dist() OVER latest_first < 1 AS last
+        FROM logged WINDOW latest_first AS (PARTITION BY q ORDER BY t DESC NULLS LAST)
     )
     SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
-        THEN error('either since or share must be given: a time, or a share of the rows')
+        THEN rankql_fail('either since or share must be given: a time, or a share of the rows')
         WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
         WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
-        WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
-        THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
-        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END) AS split
-    FROM logged;
+        WHEN NOT coalesce(rankql_option(share) > 0 AND rankql_option(share) < 1, false)
+        THEN rankql_fail('share must lie between 0 and 1, not ' || rankql_text(share))
+        WHEN NOT bool_or(last) OVER ()
+        THEN rankql_fail('share leaves no row to test on: ' || moment || ' has only one value'
+                         || CASE WHEN query IS NULL THEN '' ELSE ' for each ' || query END
+                         || '. Use finer times, or leave_one_out')
+        ELSE last OR part <= rankql_option(share) END) AS split
+    FROM placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';

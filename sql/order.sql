@@ -1,15 +1,24 @@
 -- Order: do better items stand above worse ones? Load common.sql first.
 
--- The number of inversions in a list of grades in rank order: pairs with the lower grade above. At the levels of a
--- merge sort: in each block of 2^(b + 1) positions, sorted by grade, a right-half item stands after the left-half
--- items of lower grade, its inversions; without any it would stand 2^b before its place.
+-- The number of inversions of a permutation: pairs with the higher number first. At the levels of a merge sort, one
+-- level after the other: sorted within each block of 2^(b + 1) places, the items of the right halves move up by one
+-- place for each inversion. A key holds the block, the number, and whether the item is of a right half.
+CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
+    list_reduce(
+        list_concat([0::BIGINT], range(0, CAST(ceil(log2(greatest(len(places), 1))) AS BIGINT))),
+        lambda total, b: total + CAST(
+            coalesce(list_sum(list_transform(places, lambda place, i: ((i - 1) >> b) % 2 * i)), 0)
+            - coalesce(list_sum(list_transform(
+                list_sort(list_transform(places, lambda place, i:
+                    (((i - 1) >> (b + 1)) * len(places) + place - 1) * 2 + ((i - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
+                lambda key, i: key % 2 * i)), 0) AS BIGINT));
+
+-- The number of inversions in a list of grades in rank order: pairs with the lower grade above. They are those of the
+-- places of the grades, best first, equal grades in order.
 CREATE OR REPLACE MACRO rankql_inversions(grades) AS
-    coalesce(list_sum(list_transform(range(0, CAST(ceil(log2(greatest(len(grades), 1))) AS BIGINT)), lambda b:
-        list_sum(list_transform(
-            list_sort(list_transform(grades, lambda grade, i: {
-                'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i
-            }), 'ASC', 'NULLS LAST'),
-            lambda x_, j: CASE WHEN NOT x_.left THEN j - x_.i + (1::BIGINT << b) END)))), 0);
+    list_transform([list_transform(
+        list_sort(list_transform(grades, lambda grade, i: {'below': -grade, 'place': i}), 'ASC', 'NULLS LAST'),
+        lambda x_: x_['place'])], lambda places: rankql_permutation_inversions(places))[1];
 
 -- The number of pairs of different grades.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
@@ -20,20 +29,22 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
     coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
-        lambda x_: x_.grade), []);
+        lambda x_: x_['grade']), []);
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
     list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
 
 -- The number of inversions, or its share of the pairs that could be inverted.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
-    CASE WHEN rankql_flag(normalized, 'normalized') THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
-         ELSE CAST(rankql_inversions(grades) AS DOUBLE) END;
+    list_transform([grades], lambda ordered: CASE WHEN rankql_flag(normalized, 'normalized')
+         THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
+         ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
-    CASE WHEN rankql_pairs(grades) > 0 THEN (rankql_pairs(grades) - 2 * rankql_inversions(grades))
-         / sqrt(rankql_pairs(grades) * (len(grades) * (len(grades) - 1) / 2)) END;
+    list_transform([grades], lambda ordered: list_transform([{'n': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
+        CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
+             / sqrt(x_['pairs'] * (x_['n'] * (x_['n'] - 1) / 2)) END)[1])[1];
 
 -- By score: the grades in rank order, and as the best and the worst order of tied items have them,
 -- whose mean is that of all orders.
@@ -41,7 +52,7 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
          WHEN k IS NOT NULL
-         THEN error('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
+         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
@@ -52,7 +63,7 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
 -- An error where two items have one position; else whether the ranking has any item.
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS
     CASE WHEN list_unique(positions) < len(positions)
-         THEN error(name || ' must not be the same for two items of a group: ties have no order')
+         THEN rankql_fail(name || ' must not be the same for two items of a group: ties have no order')
          ELSE len(positions) > 0 END;
 
 CREATE OR REPLACE MACRO rankql_both(reference, pos, k) AS
@@ -65,7 +76,7 @@ CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x_: x_.reference), 'ASC', 'NULLS LAST');
+        'ASC', 'NULLS LAST'), lambda x_: x_['reference']), 'ASC', 'NULLS LAST');
 
 -- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
 -- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
@@ -111,12 +122,12 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
                 {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
                 {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
             ], lambda part_:
-                rankql_overlap(part_.depths, part_.n, p) + len(part_.depths) * pow(p, part_.n) / part_.n))) END
+                rankql_overlap(part_['depths'], part_['n'], p) + len(part_['depths']) * pow(p, part_['n']) / part_['n']))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)
         WHEN 'residual' THEN rankql_residual(len(depths), short, long, p)
-        ELSE error('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
+        ELSE rankql_fail('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
     END;
 
 
@@ -144,7 +155,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
                 FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
-        }], lambda two_: rankql_rbo(two_.depths, two_.short, two_.long, two_.p, bound))) END;
+        }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) END;
 COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
 
 

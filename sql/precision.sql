@@ -3,22 +3,23 @@
 
 -- hits over what they are a share of; 0 where that is 0.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
-    coalesce(hits / nullif(CASE denominator
+    coalesce(hits / nullif(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
         WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
+        ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
     END, 0), 0);
 
 -- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN relevant > 0 * rankql_cutoff(k) OR coalesce(denominator NOT IN ('min', 'R', 'found', 'k'), true)
-         THEN coalesce(precisions / nullif(CASE denominator
+    CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
+         THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+         WHEN relevant > 0 * rankql_cutoff(k)
+         THEN coalesce(precisions / nullif(CASE rankql_text(denominator)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
-        WHEN 'k' THEN rankql_size(k, retrieved)
-        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+        ELSE rankql_size(k, retrieved)
     END, 0), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit stands at positions[i].
@@ -31,9 +32,9 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_.r > 0 THEN
+    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_['r'] > 0 THEN
         coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_.r, judged_.n))), 0) / judged_.r END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['r'], judged_['n']))), 0) / judged_['r'] END)[1];
 
 -- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
@@ -48,11 +49,20 @@ CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(c
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN error('query must be given when k is: the column that tells one ranking from the next')
+         THEN rankql_fail('query must be given when k is: the column that tells one ranking from the next')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN error('query must tell one ranking from the next: more items stand in the first positions of '
+         THEN rankql_fail('query must tell one ranking from the next: more items stand in the first positions of '
                     || rankql_rankings(query) || ' rankings than there is room for')
          ELSE rankql_cutoff(k) * rankql_rankings(query)
+    END;
+
+-- The sum over all rankings of min(k, R).
+CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
+    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
+         WHEN rankql_slots(pos, k, query) >= 0
+         THEN coalesce(list_sum(list_transform(
+                map_values(histogram(rankql_key(query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)),
+                lambda relevant: least(rankql_cutoff(k), CAST(relevant AS DOUBLE)))), 0)
     END;
 
 -- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
@@ -71,16 +81,16 @@ CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
         list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_.r > 0),
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
             lambda tied_: {
-                'hits': tied_.r,
-                'one': tied_.r / tied_.m * rankql_sum(list_transform(
+                'hits': tied_['r'],
+                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
                     rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied_.r / tied_.m * (tied_.r - 1) / greatest(tied_.m - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: (i - tied_.lo) / CAST(i AS DOUBLE))),
+                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
                 'total': 0::DOUBLE})),
-        lambda a_, b_: {'hits': a_.hits + b_.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a_.total + (a_.hits + 1) * b_.one + b_.more}).total;
+        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
 
 -- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
 -- equal chance.
@@ -88,69 +98,84 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
     CASE WHEN relevant > 0 THEN list_reduce(
         list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
             rankql_tied_hits(hit, score),
-            lambda tied_: {'n': CAST(tied_.n AS DOUBLE), 'r': CAST(tied_.r AS DOUBLE), 'total': 0::DOUBLE})),
+            lambda tied_: {'n': CAST(tied_['n'] AS DOUBLE), 'r': CAST(tied_['r'] AS DOUBLE), 'total': 0::DOUBLE})),
         lambda a_, b_: {
-            'n': a_.n + b_.n,
+            'n': a_['n'] + b_['n'],
             'r': 0::DOUBLE,
-            'total': a_.total + CASE WHEN b_.r > 0 THEN b_.r * list_avg(list_transform(
-                range(0, CAST(b_.n AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_.n + u, relevant, nonrelevant))) ELSE 0 END
+            'total': a_['total'] + CASE WHEN b_['r'] > 0 THEN b_['r'] * list_avg(list_transform(
+                range(0, CAST(b_['n'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['n'] + u, relevant, nonrelevant))) ELSE 0 END
         }).total / relevant END;
 
 
+CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
+    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+
+
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
-    rankql_precision(count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                     count(rankql_pos(pos, k)), k, denominator);
+    rankql_one_ranking(rankql_precision(
+        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), count(rankql_pos(pos, k)),
+        k, denominator), pos, k);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
-    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+    rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
 COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that stand in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END;
+        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END, pos, k);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END;
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END, pos, k);
 COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(
             list(rankql_hit_pos(rel, pos, NULL, threshold))
                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
-        / rankql_relevant(rel, threshold) END;
+        / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
-                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
-              count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-              count(rankql_pos(pos, k)), k, denominator);
+    rankql_one_ranking(rankql_at_most_one(
+        rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
+                      FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
+                  count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
+                  count(rankql_pos(pos, k)), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
-    rankql_bpref(
+    rankql_one_ranking(rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
-                       'ASC', 'NULLS LAST'), lambda x_: x_.hit),
-        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold));
+                       'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
+        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
-    rankql_precision(count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k');
+    rankql_one_ranking(rankql_precision(
+        count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k'), pos, k);
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
-CREATE OR REPLACE MACRO micro_precision_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0);
+CREATE OR REPLACE MACRO micro_precision_at(
+    rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
+) AS
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(CASE rankql_text(denominator)
+        WHEN 'k' THEN rankql_slots(pos, k, query)
+        WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
+        WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
+        ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
+    END, 0), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
-CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS recall_at(rel, pos, k, threshold);
+CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS
+    rankql_recall(rel, pos, k, threshold);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
 CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
@@ -161,9 +186,9 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        len(rankql_hit_positions(rels, k, threshold)) + 0 * rankql_list_relevant(rankql_judged(ideal, rels), threshold),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+    CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
+        lambda relevant: rankql_precision(len(rankql_hit_positions(rels, k, threshold)) + 0 * relevant, relevant,
+                                          len(rankql_top(rels, k)), k, denominator))[1] END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -172,9 +197,9 @@ CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal :=
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
-        2 * len(rankql_hit_positions(rels, k, threshold))
-        / (rankql_size(k, len(rels)) + rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
+    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)], lambda relevant:
+        CASE WHEN relevant > 0 * rankql_cutoff(k) THEN
+            2 * len(rankql_hit_positions(rels, k, threshold)) / (rankql_size(k, len(rels)) + relevant) END)[1];
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -184,20 +209,28 @@ COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
     list_transform([nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0)],
-                   lambda r: list_recall_at(rels, r, threshold, ideal))[1];
+                   lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
+-- ap over a list of grades, of which so many are relevant in all.
+CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+        relevant, len(rankql_top(rels, k)), k, denominator) END;
+
+CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
+    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
+                   lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
+-- bpref over a list of grades, of those of all judged items.
+CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold),
-        rankql_list_nonrelevant(rankql_judged(ideal, rels), threshold)) END;
+        rankql_list_relevant(judged, threshold), rankql_list_nonrelevant(judged, threshold)) END;
+
+CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
+    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_list_bpref(rels, threshold, judged))[1];
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
@@ -237,13 +270,14 @@ COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item 
 CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
 ) AS
-    CASE WHEN rankql_expected(ties) AND denominator = 'found'
-         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
+    CASE WHEN rankql_expected(ties) AND rankql_text(denominator) = 'found'
+         THEN rankql_fail('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_ap(x_.rels, k, threshold, denominator, x_.ideal))[1]
+                             lambda x_: rankql_list_ap(x_['rels'], k, threshold, denominator,
+                                                       rankql_list_relevant(x_['ideal'], threshold)))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
@@ -251,7 +285,8 @@ CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties :=
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x_: list_bpref(x_.rels, threshold, x_.ideal))[1]
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x_: rankql_list_bpref(x_['rels'], threshold, x_['ideal']))[1]
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 

@@ -6,9 +6,9 @@
 -- too, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
-    FROM (SELECT s, k, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') ELSE q END AS q,
-                 CASE WHEN item IS NOT NULL AND i.value IS NULL THEN error(item || ' must not be NULL') ELSE i END AS i,
-                 CASE WHEN k IS NOT NULL AND c IS NULL THEN error(click || ' must be 0 or 1, not NULL')
+    FROM (SELECT s, k, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
+                 CASE WHEN item IS NOT NULL AND i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
+                 CASE WHEN k IS NOT NULL AND c IS NULL THEN rankql_fail(click || ' must be 0 or 1, not NULL')
                       ELSE rankql_clicked(c, click) END AS c
           FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
                        rankql_key(struct_extract(rankql_row, query)) AS q,
@@ -22,9 +22,9 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
 -- The clicks at a position, once the log is found fit to compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
-         THEN error('the log holds clicks only; propensities need the impressions without a click too')
+         THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
          WHEN min(k) OVER (PARTITION BY s) > 1
-         THEN error('the log must have rows at position 1, to which propensities are relative'
+         THEN rankql_fail('the log must have rows at position 1, to which propensities are relative'
                     || CASE WHEN slice IS NULL THEN ''
                             ELSE '; there are none where ' || slice || ' is ' || rankql_text(s.value) END)
          ELSE sum(c) END;
@@ -172,11 +172,11 @@ CREATE OR REPLACE MACRO rankql_moved(x, step) AS
 
 CREATE OR REPLACE MACRO rankql_iterations(most) AS
     CASE WHEN rankql_option(most) >= 1 AND rankql_option(most) = floor(rankql_option(most)) THEN rankql_option(most)
-         ELSE error('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
+         ELSE rankql_fail('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
 
 CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
     CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
-         ELSE error('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
+         ELSE rankql_fail('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
 
 -- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
 -- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
@@ -313,7 +313,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
 
 CREATE OR REPLACE MACRO rankql_chosen_pairs(pairs) AS
     CASE WHEN rankql_text(pairs) IN ('all', 'adjacent', 'first') THEN pairs
-         ELSE error('pairs must be ''all'', ''adjacent'' or ''first'', not ' || rankql_text(pairs)) END;
+         ELSE rankql_fail('pairs must be ''all'', ''adjacent'' or ''first'', not ' || rankql_text(pairs)) END;
 
 CREATE OR REPLACE MACRO harvested_propensity(
     log, pairs := 'all', query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL,

@@ -1,12 +1,26 @@
 -- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
--- These helpers are not part of the interface; their names start with rankql_. A variable of a lambda whose fields are
--- read ends with _: in a query of a table that is called x, x.pos would be the column of that table.
+-- These helpers are not part of the interface; their names start with rankql_. A field of a variable of a lambda is read
+-- as x_['pos']: in HAVING, and in a query of a table that is called x_, DuckDB would take x_.pos for a column.
+
+-- Raise an error. DuckDB's error() is volatile: it would forbid HAVING and QUALIFY by an alias of a metric, and ORDER BY
+-- of a metric inside a window. This cast is not volatile and raises: "Could not convert string 'rankql: ...' to INT64".
+-- A value of that map has no type of its own, so the call may stand in a CASE of any type. (An entry of [NULL] would do,
+-- if DuckDB did not infer from its statistics that it is NULL, and leave the call out.)
+-- Call it only as a result of a CASE, not in a condition that is constant: DuckDB works those out when it plans.
+CREATE OR REPLACE MACRO rankql_fail(message) AS MAP {0: NULL}[CAST('rankql: ' || message AS BIGINT)];
 
 -- A value as an error shows it.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
 
+-- An argument that must be a number, as an error shows it: text as text.
+CREATE OR REPLACE MACRO rankql_number_text(value) AS
+    CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
+
 -- Is it text, or a list of text? (typeof() of a column is a constant: what is decided by it costs nothing.)
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
+
+-- Is it a list?
+CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
 -- Is the number no NaN? DuckDB 2.0 answers isnan() and comparisons of a Parquet column from its minimum and maximum,
 -- which leave NaN out; isfinite() and isinf() look.
@@ -14,9 +28,9 @@ CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
 
 -- The grade as DOUBLE, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN error('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN error('rel must be a finite number, not ' || rankql_text(rel))
+         WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
 -- The grade with its negative part cut off, NULL where unjudged. (greatest() takes four times as long.)
@@ -29,7 +43,7 @@ CREATE OR REPLACE MACRO rankql_option(value) AS
 
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
     CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
-         ELSE error('threshold must be a finite number, not ' || rankql_text(threshold))
+         ELSE rankql_fail('threshold must be a finite number, not ' || rankql_number_text(threshold))
     END;
 
 -- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
@@ -42,14 +56,14 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
 CREATE OR REPLACE MACRO rankql_flag(value, name) AS
     CASE rankql_text(value) WHEN 'true' THEN true
                             WHEN 'false' THEN false
-                            ELSE error(name || ' must be true or false, not ' || rankql_text(value)) END;
+                            ELSE rankql_fail(name || ' must be true or false, not ' || rankql_text(value)) END;
 
 -- The cutoff as DOUBLE; beyond every position where there is none.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
          THEN rankql_option(k)
-         ELSE error('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_text(k))
+         ELSE rankql_fail('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_number_text(k))
     END;
 
 -- The same where it is checked elsewhere, so that an argument of max(x, k) may be made of it.
@@ -58,14 +72,14 @@ CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BI
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
 -- the cutoff alone, where it is looked at last.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
-    CASE WHEN rankql_is_text(pos) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
-         THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos))
+         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos))
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)
          THEN CASE WHEN CAST(pos AS DOUBLE) < 1
-                   THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos))
+                   THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos))
                    ELSE CAST(pos AS DOUBLE) END
     END;
 
@@ -73,26 +87,60 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
+-- A metric of one ranking, unless more items stand in the counted positions than there are positions.
+CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
+    CASE WHEN count(rankql_pos(pos, k)) > max(rankql_pos(pos, k)) THEN rankql_fail(rankql_shared()) ELSE value END;
+
+CREATE OR REPLACE MACRO rankql_shared() AS
+    'several items share a position: GROUP BY the query, or number positions with row_number()';
+
+-- A metric that is 1 for a perfect ranking and never more. Sums round, so what is within 2^-40 (4,096 ulps, 9.1e-13) of 1
+-- is exactly 1; every engine and form has this rule. What is further above 1 has counted a position twice.
+CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
+    list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_fail(rankql_shared())
+                                           WHEN x >= 1 - rankql_rounding() THEN 1 ELSE x END)[1];
+
+-- The same of a metric that may be above 1.
+CREATE OR REPLACE MACRO rankql_near_one(value) AS
+    list_transform([value], lambda x: CASE WHEN abs(x - 1) <= rankql_rounding() THEN 1 ELSE x END)[1];
+
+CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
+
 -- R, the number of relevant items of the group.
 CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 1) AS DOUBLE);
 
 -- p, the chance to look at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
-    CASE WHEN p IS NULL THEN error('p must be given: the chance to look at the next item, between 0 and 1')
+    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
-         ELSE error('p must lie between 0 and 1, not ' || rankql_text(p))
+         ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_is_text(rels) THEN error('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text; cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
+-- A grade that stands in a list more often than in the list of all judged grades; NULL where there is none.
+CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
+    list_transform([{'rels': list_aggregate(rels, 'histogram'), 'ideal': list_aggregate(ideal, 'histogram')}],
+        lambda counts_: list_min(list_filter(map_keys(counts_['rels']), lambda grade:
+            counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
+
 -- The grades of all judged items: those of `ideal`, or of the list itself, which is checked also where they are not.
 CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
-    CASE WHEN list_count(rankql_grades(rels)) >= 0 THEN coalesce(rankql_grades(ideal), rankql_grades(rels)) END;
+    CASE WHEN ideal IS NULL THEN rankql_grades(rels)
+         WHEN NOT rankql_is_list(ideal)
+         THEN rankql_fail('ideal must be a list of grades, not ' || rankql_text(ideal))
+         WHEN rels IS NOT NULL THEN list_transform([rankql_lacking(rankql_grades(ideal), rankql_grades(rels))],
+            lambda lacking: CASE
+                WHEN lacking IS NULL THEN rankql_grades(ideal)
+                ELSE rankql_fail('ideal must contain every grade of the list, as often; it lacks a '
+                                 || rankql_text(lacking)
+                                 || '. Pass the grades of all judged items, retrieved or not') END)[1]
+    END;
 
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
@@ -129,14 +177,14 @@ CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
         list_concat([rankql_step(0, 0, 0)], steps),
-        lambda a_, b_: {'pos': b_.pos, 'left': a_.left * b_.left, 'gain': a_.gain + a_.left * b_.gain}
+        lambda a_, b_: {'pos': b_['pos'], 'left': a_['left'] * b_['left'], 'gain': a_['gain'] + a_['left'] * b_['gain']}
     ).gain;
 
 -- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN error('score must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
-         ELSE error('score must be a number, not nan')
+         ELSE rankql_fail('score must be a number, not nan')
     END;
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
@@ -147,13 +195,13 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 -- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
-CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_.value);
+CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
 
 -- Does the caller want the mean over all orders of tied items?
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
-    CASE ties WHEN 'item' THEN false
+    CASE rankql_text(ties) WHEN 'item' THEN false
               WHEN 'expected' THEN true
-              ELSE error('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
+              ELSE rankql_fail('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
     END;
 
 -- 0, once k and ties are found in order: what R is compared with before anything else is worked out.
@@ -173,10 +221,10 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
 -- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
     list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied_: {
-        'lo': tied_.lo,
-        'm': len(tied_.values),
-        'r': coalesce(list_sum(tied_.values), 0),
-        'n': list_count(tied_.values) - coalesce(list_sum(tied_.values), 0)});
+        'lo': tied_['lo'],
+        'm': len(tied_['values']),
+        'r': coalesce(list_sum(tied_['values']), 0),
+        'n': list_count(tied_['values']) - coalesce(list_sum(tied_['values']), 0)});
 
 -- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
@@ -190,7 +238,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
          THEN flatten(list_transform(
                 rankql_tied(rankql_ranking(value, score, NULL)),
                 lambda tied_: list_resize(
-                    CAST([] AS DOUBLE[]), len(tied_.values), list_sum(tied_.values) / len(tied_.values))))
+                    CAST([] AS DOUBLE[]), len(tied_['values']), list_sum(tied_['values']) / len(tied_['values']))))
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
@@ -198,7 +246,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
 -- r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
     flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
-        list_transform(range(1, tied_.m + 1), lambda t: least(1, tied_.r / (tied_.m - t + 1)))));
+        list_transform(range(1, tied_['m'] + 1), lambda t: least(1, tied_['r'] / (tied_['m'] - t + 1)))));
 
 
 -- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
@@ -221,7 +269,7 @@ CREATE OR REPLACE MACRO rankql_is_pos(value) AS
 
 CREATE OR REPLACE MACRO rankql_read(value, valid, name, must) AS
     CASE WHEN valid THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN error(name || ' must be ' || must || ', not ' || CAST(value AS VARCHAR))
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || CAST(value AS VARCHAR))
     END;
 
 CREATE OR REPLACE MACRO rankql_read_rel(value, name) AS
@@ -240,10 +288,10 @@ CREATE OR REPLACE MACRO rankql_float32(score) AS
 
 -- 1 where the item was clicked, 0 where it was not, NULL where it was not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
-    CASE WHEN rankql_is_text(click) THEN error(name || ' must be 0 or 1, not text; cast it first')
+    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
          THEN TRY_CAST(click AS DOUBLE)
-         WHEN click IS NOT NULL THEN error(name || ' must be 0 or 1, not ' || rankql_text(click))
+         WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
     END;
 
 -- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
@@ -263,66 +311,120 @@ CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
 CREATE OR REPLACE MACRO rankql_normal_quantile(p) AS
     list_transform([{'q': CAST(p AS DOUBLE) - 0.5,
                      'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x_:
-        CASE WHEN abs(x_.q) <= 0.425
-             THEN x_.q * rankql_polynomial(
+        CASE WHEN abs(x_['q']) <= 0.425
+             THEN x_['q'] * rankql_polynomial(
                     [2509.0809287301227e0, 33430.57558358813e0, 67265.7709270087e0, 45921.95393154987e0,
                      13731.69376550946e0, 1971.5909503065513e0, 133.14166789178438e0, 3.3871328727963665e0],
-                    0.180625 - x_.q * x_.q)
+                    0.180625 - x_['q'] * x_['q'])
                   / rankql_polynomial(
                     [5226.495278852854e0, 28729.085735721943e0, 39307.89580009271e0, 21213.794301586597e0,
                      5394.196021424751e0, 687.1870074920579e0, 42.31333070160091e0, 1e0],
-                    0.180625 - x_.q * x_.q)
-             WHEN x_.r <= 5
-             THEN sign(x_.q) * rankql_polynomial(
+                    0.180625 - x_['q'] * x_['q'])
+             WHEN x_['r'] <= 5
+             THEN sign(x_['q']) * rankql_polynomial(
                     [0.0007745450142783414e0, 0.022723844989269184e0, 0.2417807251774506e0,
                      1.2704582524523684e0, 3.6478483247632045e0, 5.769497221460691e0, 4.630337846156546e0,
                      1.4234371107496835e0],
-                    x_.r - 1.6)
+                    x_['r'] - 1.6)
                   / rankql_polynomial(
                     [1.0507500716444169e-09, 0.0005475938084995345e0, 0.015198666563616457e0,
                      0.14810397642748008e0, 0.6897673349851e0, 1.6763848301838038e0, 2.053191626637759e0, 1e0],
-                    x_.r - 1.6)
-             ELSE sign(x_.q) * rankql_polynomial(
+                    x_['r'] - 1.6)
+             ELSE sign(x_['q']) * rankql_polynomial(
                     [2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784e0,
                      0.026532189526576124e0, 0.29656057182850487e0, 1.7848265399172913e0, 5.463784911164114e0,
                      6.657904643501103e0],
-                    x_.r - 5)
+                    x_['r'] - 5)
                   / rankql_polynomial(
                     [2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05,
                      0.0007868691311456133e0, 0.014875361290850615e0, 0.1369298809227358e0, 0.599832206555888e0,
                      1e0],
-                    x_.r - 5)
+                    x_['r'] - 5)
         END)[1];
+
+-- ln(cosh(u)), without loss of digits where u is small.
+CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
+
+-- ln(B(1/2, a)) of the beta function. A series from 15 on, where the difference of two lgamma() loses digits.
+CREATE OR REPLACE MACRO rankql_log_beta_half(a) AS
+    ln(pi()) / 2 + CASE
+        WHEN a < 15 THEN lgamma(a) - lgamma(a + 0.5)
+        ELSE rankql_polynomial([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], 1 / (a * a)) / a - ln(a) / 2 END;
+
+-- The integral of exp(height - df * ln(cosh(x))) from middle - half to middle + half, by Gauss-Legendre quadrature with
+-- 32 nodes: 16 are listed with their weights, the other 16 mirror them.
+CREATE OR REPLACE MACRO rankql_integrate_cosh(df, height, middle, half) AS
+    half * list_sum(list_transform(
+        [0.048307665687738366e0, 0.14447196158279652e0, 0.2392873622521371e0, 0.33186860228212767e0,
+            0.4213512761306353e0, 0.5068999089322294e0, 0.5877157572407623e0, 0.6630442669302152e0,
+            0.7321821187402897e0, 0.7944837959679424e0, 0.84936761373257e0, 0.8963211557660521e0,
+            0.9349060759377397e0, 0.9647622555875064e0, 0.9856115115452684e0, 0.9972638618494816e0],
+        lambda node, i: (exp(height - df * rankql_log_cosh(middle - half * node))
+                         + exp(height - df * rankql_log_cosh(middle + half * node))) *
+            [0.09654008851472766e0, 0.09563872007927471e0, 0.09384439908080451e0, 0.09117387869576378e0,
+            0.08765209300440378e0, 0.08331192422694671e0, 0.07819389578707023e0, 0.07234579410884834e0,
+            0.06582222277636168e0, 0.058684093478535565e0, 0.05099805926237609e0, 0.042835898022226836e0,
+            0.034273862913021765e0, 0.025392065309262024e0, 0.016274394730905743e0,
+            0.007018610009470506e0][i]));
+
+-- The quantile of Student's t distribution with `df` degrees of freedom: the value below which it lies with
+-- probability p. NULL where p is not between 0 and 1 or df is not above 0.
+--
+-- With t = sqrt(df) * sinh(u), u has the density cosh(u)^-df / B(1/2, df/2). Newton's method finds u, from the quantile
+-- of the normal distribution: where p is between 0.1 and 0.9 on the integral from 0 to u, else on the logarithm of the
+-- integral from u to where the density has fallen by a factor of exp(-30). Above 1e13 degrees of freedom the normal
+-- distribution has the same digits.
+CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
+    list_transform([{
+        'p': CAST(p AS DOUBLE),
+        'df': CASE WHEN df > 1e13 THEN 1e13::DOUBLE ELSE CAST(df AS DOUBLE) END,
+        'central': p BETWEEN 0.1 AND 0.9}], lambda x_: CASE WHEN x_.p > 0 AND x_.p < 1 AND x_.df > 0 THEN
+            sign(x_.p - 0.5) * sqrt(x_.df) * sinh(list_reduce(
+                [sqrt(-2 * ln(2 * least(x_.p, 1 - x_.p)) / x_.df), 1, 2, 3, 4, 5, 6],
+                lambda u, step: list_transform([{
+                    'height': x_.df * rankql_log_cosh(u),
+                    'goal': rankql_log_beta_half(x_.df / 2) + ln(
+                        CASE WHEN x_.central THEN abs(x_.p - 0.5) ELSE least(x_.p, 1 - x_.p) END),
+                    'end': CASE WHEN x_.central THEN 0
+                                ELSE acosh(exp(least(700, rankql_log_cosh(u) + 30 / x_.df))) END}],
+                lambda y_: list_transform([
+                    rankql_integrate_cosh(x_.df, y_.height, (y_.end + u) / 2, abs(y_.end - u) / 2)],
+                    lambda area: u + CASE
+                        WHEN x_.central THEN exp(y_.goal + y_.height) - area
+                        ELSE area * (ln(area) - y_.goal - y_.height) END)[1])[1])) END)[1];
 
 -- How many standard errors an interval of this confidence reaches to either side.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
          THEN -rankql_normal_quantile((1 - rankql_option(confidence)) / 2)
-         ELSE error('confidence must lie between 0 and 1, not ' || rankql_text(confidence))
+         ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;
 
 
 -- Gain: what the items shown are worth, discounted by where they stand. Load common.sql first.
 
+-- The discounts as numbers.
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
+    CASE WHEN rankql_is_list(discounts) AND NOT rankql_is_text(discounts) THEN TRY_CAST(discounts AS DOUBLE[])
+         ELSE rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts)) END;
+
 -- 1, or an error where the discounts cannot be divided by.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
-    CASE WHEN rankql_is_text(discounts)
-         THEN error('discounts must be finite numbers above 0, not ' || rankql_text(discounts))
-         WHEN len(discounts) = 0 THEN 1
-         ELSE list_min(list_transform(CAST(discounts AS DOUBLE[]), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
-             ELSE error('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
+    CASE WHEN len(rankql_discounts(discounts)) = 0 THEN 1
+         ELSE list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
+             ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
 
 -- The discount of a position by the list, which must reach that far.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
-    coalesce(CAST(discounts AS DOUBLE[])[CAST(pos AS BIGINT)], CASE WHEN pos > len(discounts)
-        THEN error('discounts has ' || len(discounts) || ' entries, but position ' || CAST(pos AS BIGINT)
+    coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN pos > len(rankql_discounts(discounts))
+        THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 
 -- The factor that turns log2 into the logarithm of a base, once divided by.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
-         ELSE error('base must be a finite number above 1, not ' || rankql_text(base))
+         ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
 -- The discounted sum of checked gains, by row.
@@ -340,38 +442,43 @@ CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
 
 -- The weights of the first k positions, which are a constant where k is.
 CREATE OR REPLACE MACRO rankql_weights(k) AS
-    list_transform(range(1, rankql_limit(k) + 1), lambda i: 1 / log2(i + 1));
+    list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
 -- Is a product with those weights quicker than a walk over the list?
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
+
+-- k, or 100 where it is more: DuckDB works out constant lists when it plans, also those that are not needed.
+CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 
 -- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
 -- is none.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
-         THEN list_transform([list_sort(rankql_top(discounts, k), 'ASC', 'NULLS LAST')],
+         THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
                              lambda least: rankql_list_dcg(gains, least, base))[1] / rankql_valid(discounts)
          WHEN rankql_few(k)
-         THEN nullif(list_inner_product(list_resize(gains, rankql_limit(k), 0), rankql_weights(k)), 0) * rankql_base(base)
+         THEN nullif(list_inner_product(list_resize(gains, rankql_some(k), 0), rankql_weights(rankql_some(k))), 0)
+              * rankql_base(base)
          ELSE rankql_list_dcg(gains, NULL, base)
     END;
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    CASE negative WHEN 'zero' THEN rankql_gain(rel)
+    CASE rankql_text(negative) WHEN 'zero' THEN rankql_gain(rel)
                   WHEN 'keep' THEN rankql_grade(rel)
-                  ELSE error('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
+                  ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 
 -- The grades that the ideal ranking is made from.
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
-    CASE ideal WHEN 'judged' THEN rankql_grade(rel)
+    CASE rankql_text(ideal) WHEN 'judged' THEN rankql_grade(rel)
                WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
-               ELSE error('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
+               ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
--- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but no more than 999,999.
+-- The positive ones, best first, cut at k. max(x, k) keeps the k largest in one pass, but reserves 16 * k bytes for each
+-- group before the first row: it is for small k only.
 CREATE OR REPLACE MACRO rankql_best(grade, k) AS
-    CASE WHEN rankql_limit(k) < 1000000 THEN max(grade, least(rankql_limit(k), 999999)) FILTER (WHERE grade > 0)
+    CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE grade > 0)
          ELSE list_sort(list(grade) FILTER (WHERE grade > 0), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
     END;
 
@@ -383,23 +490,25 @@ CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
-    coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0);
+    rankql_one_ranking(coalesce(sum(rankql_grade(rel) + 0 * rankql_pos(pos, k)), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
-    rankql_dcg(rankql_grade(rel), pos, k, discounts, base);
+    rankql_one_ranking(rankql_dcg(rankql_grade(rel), pos, k, discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
 CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged') AS
-    coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0)
-    + 0 * count(rankql_pos(pos, k));
+    rankql_one_ranking(
+        coalesce(rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base), 0),
+        pos, k);
 COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
 
 CREATE OR REPLACE MACRO ndcg(
     rel, pos, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero'
 ) AS
-    rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
-    / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base);
+    rankql_one_ranking(rankql_at_most_one(
+        rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
+        / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, pos IS NOT NULL, ideal), k), k, discounts, base)), pos, k);
 COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
 
 
@@ -419,8 +528,9 @@ CREATE OR REPLACE MACRO list_idcg(rels, k := NULL, discounts := NULL, base := 2,
 COMMENT ON MACRO list_idcg IS 'idcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_ndcg(rels, k := NULL, discounts := NULL, base := 2, negative := 'zero', ideal := NULL) AS
-    list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
-    / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base);
+    rankql_at_most_one(
+        list_dcg(list_transform(rankql_grades(rels), lambda grade: rankql_negative(grade, negative)), k, discounts, base)
+        / rankql_ideal_dcg(rankql_list_best(rankql_judged(ideal, rels), k), k, discounts, base));
 COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 
@@ -442,8 +552,9 @@ COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the 
 CREATE OR REPLACE MACRO ndcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item'
 ) AS
-    list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
-    / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base);
+    rankql_at_most_one(
+        list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
+        / rankql_ideal_dcg(rankql_best(rankql_ideal(rel, score IS NOT NULL, ideal), k), k, discounts, base));
 COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';
 
 
@@ -452,22 +563,23 @@ COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the 
 
 -- hits over what they are a share of; 0 where that is 0.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
-    coalesce(hits / nullif(CASE denominator
+    coalesce(hits / nullif(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
         WHEN 'retrieved' THEN CAST(retrieved AS DOUBLE)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        ELSE error('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
+        ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
     END, 0), 0);
 
 -- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN relevant > 0 * rankql_cutoff(k) OR coalesce(denominator NOT IN ('min', 'R', 'found', 'k'), true)
-         THEN coalesce(precisions / nullif(CASE denominator
+    CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
+         THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+         WHEN relevant > 0 * rankql_cutoff(k)
+         THEN coalesce(precisions / nullif(CASE rankql_text(denominator)
         WHEN 'min' THEN least(rankql_cutoff(k), relevant)
         WHEN 'R' THEN relevant
         WHEN 'found' THEN CAST(hits AS DOUBLE)
-        WHEN 'k' THEN rankql_size(k, retrieved)
-        ELSE error('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+        ELSE rankql_size(k, retrieved)
     END, 0), 0) END;
 
 -- The sum of the precisions at the hits: the i-th hit stands at positions[i].
@@ -480,9 +592,9 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_.r > 0 THEN
+    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_['r'] > 0 THEN
         coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_.r, judged_.n))), 0) / judged_.r END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['r'], judged_['n']))), 0) / judged_['r'] END)[1];
 
 -- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
@@ -497,11 +609,20 @@ CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(c
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN error('query must be given when k is: the column that tells one ranking from the next')
+         THEN rankql_fail('query must be given when k is: the column that tells one ranking from the next')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN error('query must tell one ranking from the next: more items stand in the first positions of '
+         THEN rankql_fail('query must tell one ranking from the next: more items stand in the first positions of '
                     || rankql_rankings(query) || ' rankings than there is room for')
          ELSE rankql_cutoff(k) * rankql_rankings(query)
+    END;
+
+-- The sum over all rankings of min(k, R).
+CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
+    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
+         WHEN rankql_slots(pos, k, query) >= 0
+         THEN coalesce(list_sum(list_transform(
+                map_values(histogram(rankql_key(query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)),
+                lambda relevant: least(rankql_cutoff(k), CAST(relevant AS DOUBLE)))), 0)
     END;
 
 -- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
@@ -520,16 +641,16 @@ CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
         list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_.r > 0),
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
             lambda tied_: {
-                'hits': tied_.r,
-                'one': tied_.r / tied_.m * rankql_sum(list_transform(
+                'hits': tied_['r'],
+                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
                     rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied_.r / tied_.m * (tied_.r - 1) / greatest(tied_.m - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: (i - tied_.lo) / CAST(i AS DOUBLE))),
+                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
                 'total': 0::DOUBLE})),
-        lambda a_, b_: {'hits': a_.hits + b_.hits, 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a_.total + (a_.hits + 1) * b_.one + b_.more}).total;
+        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
 
 -- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
 -- equal chance.
@@ -537,69 +658,84 @@ CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant)
     CASE WHEN relevant > 0 THEN list_reduce(
         list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
             rankql_tied_hits(hit, score),
-            lambda tied_: {'n': CAST(tied_.n AS DOUBLE), 'r': CAST(tied_.r AS DOUBLE), 'total': 0::DOUBLE})),
+            lambda tied_: {'n': CAST(tied_['n'] AS DOUBLE), 'r': CAST(tied_['r'] AS DOUBLE), 'total': 0::DOUBLE})),
         lambda a_, b_: {
-            'n': a_.n + b_.n,
+            'n': a_['n'] + b_['n'],
             'r': 0::DOUBLE,
-            'total': a_.total + CASE WHEN b_.r > 0 THEN b_.r * list_avg(list_transform(
-                range(0, CAST(b_.n AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_.n + u, relevant, nonrelevant))) ELSE 0 END
+            'total': a_['total'] + CASE WHEN b_['r'] > 0 THEN b_['r'] * list_avg(list_transform(
+                range(0, CAST(b_['n'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['n'] + u, relevant, nonrelevant))) ELSE 0 END
         }).total / relevant END;
 
 
+CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
+    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+
+
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
-    rankql_precision(count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-                     count(rankql_pos(pos, k)), k, denominator);
+    rankql_one_ranking(rankql_precision(
+        count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), count(rankql_pos(pos, k)),
+        k, denominator), pos, k);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
-    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
+    rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
 COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that stand in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         2 * count(rankql_hit_pos(rel, pos, k, threshold))
-        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END;
+        / (rankql_size(k, count(rankql_pos(pos, k))) + rankql_relevant(rel, threshold)) END, pos, k);
 COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the first k positions.';
 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END;
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END, pos, k);
 COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(len(list_filter(
             list(rankql_hit_pos(rel, pos, NULL, threshold))
                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
-        / rankql_relevant(rel, threshold) END;
+        / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
-                  FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
-              count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-              count(rankql_pos(pos, k)), k, denominator);
+    rankql_one_ranking(rankql_at_most_one(
+        rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
+                      FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
+                  count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
+                  count(rankql_pos(pos, k)), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
-    rankql_bpref(
+    rankql_one_ranking(rankql_bpref(
         list_transform(list_sort(list({'pos': rankql_pos(pos, NULL), 'hit': rankql_hit(rel, threshold)})
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
-                       'ASC', 'NULLS LAST'), lambda x_: x_.hit),
-        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold));
+                       'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
+        rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
 COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
-    rankql_precision(count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k');
+    rankql_one_ranking(rankql_precision(
+        count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k'), pos, k);
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
 
-CREATE OR REPLACE MACRO micro_precision_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
-    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_slots(pos, k, query), 0), 0);
+CREATE OR REPLACE MACRO micro_precision_at(
+    rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
+) AS
+    coalesce(count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(CASE rankql_text(denominator)
+        WHEN 'k' THEN rankql_slots(pos, k, query)
+        WHEN 'retrieved' THEN CAST(count(rankql_pos(pos, k)) AS DOUBLE)
+        WHEN 'min' THEN rankql_hits_wanted(rel, pos, k, threshold, query)
+        ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
+    END, 0), 0);
 COMMENT ON MACRO micro_precision_at IS 'Micro precision: the hits of all rankings, divided by k times the number of rankings.';
 
-CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS recall_at(rel, pos, k, threshold);
+CREATE OR REPLACE MACRO micro_recall_at(rel, pos, k := NULL, threshold := 1) AS
+    rankql_recall(rel, pos, k, threshold);
 COMMENT ON MACRO micro_recall_at IS 'Micro recall: the share of the relevant items of all rankings in their first k positions.';
 
 CREATE OR REPLACE MACRO micro_f1_at(rel, pos, k := NULL, threshold := 1, query := NULL) AS
@@ -610,9 +746,9 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
-    CASE WHEN rels IS NOT NULL THEN rankql_precision(
-        len(rankql_hit_positions(rels, k, threshold)) + 0 * rankql_list_relevant(rankql_judged(ideal, rels), threshold),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+    CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
+        lambda relevant: rankql_precision(len(rankql_hit_positions(rels, k, threshold)) + 0 * relevant, relevant,
+                                          len(rankql_top(rels, k)), k, denominator))[1] END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -621,9 +757,9 @@ CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal :=
 COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
-        2 * len(rankql_hit_positions(rels, k, threshold))
-        / (rankql_size(k, len(rels)) + rankql_list_relevant(rankql_judged(ideal, rels), threshold)) END;
+    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)], lambda relevant:
+        CASE WHEN relevant > 0 * rankql_cutoff(k) THEN
+            2 * len(rankql_hit_positions(rels, k, threshold)) / (rankql_size(k, len(rels)) + relevant) END)[1];
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -633,20 +769,28 @@ COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
     list_transform([nullif(rankql_list_relevant(rankql_judged(ideal, rels), threshold), 0)],
-                   lambda r: list_recall_at(rels, r, threshold, ideal))[1];
+                   lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
+-- ap over a list of grades, of which so many are relevant in all.
+CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold), len(rankql_top(rels, k)), k, denominator) END;
+        relevant, len(rankql_top(rels, k)), k, denominator) END;
+
+CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 'min', ideal := NULL) AS
+    list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
+                   lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
+-- bpref over a list of grades, of those of all judged items.
+CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
-        rankql_list_relevant(rankql_judged(ideal, rels), threshold),
-        rankql_list_nonrelevant(rankql_judged(ideal, rels), threshold)) END;
+        rankql_list_relevant(judged, threshold), rankql_list_nonrelevant(judged, threshold)) END;
+
+CREATE OR REPLACE MACRO list_bpref(rels, threshold := 1, ideal := NULL) AS
+    list_transform([rankql_judged(ideal, rels)], lambda judged: rankql_list_bpref(rels, threshold, judged))[1];
 COMMENT ON MACRO list_bpref IS 'bpref over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
@@ -686,13 +830,14 @@ COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item 
 CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
 ) AS
-    CASE WHEN rankql_expected(ties) AND denominator = 'found'
-         THEN error('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
+    CASE WHEN rankql_expected(ties) AND rankql_text(denominator) = 'found'
+         THEN rankql_fail('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_ap(x_.rels, k, threshold, denominator, x_.ideal))[1]
+                             lambda x_: rankql_list_ap(x_['rels'], k, threshold, denominator,
+                                                       rankql_list_relevant(x_['ideal'], threshold)))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
@@ -700,7 +845,8 @@ CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties :=
     CASE WHEN rankql_expected(ties)
          THEN rankql_expected_bpref(rankql_hit(rel, threshold), score,
                                     rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold))
-         ELSE list_transform([rankql_lists(rel, score, item)], lambda x_: list_bpref(x_.rels, threshold, x_.ideal))[1]
+         ELSE list_transform([rankql_lists(rel, score, item)],
+                             lambda x_: rankql_list_bpref(x_['rels'], threshold, x_['ideal']))[1]
     END;
 COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
 
@@ -712,23 +858,41 @@ COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stan
 
 -- Cascade: a user who walks down the list and stops. Load common.sql first.
 
+-- The end of a scale. (NULL in its place would be all that is left of an expression, the errors in it included.)
+CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
+    CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
+         WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN rankql_option(max_rel)
+         ELSE rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
+    END;
+
 -- The gain on a scale that ends at max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN error('max_rel must be given: the highest grade of the scale')
-         WHEN NOT coalesce(rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)), false)
-         THEN error('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
+    CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
-         THEN error('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
-         ELSE rankql_gain(rel)
+         THEN rankql_fail('rel must not exceed max_rel: ' || rankql_text(rel) || ' is above ' || rankql_text(max_rel))
+         ELSE rankql_gain(rel) END
+         ELSE rankql_scale_end(max_rel)
+    END;
+
+-- The gain that the chance to stop is made of: a grade on a scale, or the chance itself.
+CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
+    CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, max_rel)
+         WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
+         WHEN max_rel IS NOT NULL THEN rankql_fail('max_rel is for stop ''exp2'', not for ''rel''')
+         WHEN rankql_grade(rel) NOT BETWEEN 0 AND 1
+         THEN rankql_fail('rel must lie between 0 and 1 for stop ''rel'', not ' || rankql_text(rel))
+         ELSE rankql_grade(rel)
     END;
 
 -- The highest gain of a list.
-CREATE OR REPLACE MACRO rankql_highest(rels, max_rel) AS
-    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_scaled(grade, max_rel)));
+CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
+    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
 
--- The chance that an item satisfies the user: (2^rel - 1) / 2^max_rel.
-CREATE OR REPLACE MACRO rankql_stop(rel, max_rel) AS
-    (pow(2.0::DOUBLE, rankql_scaled(rel, max_rel)) - 1) / pow(2.0::DOUBLE, rankql_option(max_rel));
+-- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, as a difference that cannot overflow.
+CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
+    CASE WHEN rankql_text(stop) = 'rel' THEN rankql_stop_gain(rel, max_rel, stop)
+         ELSE pow(2.0::DOUBLE, rankql_stop_gain(rel, max_rel, stop) - rankql_option(max_rel))
+              - pow(2.0::DOUBLE, -rankql_option(max_rel)) END;
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
@@ -740,40 +904,44 @@ CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 -- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
-         ELSE rankql_scaled(rel, max_rel) / rankql_option(max_rel) END;
+         ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
 
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END;
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
 
 CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END;
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
 
-CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
-    CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
+CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
+    rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
-            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel), rankql_utility(rankql_pos(pos, k), p)))
+            list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
                 FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
-            'ASC', 'NULLS LAST')) END;
+            'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p))
-    * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0);
+    rankql_one_ranking(rankql_at_most_one((1 - rankql_patience(p))
+        * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)), pos, k);
 COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance that a user gets to see them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
-    1 - (1 - rankql_patience(p)) * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0);
+    rankql_one_ranking(1 - rankql_at_most_one((1 - rankql_patience(p))
+        * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0)), pos, k);
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
-CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
+-- rr over a list of grades, of which so many are relevant in all.
+CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
+    CASE WHEN relevant > 0 * rankql_cutoff(k) THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
+CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
+    rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -781,21 +949,25 @@ CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
-CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, ideal := NULL) AS
-    CASE WHEN rankql_highest(rankql_judged(ideal, rels), max_rel) + 0 * coalesce(rankql_highest(rels, max_rel), 0)
+-- err over a list of grades, of those of all judged items.
+CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
+    CASE WHEN rankql_highest(judged, max_rel, stop)
+              + 0 * coalesce(rankql_highest(rels, max_rel, stop), 0)
               > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
-            rankql_step(i, coalesce(rankql_stop(grade, max_rel), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+            rankql_step(i, coalesce(rankql_stop(grade, max_rel, stop), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
+    rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp(rels, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
-    (1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
-        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k));
+    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(rankql_top(list_transform(rankql_grades(rels),
+        lambda grade, i: rankql_worth(grade, threshold, max_rel) * rankql_look(i, p)), k)));
 COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
-    1 - (1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_look(i + 0 * grade, p)));
+    1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
+        lambda grade, i: rankql_look(i + 0 * grade, p))));
 COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in rank order.';
 
 
@@ -804,7 +976,8 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
-                            lambda x_: list_rr(x_.rels, k, threshold, x_.ideal))[1] END END;
+                            lambda x_: rankql_list_rr(x_['rels'], k, threshold,
+                                                      rankql_list_relevant(x_['ideal'], threshold)))[1] END END;
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
@@ -813,39 +986,50 @@ CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 
                                   lambda hit, i: hit / i)) END;
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
 
-CREATE OR REPLACE MACRO err_by_score(rel, score, item, k := NULL, max_rel := NULL, p := 1, ties := 'item') AS
-    CASE WHEN rankql_expected(ties) THEN error('ties ''expected'' is not available for err; use ''item''')
+CREATE OR REPLACE MACRO err_by_score(
+    rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ties := 'item'
+) AS
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err; use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
-                             lambda x_: list_err(x_.rels, k, max_rel, p, x_.ideal))[1] END;
+                             lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
 COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
 ) AS
-    (1 - rankql_patience(p)) * rankql_sum(list_transform(
+    rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
-        lambda worth, i: worth * rankql_look(i, p)));
+        lambda worth, i: worth * rankql_look(i, p))));
 COMMENT ON MACRO rbp_by_score IS 'rbp where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := NULL, ties := 'item') AS
-    1 - (1 - rankql_patience(p)) * rankql_sum(list_transform(
+    1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k),
-        lambda judged, i: judged * rankql_look(i, p)));
+        lambda judged, i: judged * rankql_look(i, p))));
 COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual where a score and an item stand for the position.';
 
 
 -- Order: do better items stand above worse ones? Load common.sql first.
 
--- The number of inversions in a list of grades in rank order: pairs with the lower grade above. At the levels of a
--- merge sort: in each block of 2^(b + 1) positions, sorted by grade, a right-half item stands after the left-half
--- items of lower grade, its inversions; without any it would stand 2^b before its place.
+-- The number of inversions of a permutation: pairs with the higher number first. At the levels of a merge sort, one
+-- level after the other: sorted within each block of 2^(b + 1) places, the items of the right halves move up by one
+-- place for each inversion. A key holds the block, the number, and whether the item is of a right half.
+CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
+    list_reduce(
+        list_concat([0::BIGINT], range(0, CAST(ceil(log2(greatest(len(places), 1))) AS BIGINT))),
+        lambda total, b: total + CAST(
+            coalesce(list_sum(list_transform(places, lambda place, i: ((i - 1) >> b) % 2 * i)), 0)
+            - coalesce(list_sum(list_transform(
+                list_sort(list_transform(places, lambda place, i:
+                    (((i - 1) >> (b + 1)) * len(places) + place - 1) * 2 + ((i - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
+                lambda key, i: key % 2 * i)), 0) AS BIGINT));
+
+-- The number of inversions in a list of grades in rank order: pairs with the lower grade above. They are those of the
+-- places of the grades, best first, equal grades in order.
 CREATE OR REPLACE MACRO rankql_inversions(grades) AS
-    coalesce(list_sum(list_transform(range(0, CAST(ceil(log2(greatest(len(grades), 1))) AS BIGINT)), lambda b:
-        list_sum(list_transform(
-            list_sort(list_transform(grades, lambda grade, i: {
-                'block': (i - 1) >> (b + 1), 'grade': grade, 'left': ((i - 1) >> b) % 2 = 0, 'i': i
-            }), 'ASC', 'NULLS LAST'),
-            lambda x_, j: CASE WHEN NOT x_.left THEN j - x_.i + (1::BIGINT << b) END)))), 0);
+    list_transform([list_transform(
+        list_sort(list_transform(grades, lambda grade, i: {'below': -grade, 'place': i}), 'ASC', 'NULLS LAST'),
+        lambda x_: x_['place'])], lambda places: rankql_permutation_inversions(places))[1];
 
 -- The number of pairs of different grades.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
@@ -856,20 +1040,22 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
     coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
-        lambda x_: x_.grade), []);
+        lambda x_: x_['grade']), []);
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
     list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
 
 -- The number of inversions, or its share of the pairs that could be inverted.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
-    CASE WHEN rankql_flag(normalized, 'normalized') THEN rankql_inversions(grades) / nullif(rankql_pairs(grades), 0)
-         ELSE CAST(rankql_inversions(grades) AS DOUBLE) END;
+    list_transform([grades], lambda ordered: CASE WHEN rankql_flag(normalized, 'normalized')
+         THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
+         ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
-    CASE WHEN rankql_pairs(grades) > 0 THEN (rankql_pairs(grades) - 2 * rankql_inversions(grades))
-         / sqrt(rankql_pairs(grades) * (len(grades) * (len(grades) - 1) / 2)) END;
+    list_transform([grades], lambda ordered: list_transform([{'n': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
+        CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
+             / sqrt(x_['pairs'] * (x_['n'] * (x_['n'] - 1) / 2)) END)[1])[1];
 
 -- By score: the grades in rank order, and as the best and the worst order of tied items have them,
 -- whose mean is that of all orders.
@@ -877,7 +1063,7 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
          WHEN k IS NOT NULL
-         THEN error('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
+         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
@@ -888,7 +1074,7 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
 -- An error where two items have one position; else whether the ranking has any item.
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS
     CASE WHEN list_unique(positions) < len(positions)
-         THEN error(name || ' must not be the same for two items of a group: ties have no order')
+         THEN rankql_fail(name || ' must not be the same for two items of a group: ties have no order')
          ELSE len(positions) > 0 END;
 
 CREATE OR REPLACE MACRO rankql_both(reference, pos, k) AS
@@ -901,7 +1087,7 @@ CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x_: x_.reference), 'ASC', 'NULLS LAST');
+        'ASC', 'NULLS LAST'), lambda x_: x_['reference']), 'ASC', 'NULLS LAST');
 
 -- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
 -- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
@@ -947,12 +1133,12 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
                 {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
                 {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
             ], lambda part_:
-                rankql_overlap(part_.depths, part_.n, p) + len(part_.depths) * pow(p, part_.n) / part_.n))) END
+                rankql_overlap(part_['depths'], part_['n'], p) + len(part_['depths']) * pow(p, part_['n']) / part_['n']))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)
         WHEN 'residual' THEN rankql_residual(len(depths), short, long, p)
-        ELSE error('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
+        ELSE rankql_fail('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
     END;
 
 
@@ -980,7 +1166,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
                 FILTER (WHERE rankql_pos(reference, k, name := 'reference') + rankql_pos(pos, k) IS NOT NULL), []),
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
-        }], lambda two_: rankql_rbo(two_.depths, two_.short, two_.long, two_.p, bound))) END;
+        }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) END;
 COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
 
 
@@ -1012,7 +1198,7 @@ COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an i
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     rankql_grade(rel) - CASE WHEN isfinite(CAST(rankql_score(score) AS DOUBLE)) THEN CAST(score AS DOUBLE)
                              WHEN score IS NOT NULL
-                             THEN error('score must be a finite number, not ' || rankql_text(score)) END;
+                             THEN rankql_fail('score must be a finite number, not ' || rankql_text(score)) END;
 
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
@@ -1029,14 +1215,15 @@ COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL wher
 -- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
 -- that slice, which no mean over users gives. Load common.sql first.
 
--- A number of items or users, at least as many as were `found`.
+-- A number of items or users, at least as many as were `found`. (The message that it is missing ends with nothing of
+-- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
-    CASE WHEN total IS NULL THEN error(name || ' must be given: the number of ' || of)
+    CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
          WHEN NOT coalesce(rankql_option(total) BETWEEN 1 AND 9007199254740992
                            AND rankql_option(total) = floor(rankql_option(total)), false)
-         THEN error(name || ' must be a whole number from 1, not ' || rankql_text(total))
+         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(total))
          WHEN rankql_option(total) < found
-         THEN error(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
+         THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
          ELSE rankql_option(total)
     END;
@@ -1052,9 +1239,9 @@ CREATE OR REPLACE MACRO rankql_counts(item) AS
 
 -- A finite number from 0, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN error(name || ' must be a finite number from 0, not ' || rankql_text(value))
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
     END;
 
 -- The bits that it takes to tell one user from all.
@@ -1063,12 +1250,12 @@ CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, '
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
     CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
-         THEN error('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
                     || rankql_text(users))
          WHEN rankql_amount(popularity, 'popularity') >= 1
          THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
          WHEN rankql_amount(popularity, 'popularity') > 0
-         THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
     END;
 
 -- How many different ones there are, whatever the collation.
@@ -1080,12 +1267,12 @@ CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
         list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
             FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
         'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x_, i: i = 1 OR x_.item IS DISTINCT FROM rows[i - 1].item))[1];
+        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
 
 CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
-    CASE WHEN rankql_is_text(shown_at) THEN error('shown_at must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
-         WHEN shown_at IS NOT NULL THEN error('shown_at must be a finite number, such as epoch(shown_at), not '
+         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
                                               || rankql_text(shown_at)) END;
 
 -- The attention that a position gets.
@@ -1093,9 +1280,9 @@ CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
             CASE WHEN starts_with(typeof(attention), 'VARCHAR') OR NOT contains(typeof(attention), '[')
-                 THEN error('attention must be a list of numbers, not ' || rankql_text(attention))
+                 THEN rankql_fail('attention must be a list of numbers, not ' || rankql_text(attention))
                  ELSE rankql_amount(TRY_CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention') END,
-            error('attention must have a value for every position shown: there is none for '
+            rankql_fail('attention must have a value for every position shown: there is none for '
                   || rankql_text(CAST(pos AS BIGINT)))) END;
 
 
@@ -1115,48 +1302,52 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     / CASE rankql_text(norm)
         WHEN 'n' THEN rankql_catalogue(catalogue, rankql_counts(item))
         WHEN 'n-1' THEN nullif(rankql_catalogue(catalogue, rankql_counts(item)) - 1, 0)
-        ELSE error('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END;
+        ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END;
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
     abs(log2(list_sum(rankql_counts(item)))
      - list_sum(list_transform(rankql_counts(item), lambda x: x * log2(x))) / list_sum(rankql_counts(item)))
     / CASE WHEN rankql_flag(normalized, 'normalized')
-           THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0) ELSE 1 END;
+           THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0)
+           WHEN catalogue IS NULL THEN 1
+           ELSE 1 + 0 * rankql_catalogue(catalogue, rankql_counts(item)) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
 
 CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
     CASE rankql_text(unseen)
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
         WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
-        ELSE error('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
+        ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
 CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
-    CASE rankql_text(unseen)
+    -- A list, and no division by a constant NULL: nothing would be left of what is divided, the errors in it included.
+    list_transform([{'bits': CASE rankql_text(unseen)
         WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
         WHEN 'drop' THEN avg(rankql_information(popularity, users))
         WHEN 'max' THEN (sum(rankql_information(popularity, users))
             + (count(*) - count(rankql_information(popularity, users))) * max(rankql_information(popularity, users)))
             / count(*)
-        ELSE error('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END
-    / CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END;
+        ELSE rankql_fail('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END,
+        'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
+        lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
 
 CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_.pos));
+    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_['pos']));
 COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
 
 CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_.time));
+    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_['time']));
 COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
         lambda shown: 1 - list_sum(list_transform(
-            map_values(list_aggregate(list_transform(shown, lambda x_: x_.item), 'histogram')),
+            map_values(list_aggregate(list_transform(shown, lambda x_: x_['item']), 'histogram')),
             lambda n: CAST(n AS DOUBLE) * (n - 1)))
-        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_.user)) - 1), 0))[1];
+        / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
 CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
@@ -1170,10 +1361,10 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
     list_transform([list({'e': rankql_exposed(exposure), 'm': rankql_amount(merit, 'merit')})
         FILTER (WHERE rankql_exposed(exposure) + rankql_amount(merit, 'merit') IS NOT NULL)],
         lambda rows: list_transform([{
-            'e': nullif(list_sum(list_transform(rows, lambda x_: x_.e)), 0),
-            'm': nullif(list_sum(list_transform(rows, lambda x_: x_.m)), 0)
+            'e': nullif(list_sum(list_transform(rows, lambda x_: x_['e'])), 0),
+            'm': nullif(list_sum(list_transform(rows, lambda x_: x_['m'])), 0)
         }], lambda total_:
-            list_sum(list_transform(rows, lambda x_: abs(x_.e / total_.e - x_.m / total_.m))) / 2)[1])[1];
+            list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
 
 CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
@@ -1205,7 +1396,7 @@ CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
         WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
         WHEN 'different' THEN (total + rankql_two(shown) - rankql_two(known)) / nullif(rankql_two(shown), 0)
         WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
-        ELSE error('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
+        ELSE rankql_fail('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
 
 -- The number of pairs that are not equal.
 CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
@@ -1215,7 +1406,7 @@ CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
 -- A list of attributes as a set of texts, NULL where it has none.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN typeof(attributes) NOT LIKE '%]' AND typeof(attributes) <> '"NULL"'
-         THEN error(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
+         THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
@@ -1227,22 +1418,23 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
             list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
 
--- Is there a vector? It is checked. (Below an array that is NULL lie NULLs, at which the product takes
--- offence: list_concat makes a list of its own. No lambda here: DuckDB 2.0 fails on one within an aggregate that stands
--- in another.)
+-- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
+-- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
+
+-- Is there a vector? It is checked.
 CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
               OR (typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"')
-         THEN error('embedding must be a list of numbers, not ' || typeof(embedding))
+         THEN rankql_fail('embedding must be a list of numbers, not ' || typeof(embedding))
          WHEN embedding IS NULL THEN false
          WHEN list_count(CAST(embedding AS DOUBLE[])) < len(CAST(embedding AS DOUBLE[]))
-         THEN error('embedding must hold finite numbers only, not ' || rankql_text(embedding))
-         WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[])))
-              BETWEEN 5e-324 AND 1.7976931348623157e308
+         THEN rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding))
+         WHEN rankql_squared(rankql_doubles(embedding)) BETWEEN 5e-324 AND 1.7976931348623157e308
          THEN true
-         WHEN rankql_squared(list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]))) = 0
-         THEN error('embedding must not be all zeros, which has no direction: make it NULL')
-         ELSE error('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
+         WHEN rankql_squared(rankql_doubles(embedding)) = 0
+         THEN rankql_fail('embedding must not be all zeros, which has no direction: make it NULL')
+         ELSE rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
 -- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
@@ -1252,9 +1444,9 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
             FILTER (WHERE rankql_is_vector(embedding) AND rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), []), lambda x_: CAST(x_.value AS DOUBLE[]))], lambda v:
+        'ASC', 'NULLS LAST'), []), lambda x_: CAST(x_['value'] AS DOUBLE[]))], lambda v:
         CASE WHEN list_unique(list_transform(v, lambda a: len(a))) > 1
-             THEN error('embedding must have one length in a ranking, not '
+             THEN rankql_fail('embedding must have one length in a ranking, not '
                         || list_min(list_transform(v, lambda a: len(a))) || ' and '
                         || list_max(list_transform(v, lambda a: len(a))))
              ELSE v END)[1];
@@ -1274,21 +1466,21 @@ CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
 
 CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
     CASE WHEN similarity IS NULL
-         THEN error('similarity must be given: the cosine from which two items are duplicates, such as 0.95')
+         THEN rankql_fail('similarity must be given: the cosine from which two items are duplicates, such as 0.95')
          WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
-         ELSE error('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
+         ELSE rankql_fail('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
 
 -- 1 where the baseline shows the item too, 0 where it does not.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
-         THEN error('baseline must be true or false, not ' || typeof(baseline)
+         THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
                     || ': say what it shows, such as rank <= 10')
          ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
 
 -- The chance that an item satisfies who looks for one of its subtopics.
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
-         ELSE error('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
+         ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
 
 -- All different subtopics of a list of sets.
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
@@ -1302,13 +1494,13 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
-        'ASC', 'NULLS LAST'), lambda x_: x_.set IS NOT NULL);
+        'ASC', 'NULLS LAST'), lambda x_: x_['set'] IS NOT NULL);
 
 -- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
-    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_.set)), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_.set, topic)), lambda x_, c:
-            x_.weight * pow(1 - alpha, c - 1))))), 0);
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
+            x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -1322,80 +1514,92 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
             't': t, 'dcg': 0.0::DOUBLE, 'seen': CAST([] AS VARCHAR[]),
             'left': list_transform(sets, lambda topics, i: {'i': i, 'topics': topics})}),
-        lambda a_, b_: list_transform([list_min(list_transform(a_.left, lambda x_: {
-                'loss': -round(rankql_topic_gain(x_.topics, a_.seen, alpha), 12),
-                'taken': round(list_sum(list_transform(x_.topics, lambda topic:
-                    rankql_topic_gain([topic], a_.seen, alpha)
-                    * len(list_filter(a_.left, lambda other_: list_contains(other_.topics, topic))))), 12),
-                'topics': x_.topics, 'i': x_.i}))], lambda best_: {
-            't': b_.t,
-            'dcg': a_.dcg + rankql_topic_gain(best_.topics, a_.seen, alpha) / log2(b_.t + 1),
-            'seen': list_concat(a_.seen, best_.topics),
-            'left': list_filter(a_.left, lambda x_: x_.i <> best_.i)})[1]
+        lambda a_, b_: list_transform([list_min(list_transform(a_['left'], lambda x_: {
+                'loss': -round(rankql_topic_gain(x_['topics'], a_['seen'], alpha), 12),
+                'taken': round(list_sum(list_transform(x_['topics'], lambda topic:
+                    rankql_topic_gain([topic], a_['seen'], alpha)
+                    * len(list_filter(a_['left'], lambda other_: list_contains(other_['topics'], topic))))), 12),
+                'topics': x_['topics'], 'i': x_['i']}))], lambda best_: {
+            't': b_['t'],
+            'dcg': a_['dcg'] + rankql_topic_gain(best_['topics'], a_['seen'], alpha) / log2(b_['t'] + 1),
+            'seen': list_concat(a_['seen'], best_['topics']),
+            'left': list_filter(a_['left'], lambda x_: x_['i'] <> best_['i'])})[1]
     ).dcg;
 
 
 CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-        lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_.known), len(x_.known), x_.shown, missing))[1];
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
 CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
-                     'shown': count(rankql_pos(pos, k))}],
-        lambda x_: rankql_mean_distance(rankql_jaccard(x_.known), len(x_.known), x_.shown, missing))[1];
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
 CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
-    list_transform([{'known': rankql_vectors(embedding, pos, k),
-                     'shown': count(rankql_pos(pos, k))}],
-        lambda x_: rankql_mean_distance(rankql_cosine(x_.known), len(x_.known), x_.shown, missing))[1];
+    rankql_one_ranking(
+        list_transform([{'known': rankql_vectors(embedding, pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
 CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
-    count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
-                           AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
-    / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
+                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+        / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
 
 CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
-    (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
 
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
-    rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
 
 CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
-    sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
-    / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+        / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO unexpectedness IS 'Unexpectedness: the share of the items shown that the baseline does not show.';
 
 CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 1) AS
-    sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
-        * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
-    / rankql_number_shown(pos, k);
+    rankql_one_ranking(
+        sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
+            * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+        / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
 CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
-    CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
-    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+    rankql_one_ranking(
+        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
 CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha));
+    rankql_one_ranking(
+        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
 COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
 CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    CASE WHEN len(rankql_sets(subtopics)) > 0 THEN
-        alpha_dcg(subtopics, pos, k := k, alpha := alpha)
-        / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha)) END;
+    rankql_one_ranking(
+        CASE WHEN len(rankql_sets(subtopics)) > 0 THEN rankql_near_one(
+            rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha))
+            / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha))) END, pos, k);
 COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg over that of the ideal ranking, which is built greedily, item by item.';
 
 CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_alpha(alpha)
-    * rankql_novel(rankql_weighted(subtopics, pos, k, 1 / rankql_pos(pos, k)), rankql_alpha(alpha))
-    / nullif(len(rankql_all(rankql_sets(subtopics))), 0);
+    rankql_one_ranking(
+        rankql_alpha(alpha)
+        * rankql_novel(rankql_weighted(subtopics, pos, k, 1 / rankql_pos(pos, k)), rankql_alpha(alpha))
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.';
 
 
@@ -1413,13 +1617,13 @@ CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) TH
 -- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
     CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
-         THEN error('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+         THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
          WHEN typeof(grades) SIMILAR TO '(?s)MAP\(.*, ' || rankql_numeric() || '\)|'
                   || 'STRUCT\((("([^"]|"")*"|[^" ]+) ' || rankql_numeric() || '(, |\)))+'
               AND len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
                        if NOT isfinite(grade)]) = 0
          THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
-         ELSE error('grades must be finite numbers, not ' || rankql_text(grades))
+         ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
 -- Is it a grade of unknown events?
@@ -1431,13 +1635,13 @@ CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
-         THEN error('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
          WHEN event IS NULL THEN NULL
          WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
          THEN map_values(rankql_mapping(grades))[
               list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
          WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
-         ELSE error('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
+         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
                     || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
@@ -1458,18 +1662,23 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
 
+-- The error of what is not a time.
+CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
+    CASE WHEN rankql_is_clock(value)
+         THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
+         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
+    END;
+
 -- The time of a row of a log, as it is.
 CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
-    CASE WHEN NOT rankql_is_clock(value)
-         THEN error(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
-         WHEN isfinite(rankql_instant(value)) THEN value
-         ELSE error(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value)) END;
+    CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
+         ELSE rankql_refuse_time(value, moment) END;
 
 -- A moment on the clock of `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
     CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
          THEN rankql_instant(value)
-         ELSE error(name || CASE WHEN rankql_is_time(moment)
+         ELSE rankql_fail(name || CASE WHEN rankql_is_time(moment)
                                  THEN ' must be a timestamp' ELSE ' must be a finite number' END
                     || ', as moment is, not ' || rankql_text(value))
     END;
@@ -1479,21 +1688,24 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
     CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
               AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
          THEN rankql_instant(value)
-         ELSE error(name || CASE WHEN rankql_is_time(moment)
+         ELSE rankql_fail(name || CASE WHEN rankql_is_time(moment)
                                  THEN ' must be an interval above 0, as moment is a timestamp'
                                  ELSE ' must be a number above 0, as moment is a number' END
                     || ', not ' || rankql_text(value))
     END;
 
--- How long before `until` the event was.
+-- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
+-- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
-    CASE WHEN rankql_logged(moment, 'moment') IS NOT NULL
-         THEN rankql_moment(until, moment, 'until') - rankql_instant(moment) END;
+    CASE WHEN until IS NULL THEN NULL
+         WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
+         ELSE rankql_refuse_time(moment, 'moment') END
+    + rankql_moment(until, moment, 'until');
 
 -- What is left of an event at `until`: NULL from there on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
     CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
-         THEN error('until must be given: the time that within and half_life count back from')
+         THEN rankql_fail('until must be given: the time that within and half_life count back from')
          WHEN until IS NULL THEN 1.0::DOUBLE
          WHEN rankql_age(moment, until) > 0
               AND (within IS NULL OR rankql_age(moment, until) <= rankql_duration(within, moment, 'within'))
@@ -1509,15 +1721,15 @@ CREATE OR REPLACE MACRO graded(
     unknown := 'error'
 ) AS
     CASE WHEN NOT rankql_is_unknown(unknown)
-         THEN error('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
+         THEN rankql_fail('unknown must be a grade or ''error'', not ' || rankql_text(unknown))
          WHEN rankql_text(how) = 'max' THEN CASE WHEN cap IS NULL
             THEN max(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown))
-            ELSE error('cap is for how ''sum'', not for ''max''') END
+            ELSE rankql_fail('cap is for how ''sum'', not for ''max''') END
          WHEN rankql_text(how) = 'sum' THEN CASE WHEN cap IS NULL OR isfinite(rankql_option(cap))
             THEN rankql_at_most(
                 sum(rankql_left(moment, until, within, half_life) * rankql_event(event, grades, unknown)), cap)
-            ELSE error('cap must be a finite number, not ' || rankql_text(cap)) END
-         ELSE error('how must be ''max'' or ''sum'', not ' || rankql_text(how))
+            ELSE rankql_fail('cap must be a finite number, not ' || rankql_text(cap)) END
+         ELSE rankql_fail('how must be ''max'' or ''sum'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
@@ -1527,7 +1739,7 @@ CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
          WHEN rel IS NOT NULL OR weight IS NOT NULL
-         THEN error('weight must be a finite number from 0, not ' || rankql_text(weight))
+         THEN rankql_fail('weight must be a finite number from 0, not ' || rankql_text(weight))
     END;
 
 -- The labels that have a weight, in order.
@@ -1537,19 +1749,19 @@ CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
 
 -- The weight of each grade by itself, and with all below it.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
-    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_.rel)), 'ASC', 'NULLS LAST'),
+    list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_['rel'])), 'ASC', 'NULLS LAST'),
         lambda grade: {
             'rel': grade,
-            'own': list_sum([vote_.weight for vote_ in votes if vote_.rel = grade]),
-            'down': list_sum([vote_.weight for vote_ in votes if vote_.rel <= grade])});
+            'own': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] = grade]),
+            'down': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] <= grade])});
 
 -- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
-    (list_min([b_.rel for b_ in ballots if b_.down >= whole * (0.5 - 1e-9)])
-     + list_min([b_.rel for b_ in ballots if b_.down > whole * (0.5 + 1e-9)])) / 2;
+    (list_min([b_['rel'] for b_ in ballots if b_['down'] >= whole * (0.5 - 1e-9)])
+     + list_min([b_['rel'] for b_ in ballots if b_['down'] > whole * (0.5 + 1e-9)])) / 2;
 
 CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
-    list_transform([[b_.rel for b_ in ballots if b_.own >= list_max([c_.own for c_ in ballots]) - whole * 1e-9]],
+    list_transform([[b_['rel'] for b_ in ballots if b_['own'] >= list_max([c_['own'] for c_ in ballots]) - whole * 1e-9]],
         lambda most: CASE rankql_text(ties)
             WHEN 'low' THEN list_min(most)
             WHEN 'high' THEN list_max(most)
@@ -1558,21 +1770,21 @@ CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
 
 -- The sum of the weights, where there is a label.
 CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
-    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN error('weight must not be 0 for all labels of a group')
+    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
 CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
     CASE WHEN rankql_text(ties) NOT IN ('low', 'high', 'null')
-         THEN error('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
+         THEN rankql_fail('ties must be ''low'', ''high'' or ''null'', not ' || rankql_text(ties))
          WHEN rankql_text(how) = 'mean'
          THEN sum(rankql_grade(rel) * rankql_label_weight(rel, weight)) / rankql_total_weight(rel, weight)
          WHEN rankql_text(how) = 'median' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x_: rankql_median(x_.ballots, x_.whole))[1]
+            lambda x_: rankql_median(x_['ballots'], x_['whole']))[1]
          WHEN rankql_text(how) = 'majority' THEN list_transform([{
             'whole': rankql_total_weight(rel, weight), 'ballots': rankql_ballots(rankql_votes(rel, weight))}],
-            lambda x_: rankql_majority(x_.ballots, x_.whole, ties))[1]
-         ELSE error('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
+            lambda x_: rankql_majority(x_['ballots'], x_['whole'], ties))[1]
+         ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
@@ -1580,12 +1792,12 @@ COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their
 -- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
-           CASE WHEN u.value IS NULL THEN error(unit || ' must not be NULL')
-                WHEN annotator IS NOT NULL AND a.value IS NULL THEN error(annotator || ' must not be NULL')
+           CASE WHEN u.value IS NULL THEN rankql_fail(unit || ' must not be NULL')
+                WHEN annotator IS NOT NULL AND a.value IS NULL THEN rankql_fail(annotator || ' must not be NULL')
                 WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
-                THEN error(label || ' must be a finite number, not ' || rankql_text(v))
+                THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
-                THEN error(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
+                THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
                            || rankql_text(u.value) || ' twice; keep one of the labels')
                 ELSE rankql_key(v) END AS v
     FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
@@ -1598,13 +1810,29 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
 -- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
-         ELSE error('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
+         ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
     END;
+
+-- A label on a scale with a zero.
+CREATE OR REPLACE MACRO rankql_ratio_label(v) AS
+    CASE WHEN rankql_is_number(v.value) AND TRY_CAST(v.value AS DOUBLE) < 0
+         THEN rankql_fail('labels must be 0 or more for level ''ratio'', not ' || rankql_text(v.value))
+         ELSE rankql_label(v, 'level ''ratio''') END;
 
 -- The chance that two of the values, drawn without putting back, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
     (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
     / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
+
+-- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
+CREATE OR REPLACE MACRO rankql_ratios(counts) AS
+    list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
+        cells, lambda b_: CASE WHEN a_.key = b_.key THEN 0
+            ELSE a_.value * b_.value * pow((a_.key - b_.key) / (a_.key + b_.key), 2) END)))))[1];
+
+-- The mean over all pairs.
+CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
+    rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
 
 -- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
 CREATE OR REPLACE MACRO rankql_variance(x) AS
@@ -1623,16 +1851,20 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
             WHEN 'nominal' THEN NULL
             WHEN 'ordinal' THEN rankql_label(v, 'level ''ordinal''')
             WHEN 'interval' THEN rankql_label(v, 'level ''interval''')
-            ELSE error('level must be ''nominal'', ''ordinal'' or ''interval'', not ' || rankql_text(level)) END AS x
+            WHEN 'ratio' THEN rankql_ratio_label(v)
+            ELSE rankql_fail('level must be ''nominal'', ''ordinal'', ''interval'' or ''ratio'', not '
+                             || rankql_text(level)) END AS x
         FROM pairable
     ), placed AS (
-        SELECT s, u, v, CASE WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
+        SELECT s, u, v, CASE WHEN level = 'ratio' THEN x
+            WHEN level <> 'ordinal' THEN x - min(x) OVER (PARTITION BY s) -- squares stay exact
             WHEN x IS NOT NULL THEN rank() OVER (PARTITION BY s ORDER BY x ASC NULLS LAST)
                                     + count(*) OVER (PARTITION BY s, x) / 2.0::DOUBLE END AS x
         FROM numbered
     ), spread AS (
         SELECT s, grouping(u) = 1 AS whole, CAST(count(v) AS DOUBLE) AS n,
-               CASE WHEN level = 'nominal' THEN rankql_unlike(v) ELSE rankql_variance(x) END AS d
+               CASE level WHEN 'nominal' THEN rankql_unlike(v) WHEN 'ratio' THEN rankql_ratio_disagreement(x)
+                          ELSE rankql_variance(x) END AS d
         FROM placed GROUP BY GROUPING SETS ((s, u), (s))
     ), found AS (
         SELECT s, s.value AS slice,
@@ -1653,7 +1885,7 @@ CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
         WHEN 'linear' THEN abs(rankql_label(x, 'weights ''linear''') - rankql_label(y, 'weights ''linear'''))
         WHEN 'quadratic'
         THEN pow(rankql_label(x, 'weights ''quadratic''') - rankql_label(y, 'weights ''quadratic'''), 2)
-        ELSE error('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
+        ELSE rankql_fail('weights must be ''none'', ''linear'' or ''quadratic'', not ' || rankql_text(weights)) END;
 
 CREATE OR REPLACE MACRO cohen_kappa(
     labels, weights := 'none', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
@@ -1696,7 +1928,7 @@ CREATE OR REPLACE MACRO fleiss_kappa(
     ), found AS (
         SELECT s, s.value AS slice,
                CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
-                    THEN error('fleiss_kappa needs as many labels of every unit: one has '
+                    THEN rankql_fail('fleiss_kappa needs as many labels of every unit: one has '
                                || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
                                || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
                                || '; use krippendorff_alpha, for which labels may be missing')
@@ -1725,11 +1957,11 @@ COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is 
 
 CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
-         ELSE error('n must be a whole number from 1, not ' || rankql_text(n)) END;
+         ELSE rankql_fail('n must be a whole number from 1, not ' || rankql_text(n)) END;
 
--- A row of a log as its part of the split; `others` is that row without a column `split`.
-CREATE OR REPLACE MACRO rankql_part(log_row, others, is_test) AS
-    CASE WHEN log_row <> others THEN error('the log has a column ''split'' already: drop or rename it')
+-- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
+CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
+    CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
          WHEN is_test THEN 'test' ELSE 'train' END;
 
 -- Rows of one time and item are not told apart: they go together, and nothing is drawn.
@@ -1749,23 +1981,32 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
--- Rows of one time stand on one side.
+-- Rows of one time stand on one side. The latest time is for the test also where it holds more than `share` of the rows,
+-- as one of few dates may, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
+    ), placed AS (
+        SELECT *, cume_dist() OVER latest_first AS part,
+               rank() OVER latest_first = 1 AND cume_dist() OVER latest_first < 1 AS last
+        FROM logged WINDOW latest_first AS (PARTITION BY q ORDER BY t DESC NULLS LAST)
     )
     SELECT unnest(rankql_row), rankql_part(typeof(rankql_row), others, CASE
         WHEN (since IS NULL) = (share IS NULL)
-        THEN error('either since or share must be given: a time, or a share of the rows')
+        THEN rankql_fail('either since or share must be given: a time, or a share of the rows')
         WHEN NOT rankql_is_clock(t) THEN rankql_text(t) = '' -- which rankql_logged refuses
         WHEN since IS NOT NULL THEN rankql_instant(t) >= rankql_moment(since, t, 'since')
-        WHEN rankql_option(share) > 0 AND rankql_option(share) < 1
-        THEN cume_dist() OVER (PARTITION BY q ORDER BY t DESC NULLS LAST) <= rankql_option(share)
-        ELSE error('share must lie between 0 and 1, not ' || rankql_text(share)) END) AS split
-    FROM logged;
+        WHEN NOT coalesce(rankql_option(share) > 0 AND rankql_option(share) < 1, false)
+        THEN rankql_fail('share must lie between 0 and 1, not ' || rankql_text(share))
+        WHEN NOT bool_or(last) OVER ()
+        THEN rankql_fail('share leaves no row to test on: ' || moment || ' has only one value'
+                         || CASE WHEN query IS NULL THEN '' ELSE ' for each ' || query END
+                         || '. Use finer times, or leave_one_out')
+        ELSE last OR part <= rankql_option(share) END) AS split
+    FROM placed;
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
 
@@ -1774,32 +2015,32 @@ COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on,
 
 -- A chance that can be divided by.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1
          THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN error(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
     END;
 
 -- The chance that a slot is looked at, known wherever something was shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
-         THEN error(name || ' must be given where an item was shown; estimate it, or leave such rows out')
+         THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
          ELSE rankql_chance(propensity, name) END;
 
 -- The least that a click is divided by; NULL where there is none.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
     CASE WHEN rankql_option(clip) > 0 AND rankql_option(clip) <= 1 THEN rankql_option(clip)
-         WHEN clip IS NOT NULL THEN error('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
+         WHEN clip IS NOT NULL THEN rankql_fail('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
 
 -- What a click is divided by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
-    CASE WHEN rankql_is_text(predicted) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(predicted) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(predicted AS DOUBLE)) AND TRY_CAST(predicted AS DOUBLE) BETWEEN 0 AND 1
          THEN TRY_CAST(predicted AS DOUBLE)
-         WHEN predicted IS NOT NULL THEN error(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
+         WHEN predicted IS NOT NULL THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
     END;
 
 -- The grade of an item: the prediction, corrected by what the clicks say otherwise.
@@ -1839,19 +2080,19 @@ COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut o
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
-         WHEN pos IS NOT NULL THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
+         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
 
 -- The number of positions of a query, each of one item.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
-         THEN error(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
+         THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
                     || ' have the same')
          ELSE count(p) END;
 
 -- What must be the same in all rows of a query and item, as DOUBLE.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
     CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
-         THEN error(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
+         THEN rankql_fail(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
 
@@ -1870,11 +2111,11 @@ CREATE OR REPLACE MACRO rankql_estimates(
                CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
         FROM query_table(log) AS rankql_row
     ), shown AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') ELSE q END AS q,
-               CASE WHEN i.value IS NULL THEN error(item || ' must not be NULL') ELSE i END AS i,
+        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
+               CASE WHEN i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
                p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
                CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
-                    THEN error(examination || ' must be given where ' || pos || ' is')
+                    THEN rankql_fail(examination || ' must be given where ' || pos || ' is')
                     ELSE rankql_chance(e, examination) END AS e,
                rankql_prediction(r, predicted) AS r
         FROM given
@@ -1989,24 +2230,24 @@ COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ra
 
 CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
     CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
-         ELSE error(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
+         ELSE rankql_fail(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
 
 -- The number of users; of fewer than three, the formula has no chances to give.
 CREATE OR REPLACE MACRO rankql_users(users) AS
     CASE WHEN rankql_option(users) BETWEEN 3 AND 9007199254740992 AND rankql_option(users) = floor(rankql_option(users))
          THEN rankql_option(users)
-         ELSE error('users must be a whole number from 3, not ' || rankql_text(users)) END;
+         ELSE rankql_fail('users must be a whole number from 3, not ' || rankql_text(users)) END;
 
 CREATE OR REPLACE MACRO rankql_had(popularity, users) AS
-    CASE WHEN rankql_is_text(popularity) THEN error('popularity must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(popularity) THEN rankql_fail('popularity must be a number, not text; cast it first')
          WHEN popularity IS NULL THEN NULL
          WHEN NOT coalesce(isfinite(TRY_CAST(popularity AS DOUBLE)) AND TRY_CAST(popularity AS DOUBLE) >= 0, false)
-         THEN error('popularity must be a finite number from 0, not ' || rankql_text(popularity))
+         THEN rankql_fail('popularity must be a finite number from 0, not ' || rankql_text(popularity))
          WHEN TRY_CAST(popularity AS DOUBLE) > users
-         THEN error('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
                     || CAST(users AS BIGINT))
          WHEN TRY_CAST(popularity AS DOUBLE) > 0 AND TRY_CAST(popularity AS DOUBLE) < 1
-         THEN error('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE TRY_CAST(popularity AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
@@ -2017,10 +2258,10 @@ COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled
 
 -- Whether it is relevant, 1 or 0; NULL where it is not known.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
-    CASE WHEN rankql_is_text(rel) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(rel AS DOUBLE))
          THEN CAST(TRY_CAST(rel AS DOUBLE) >= rankql_threshold(threshold) AS DOUBLE)
-         WHEN rel IS NOT NULL THEN error(name || ' must be a finite number, not ' || rankql_text(rel)) END;
+         WHEN rel IS NOT NULL THEN rankql_fail(name || ' must be a finite number, not ' || rankql_text(rel)) END;
 
 -- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
 -- the plain labels, which is the same for both.
@@ -2036,11 +2277,11 @@ CREATE OR REPLACE MACRO propensity_scored(
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
         SELECT s, q, hit, p, hit / CASE WHEN t IS NULL AND hit = 1
-            THEN error(propensity || ' must be given where an item is relevant')
+            THEN rankql_fail(propensity || ' must be given where an item is relevant')
             ELSE coalesce(rankql_chance(t, propensity), 1) END AS w
         FROM given
     ), queries AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') END AS unnamed,
+        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') END AS unnamed,
                unnest([
                    {'line': 1, 'metric': 'PSP', 'value': cg(w, p, k) + 0 * list_sum(rankql_best(w, k))
                                                         + 0 * rankql_alone(p, pos, q, query),
@@ -2073,9 +2314,9 @@ COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that 
 -- too, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
-    FROM (SELECT s, k, CASE WHEN q.value IS NULL THEN error(query || ' must not be NULL') ELSE q END AS q,
-                 CASE WHEN item IS NOT NULL AND i.value IS NULL THEN error(item || ' must not be NULL') ELSE i END AS i,
-                 CASE WHEN k IS NOT NULL AND c IS NULL THEN error(click || ' must be 0 or 1, not NULL')
+    FROM (SELECT s, k, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
+                 CASE WHEN item IS NOT NULL AND i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
+                 CASE WHEN k IS NOT NULL AND c IS NULL THEN rankql_fail(click || ' must be 0 or 1, not NULL')
                       ELSE rankql_clicked(c, click) END AS c
           FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
                        rankql_key(struct_extract(rankql_row, query)) AS q,
@@ -2089,9 +2330,9 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
 -- The clicks at a position, once the log is found fit to compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
-         THEN error('the log holds clicks only; propensities need the impressions without a click too')
+         THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
          WHEN min(k) OVER (PARTITION BY s) > 1
-         THEN error('the log must have rows at position 1, to which propensities are relative'
+         THEN rankql_fail('the log must have rows at position 1, to which propensities are relative'
                     || CASE WHEN slice IS NULL THEN ''
                             ELSE '; there are none where ' || slice || ' is ' || rankql_text(s.value) END)
          ELSE sum(c) END;
@@ -2239,11 +2480,11 @@ CREATE OR REPLACE MACRO rankql_moved(x, step) AS
 
 CREATE OR REPLACE MACRO rankql_iterations(most) AS
     CASE WHEN rankql_option(most) >= 1 AND rankql_option(most) = floor(rankql_option(most)) THEN rankql_option(most)
-         ELSE error('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
+         ELSE rankql_fail('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
 
 CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
     CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
-         ELSE error('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
+         ELSE rankql_fail('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
 
 -- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
 -- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
@@ -2380,7 +2621,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
 
 CREATE OR REPLACE MACRO rankql_chosen_pairs(pairs) AS
     CASE WHEN rankql_text(pairs) IN ('all', 'adjacent', 'first') THEN pairs
-         ELSE error('pairs must be ''all'', ''adjacent'' or ''first'', not ' || rankql_text(pairs)) END;
+         ELSE rankql_fail('pairs must be ''all'', ''adjacent'' or ''first'', not ' || rankql_text(pairs)) END;
 
 CREATE OR REPLACE MACRO harvested_propensity(
     log, pairs := 'all', query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL,
@@ -2406,19 +2647,19 @@ COMMENT ON MACRO TABLE click_model IS 'The position-based click model: the prope
 -- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
 -- are not written alike everywhere.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
-    CASE WHEN seed IS NULL THEN error('seed must be given: what tells one showing from the next, such as its id')
+    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
-         THEN error('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
+         THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
 -- A ranking as text, in which no item stands twice.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
     CASE WHEN typeof(items) NOT LIKE '%]'
-         THEN error(name || ' must be a list of items, not ' || rankql_text(items))
+         THEN rankql_fail(name || ' must be a list of items, not ' || rankql_text(items))
          WHEN list_count(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
-         THEN error(name || ' must not hold NULL')
+         THEN rankql_fail(name || ' must not hold NULL')
          WHEN list_unique(TRY_CAST(items AS VARCHAR[])) < len(TRY_CAST(items AS VARCHAR[]))
-         THEN error(name || ' must not hold an item twice')
+         THEN rankql_fail(name || ' must not hold an item twice')
          ELSE TRY_CAST(items AS VARCHAR[]) END;
 
 -- How many items are shown, at most: turns enough for both rankings.
@@ -2475,35 +2716,17 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
--- One look at the next item of the ranking that is behind, of `first` where neither is.
-CREATE OR REPLACE MACRO rankql_balanced(state, a, b, k, first) AS
-    CASE WHEN len(state.items) >= rankql_cutoff(k) OR state.i >= len(a) OR state.j >= len(b) THEN state
-         WHEN state.i < state.j OR (state.i = state.j AND first)
-         THEN {'items': CASE WHEN list_contains(state.items, a[state.i + 1]) THEN state.items
-                             ELSE list_append(state.items, a[state.i + 1]) END, 'i': state.i + 1, 'j': state.j}
-         ELSE {'items': CASE WHEN list_contains(state.items, b[state.j + 1]) THEN state.items
-                             ELSE list_append(state.items, b[state.j + 1]) END, 'i': state.i, 'j': state.j + 1} END;
-
-CREATE OR REPLACE MACRO balanced_interleaving(a, b, k := NULL, seed := NULL) AS
-    CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'), 'first': rankql_toss(seed, 0)}], lambda x_:
-            list_reduce(
-                list_transform(range(0, len(x_.a) + len(x_.b) + 1),
-                    lambda t: {'items': CAST([] AS VARCHAR[]), 'i': 0::BIGINT, 'j': 0::BIGINT}),
-                lambda state, next: rankql_balanced(state, x_.a, x_.b, k, x_.first)).items)[1] END;
-COMMENT ON MACRO balanced_interleaving IS 'Two rankings as one, whose top is that of the one and as much, or one more, of the other.';
-
 -- The items that were clicked, in any order, and again and again.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
-         ELSE error('clicks must be a list of items, not ' || rankql_text(clicks)) END;
+         ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
 -- What team_draft shows, to which a log may have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
               AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
          THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
-         ELSE error('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
+         ELSE rankql_fail('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
 
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
@@ -2514,21 +2737,6 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
-CREATE OR REPLACE MACRO rankql_depth(a, b, item) AS
-    least(coalesce(list_position(a, item), list_position(b, item)),
-          coalesce(list_position(b, item), list_position(a, item)));
-
--- Clicks count in the tops of A and B that were needed to show the lowest of them.
-CREATE OR REPLACE MACRO balanced_credit(a, b, shown, clicks) AS
-    CASE WHEN a IS NOT NULL AND b IS NOT NULL AND shown IS NOT NULL AND clicks IS NOT NULL THEN
-        list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b'),
-                         'clicked': [item for item in rankql_side(shown, 'shown')
-                                     if list_contains(rankql_clicks(clicks), item)]}], lambda x_:
-            list_transform([coalesce(rankql_depth(x_.a, x_.b, x_.clicked[-1]), 0)], lambda depth: CAST(sign(
-                len(list_intersect(x_.a[:depth], x_.clicked)) - len(list_intersect(x_.b[:depth], x_.clicked))
-            ) AS DOUBLE))[1])[1] END;
-COMMENT ON MACRO balanced_credit IS 'Whom the clicks on a balanced interleaving prefer: 1 for A, -1 for B, 0 for neither.';
-
 -- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
@@ -2536,9 +2744,9 @@ CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
 
 -- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
-    CASE WHEN rankql_is_text(preference) THEN error('preference must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(preference) THEN rankql_fail('preference must be a number, not text; cast it first')
          WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
-         ELSE error('preference must be a finite number, not ' || rankql_text(preference)) END;
+         ELSE rankql_fail('preference must be a finite number, not ' || rankql_text(preference)) END;
 
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
@@ -2833,21 +3041,21 @@ CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold :
         'high': rankql_sum(list_transform(x_.high, lambda p: 1 / p))})[1];
 
 -- err with every unjudged item at one level.
-CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p) AS
+CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
     rankql_walk(list_transform(list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)), lambda x_: rankql_step(
-        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel), rankql_utility(x_.pos, p))));
+        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel, stop), rankql_utility(x_.pos, p))));
 
 -- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
 -- item at the bottom, a level above 0.
-CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1) AS
-    list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel) > 0, false)
+CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
+    list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
         list_transform([list_filter(x_.items, lambda item_: item_.rel IS NULL)], lambda open: {
-            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p)
+            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p, stop)
                         WHEN len(open) > 0 AND len(levels) > 1
-                        THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p) END,
+                        THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p, stop) END,
             'high': CASE WHEN x_.use OR (len(open) > 0 AND levels[-1] > 0)
-                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p) END})[1])[1];
+                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p, stop) END})[1])[1];
 
 -- rbp with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS

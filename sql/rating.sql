@@ -3,7 +3,7 @@
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     rankql_grade(rel) - CASE WHEN isfinite(CAST(rankql_score(score) AS DOUBLE)) THEN CAST(score AS DOUBLE)
                              WHEN score IS NOT NULL
-                             THEN error('score must be a finite number, not ' || rankql_text(score)) END;
+                             THEN rankql_fail('score must be a finite number, not ' || rankql_text(score)) END;
 
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));

@@ -9,6 +9,8 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?
 
 CREATE OR REPLACE MACRO error(message) AS raise_error(message);
 
+CREATE OR REPLACE MACRO rankql_fail(message) AS raise_error(message);
+
 -- NaN is above all numbers.
 CREATE OR REPLACE MACRO isfinite(value) AS abs(value) < CAST('Infinity' AS DOUBLE);
 

@@ -21,6 +21,6 @@ CREATE OR REPLACE MACRO rankql_patience(p) AS CAST(p AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS greatest(rel, 0 * rel);
 
-CREATE OR REPLACE MACRO rankql_grades(rels) AS rels;
+CREATE OR REPLACE MACRO rankql_grades(rels) AS CAST(rels AS DOUBLE[]);
 
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS len(positions) > 0;

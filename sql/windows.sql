@@ -2,14 +2,26 @@
 -- the keys of the GROUP BY as its partition and is worked out before the rows are grouped. Logarithms and powers keep
 -- within what a DOUBLE holds: some engines call it an error when they do not.
 
+-- How it is raised: `Engine.error` of rankql/windows.py.
+CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
+
 CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);
+
+-- The messages are not constant, because Postgres works out constant casts when it plans.
+CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
+    CASE WHEN count(rankql_pos(pos, k)) > max(rankql_pos(pos, k))
+         THEN rankql_fail(rankql_shared() || CASE WHEN count(*) > 0 THEN '' END) ELSE value END;
+
+CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
+    CASE WHEN value > 1 + rankql_rounding() THEN rankql_fail(rankql_shared() || CASE WHEN count(*) > 0 THEN '' END)
+         WHEN value >= 1 - rankql_rounding() THEN 1.0::DOUBLE ELSE value END;
 
 -- The position, checked beyond the cutoff too, so that one column does for all cutoffs.
 CREATE OR REPLACE MACRO rankql_position(pos, name) AS
-    CASE WHEN rankql_is_text(pos) THEN error(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))
          THEN CAST(pos AS DOUBLE)
-         WHEN pos IS NOT NULL THEN error(name || ' must be a whole number from 1, not ' || rankql_text(pos))
+         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos))
     END;
 
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
@@ -52,8 +64,9 @@ CREATE OR REPLACE MACRO rankql_above(rel, pos, threshold) AS
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS DOUBLE);
 
 -- The logarithm of the chance to come so far, a sum over what stands above.
-CREATE OR REPLACE MACRO rankql_arrival(rel, pos, k, max_rel) AS
-    sum(CASE WHEN rankql_scaled(rel, max_rel) > 0 AND rankql_pos(pos, k) > 0 THEN ln(greatest(1 - rankql_stop(rel, max_rel), 1e-300)) END) OVER (
+CREATE OR REPLACE MACRO rankql_arrival(rel, pos, k, max_rel, stop) AS
+    sum(CASE WHEN rankql_stop_gain(rel, max_rel, stop) > 0 AND rankql_pos(pos, k) > 0
+             THEN ln(greatest(1 - rankql_stop(rel, max_rel, stop), 1e-300)) END) OVER (
         ORDER BY rankql_in_order(rankql_pos(pos, k)) ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
 
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS
@@ -64,9 +77,9 @@ CREATE OR REPLACE MACRO rankql_onward(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 0 * pos ELSE (pos - 1) * ln(rankql_patience(p)) END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN error('score must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN isfinite(CAST(score AS DOUBLE)) THEN CAST(score AS DOUBLE)
-         WHEN score IS NOT NULL THEN error('score must be a finite number, not ' || rankql_text(score))
+         WHEN score IS NOT NULL THEN rankql_fail('score must be a finite number, not ' || rankql_text(score))
     END;
 
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS rankql_grade(rel) - rankql_score(score);
@@ -85,23 +98,25 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts, base) AS
 
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
-    count(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) <= rankql_all_relevant(rel, threshold) THEN 1 END)
-    / nullif(rankql_relevant(rel, threshold), 0);
+    rankql_one_ranking(
+        count(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) <= rankql_all_relevant(rel, threshold) THEN 1 END)
+        / nullif(rankql_relevant(rel, threshold), 0), pos, NULL);
 
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
-    rankql_ap(sum(rankql_nth(rankql_hit_pos(rel, pos, k, threshold)) / rankql_hit_pos(rel, pos, k, threshold)),
-              count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
-              count(rankql_pos(pos, k)), k, denominator);
+    rankql_one_ranking(rankql_at_most_one(
+        rankql_ap(sum(rankql_nth(rankql_hit_pos(rel, pos, k, threshold)) / rankql_hit_pos(rel, pos, k, threshold)),
+                  count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
+                  count(rankql_pos(pos, k)), k, denominator)), pos, k);
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
-    CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         coalesce(sum(CASE WHEN rankql_hit_pos(rel, pos, NULL, threshold) > 0 THEN rankql_preferred(
             rankql_above(rel, pos, threshold),
             rankql_all_relevant(rel, threshold), rankql_all_nonrelevant(rel, threshold)) END), 0)
-        / rankql_relevant(rel, threshold) END;
+        / rankql_relevant(rel, threshold) END, pos, NULL);
 
-CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1) AS
-    CASE WHEN max(rankql_scaled(rel, max_rel)) > 0 THEN
-        coalesce(sum(CASE WHEN rankql_scaled(rel, max_rel) > 0 THEN
-            exp(greatest(coalesce(rankql_arrival(rel, pos, k, max_rel), 0) + rankql_onward(rankql_pos(pos, k), p), -600))
-            * rankql_stop(rel, max_rel) / rankql_pos(pos, k) END), 0) END;
+CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
+    rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
+        coalesce(sum(CASE WHEN rankql_stop_gain(rel, max_rel, stop) > 0 THEN
+            exp(greatest(coalesce(rankql_arrival(rel, pos, k, max_rel, stop), 0) + rankql_onward(rankql_pos(pos, k), p), -600))
+            * rankql_stop(rel, max_rel, stop) / rankql_pos(pos, k) END), 0) END, pos, k);

@@ -7,11 +7,12 @@ import subprocess
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+import components
 import duckdb
 import engines
 import pyarrow as pa
+import pytest
 import sessions
 import sqlglot
 
@@ -94,16 +95,9 @@ class Postgres:
         return self.con.execute(query).fetchall()
 
 
-def programs():
-    """The folder of initdb and pg_ctl, which Debian keeps out of the PATH."""
-    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
-    return found[-1] if found else Path(shutil.which("initdb") or "/initdb").resolve().parent
-
-
 @contextmanager
 def postgres():
     """A server of its own, on a socket in a folder that goes with it."""
-    assert (programs() / "initdb").exists(), "Postgres is needed: apt-get install postgresql"
     # As root it does not start: then as the user of Debian's package.
     user = {"user": "postgres", "group": "postgres", "extra_groups": []}
     user = user if os.geteuid() == 0 else {}
@@ -113,7 +107,7 @@ def postgres():
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT, "cwd": folder, **user}
 
     def run(program, *arguments):
-        command = [programs() / program, "-D", f"{folder}/data", *arguments]
+        command = [components.program(program), "-D", f"{folder}/data", *arguments]
         subprocess.run(command, check=True, **quiet)
 
     # What jit compiles takes longer here than it runs.
@@ -130,6 +124,14 @@ def postgres():
 
 
 NAMES = ("duckdb", "sqlite", "datafusion", "postgres")
+# The marker of tests in each of them. DuckDB runs the macros themselves: SQLite stands for both.
+MARKS = {"duckdb": "slow", "datafusion": "datafusion", "postgres": "postgres"}
+
+
+def params(*names):
+    """The engines as parameters of a fixture, with their markers."""
+    marks = {name: [getattr(pytest.mark, mark)] for name, mark in MARKS.items()}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
 
 
 @contextmanager

@@ -25,6 +25,7 @@ import duckdb
 import polars as pl
 
 import rankql
+from rankql.errors import database_message
 from rankql.names import MEASURES
 
 # SQL type -> polars type
@@ -221,8 +222,8 @@ def complaint(run):
     """What is said by what refuses, or by name: another kind of error, or none."""
     try:
         return f"no error but {run()}"
-    except duckdb.InvalidInputException as error:
-        return str(error).removeprefix("Invalid Input Error: ")
+    except duckdb.ConversionException as error:
+        return database_message(error)
     except rankql.RankqlError as error:
         # polars appends the expression in which a function of ours raised.
         return str(error).partition("\n\nThis error occurred in the following expression")[0]

@@ -7,7 +7,9 @@ is an error of its own.
 
 import ast
 import itertools
+import json
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,7 @@ import sqlglot
 from sqlglot import exp
 
 from rankql import macros
+from rankql.errors import database_message
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "rankql"
@@ -255,7 +258,7 @@ def in_sql():
     calls = {name: [*tree.find_all(exp.Anonymous)] for name, (_, _, tree) in parsed.items()}
     found = []
     for name, (file, taken, _) in parsed.items():
-        raised = [call.expressions[0] for call in calls[name] if call.name == "error"]
+        raised = [call.expressions[0] for call in calls[name] if call.name == "rankql_fail"]
         said = [text for message in raised for text in _said(message)]
         callers = [call for called in calls.values() for call in called if call.name == name]
         arguments = [_arguments(call, taken) for call in callers]
@@ -287,7 +290,7 @@ def _in_python():
     return [
         Error(file, frozenset(map(written, _said(_tree(found)))))
         for file, text in texts
-        for found in re.findall(r"\berror\(([…'].*?)\)(?: |$)", text)
+        for found in re.findall(r"\brankql_fail\(([…'].*?)\)(?: |$)", text)
     ]
 
 
@@ -301,7 +304,7 @@ def unseen(seen):
     texts = {text for error in in_sql() for text in error.texts}
     texts = sorted(texts, key=lambda text: -len(text.replace(HOLE, "")))
     patterns = {text: re.compile(".*".join(map(re.escape, text.split(HOLE)))) for text in texts}
-    messages = {at for at in seen if isinstance(at, str)}
+    messages = {database_message(Exception(at)) for at in seen if isinstance(at, str)}
     said = {next((t for t in texts if patterns[t].fullmatch(at)), None) for at in messages}
     return [
         *(e for e in in_python() if not any((str(ROOT / e.file), n) in lines for n in e.lines)),
@@ -309,83 +312,22 @@ def unseen(seen):
     ]
 
 
-# The page
-
-PAGE = ROOT / "docs" / "errors.md"
-SECTIONS = {
-    "Metrics, in SQL and polars": "common arguments ranking forms gain precision cascade order "
-    "rating",
-    "Labels, from logs and annotators": "labels grading",
-    "Clicks and position bias": "propensity debias",
-    "Interleaving": "interleaving",
-    "Catalogue and diversity": "catalogue diversity",
-    "Macros in a database": "macros",
-    "Reading data": "tables inputs",
-    "Names of metrics, conventions": "names conventions",
-    "evaluate and combine": "evaluation execution query packed parts result",
-    "compare": "comparison pairing significance",
-    "associate and sign_agreement": "association matching regression",
-    "explain, check, limits, correlate": "explanation preflight limitations correlation",
-    "gate": "gating verdict testing",
-    "convert": "conversion",
-    "Charts and reports": "charts reporting",
-    "Other engines": "dialects translation windows clickhouse spark databases remote",
-    "Command line": "cli",
-}
+def record(path, seen):
+    """Add what a run has seen to a file, which the next run adds to."""
+    lines = {line for line in seen if isinstance(line, str)}
+    places = {(file, line) for file, line in seen - lines}
+    before = json.loads(path.read_text("utf-8")) if path.exists() else []
+    texts = {line for line in before if isinstance(line, str)} | lines
+    places |= {tuple(place) for place in before if not isinstance(place, str)}
+    path.write_text(json.dumps([*sorted(texts), *sorted(places)], indent=0), "utf-8")
 
 
-def page(now):
-    """The page of all errors; its head, and the remedies below an error, as they are now."""
-    head, *rest = re.split(r"\n## ", now)
-    below = {
-        (part.partition("\n")[0], text): remedy
-        for part in rest
-        for text, remedy in re.findall(r"^- `(.+?)`.*\n((?:  .+\n)+)", part, re.M)
-    }
-    texts = {}
-    for error in [*in_sql(), *in_python()]:
-        texts.setdefault(Path(error.file).stem, set()).update(error.texts)
-    del texts["errors"]  # what other modules need
-    parts = [head.rstrip()]
-    for title, stems in SECTIONS.items():
-        lines = merged(set().union(*(texts.pop(stem, set()) for stem in stems.split())))
-        parts.append(f"\n## {title}\n")
-        parts += [
-            f"- `{text}`{of}"
-            + "".join(f"\n{line}" for line in below.get((title, text), "").splitlines())
-            for text, of in lines
-        ]
-    assert not texts, f"SECTIONS has no place for {sorted(texts)}"
-    return "\n".join(parts) + "\n"
-
-
-def merged(texts):
-    """The texts in order; those of several names as one, and the more general for the others."""
-    texts = {text for text in texts if re.search(r"\w", text)}
-    first = {text: text.partition(" ")[0] for text in texts}
-    for text in sorted(texts):
-        alike = [other for other in texts if first[other] == first[text] and _covers(text, other)]
-        # What can be chosen is more than that there is a choice.
-        texts -= {text} if alike and " … or …" in text else {*alike}
-    found = {}
-    for text in texts:
-        found.setdefault(text.partition(" ")[2], set()).add(text)
-    for rest, alike in found.items():
-        names = sorted(first[text] for text in alike if re.fullmatch(r"[\w.]+", first[text]))
-        if len(alike) > 1 and names and len(names) >= len(alike) - 1:
-            yield_ = f"{HOLE} {rest}", ": " + ", ".join(f"`{name}`" for name in names)
-            found[rest] = [yield_]
-        else:
-            found[rest] = [(text, "") for text in alike]
-    lines = [line for made in found.values() for line in made]
-    return sorted(lines, key=lambda line: (re.sub(rf"^[{HOLE}\W]+", "", line[0]).lower(), line))
-
-
-def _covers(text, other):
-    """Does a text say the other one, too, with more left open: a word, or the choices?"""
-    hole = ".+" if " … or …" in text else r"\S+"
-    return text != other and re.fullmatch(hole.join(map(re.escape, text.split(HOLE))), other)
+def main():
+    """Fail if no run recorded in the file has triggered some error."""
+    recorded = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    left = unseen({text if isinstance(text, str) else tuple(text) for text in recorded})
+    sys.exit("\n".join(f"no test triggers {error}" for error in left))
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+    main()

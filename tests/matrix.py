@@ -18,7 +18,9 @@ import casebook
 import databases
 import engines
 import houses
+import pytest
 import sessions
+from components import COMPONENTS
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,11 @@ class Engine:
     executed: bool = True
 
     @property
-    def slow(self):
-        return self.place != "here"
+    def marks(self):
+        """The markers of its tests."""
+        if self.name in ("DuckDB", "polars", "polars .pipe", "SQLite"):
+            return []
+        return [getattr(pytest.mark, self.place if self.place in COMPONENTS else "slow")]
 
 
 @contextmanager
@@ -176,6 +181,16 @@ REFUSED = [
         r"RankqlError: {metric}\(\) has no translation for",
     ),
     Refused(
+        (*WINDOWS, "Spark"),
+        "micro precision over min(k, R)",
+        lambda case: (
+            case.metric == "micro_precision_at"
+            and case.options.get("denominator") == "min"
+            and "k" in case.options
+        ),
+        r"RankqlError: {metric}: .* has no translation for",
+    ),
+    Refused(
         WINDOWS,
         "metrics of the catalogue and of diversity",
         beyond,
@@ -215,6 +230,16 @@ REFUSED = [
             and not houses.takes(case.metric, case.options, [case.group])
         ),
         "DB::Exception: Syntax error",
+    ),
+    Refused(
+        ("ClickHouse functions",),
+        "Kendall's tau by score",
+        lambda case: (
+            case.metric.startswith("kendall_")
+            and case.metric.endswith("_by_score")
+            and houses.takes(case.metric, case.options, [case.group])
+        ),
+        "DB::Exception: Argument 2 of function arrayMap must be Array",
     ),
 ]
 

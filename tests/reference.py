@@ -137,8 +137,16 @@ def judged_at(rows, k=None):
 # micro: rows are (rel, pos, query)
 
 
-def micro_precision_at(rows, k=None, threshold=1):
-    pairs, size = [(rel, pos) for rel, pos, _ in rows], micro_size(rows, k)
+def micro_precision_at(rows, k=None, threshold=1, denominator="k"):
+    pairs = [(rel, pos) for rel, pos, _ in rows]
+    if denominator == "k":
+        size = micro_size(rows, k)
+    elif denominator == "retrieved":
+        size = len(shown(pairs, k))
+    else:
+        each = [relevant([(r, p) for r, p, q in rows if q == key], threshold)
+                for key in {q for *_, q in rows}]  # fmt: skip
+        size = sum(n if k is None else min(k, n) for n in each)
     return 0.0 if size == 0 else len(hits(pairs, k, threshold)) / size
 
 
@@ -174,14 +182,14 @@ def arhr(rows, k=None, threshold=1):
     return fsum(1 / pos for pos in hits(rows, k, threshold))
 
 
-def err(rows, k=None, max_rel=None, p=1):
+def err(rows, k=None, max_rel=None, p=1, stop="exp2"):
     if not any(rel > 0 for rel in judged(rows)):
         return None
     total, looking = 0.0, 1.0
     for pos, rel in sorted((pos, rel) for rel, pos in shown(rows, k) if rel is not None):
-        stop = (2 ** max(rel, 0) - 1) / 2**max_rel
-        total += looking * stop * p ** (pos - 1) / pos
-        looking *= 1 - stop
+        chance = rel if stop == "rel" else (2 ** max(rel, 0) - 1) / 2**max_rel
+        total += looking * chance * p ** (pos - 1) / pos
+        looking *= 1 - chance
     return total
 
 

@@ -1,7 +1,6 @@
 """Sessions of Spark for the tests, and the metrics in it as an engine of engines.py."""
 
 import os
-import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,9 +36,6 @@ def session(master="local[1]", **settings):
     """A session of this process."""
     from pyspark.sql import SparkSession
 
-    assert shutil.which("java"), (
-        "pyspark needs Java 17 or newer: apt-get install openjdk-17-jre-headless"
-    )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master)
     for name, value in {**PLAIN, **settings}.items():

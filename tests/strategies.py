@@ -96,6 +96,7 @@ CHOICES = {
     "bound": st.sampled_from(["ext", "min", "max", "residual"]),
     "p": st.sampled_from([0.1, 0.5, 0.8, 0.95]),
     "precision_at": st.sampled_from(["k", "retrieved", "min"]),
+    "micro_precision_at": st.sampled_from(["k", "retrieved", "min"]),
     "ap": st.sampled_from(["min", "R", "found", "k"]),
 }
 REQUIRED = {"err": ["max_rel"], "rbp": ["p"], "rbp_residual": ["p"], "rbo": ["p"]}

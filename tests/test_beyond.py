@@ -622,7 +622,7 @@ def test_error(metric, rows, options, message, name):
         run(name, metric, [rows], options)
     assert message in str(info.value)
     if name == "sql":
-        assert "Invalid Input Error" in str(info.value)
+        assert "Conversion Error" in str(info.value)
     else:
         assert "RankqlError" in str(type(info.value)) + str(info.value)
 

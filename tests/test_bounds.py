@@ -242,6 +242,6 @@ def test_signed_gains(con):
 )
 def test_refused(con, call, message):
     items = "[{'pos': 1, 'rel': 1}, {'pos': 2, 'rel': NULL}]"
-    with pytest.raises(duckdb.InvalidInputException, match=message):
+    with pytest.raises(duckdb.ConversionException, match=message):
         query = f"SELECT rankql_bounds_{call} FROM (SELECT {items} AS items, [1, 0] AS judged)"
         con.execute(query).fetchall()

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
+from rankql import show
 from rankql.cli import main
 
 
@@ -62,14 +63,14 @@ def test_one_named_input(files):
 
 def test_options_of_the_tests(files):
     """What compare and gate take, the command line takes."""
-    common = ("--family", "metric", "--resamples", 200, "--seed", 3, "--horizon", 50)
+    common = ("--family", "metric", "--resamples", 200, "--seed", 3)
     both = ("one=one.run", "two=two.run", "qrels", "-m", "RR@10", *common)
-    out, _ = run(files, "compare", *both, "--simultaneous", "--format", "json")
-    said = {"family": "metric", "resamples": 200, "seed": 3, "horizon": 50, "simultaneous": True}
+    out, _ = run(files, "compare", *both, "--format", "json")
+    said = {"family": "metric", "resamples": 200, "seed": 3, "bounds": None}
     assert said.items() <= json.loads(out)["settings"].items()
-    run(files, "report", *both, "--simultaneous", "-o", "page.md")
-    limits = ("--max-drop", "RR@10:1", "--test", "randomisation")
-    run(files, "gate", "one.run", "qrels", "--baseline", "two.run", *limits, *common)
+    run(files, "report", *both, "-o", "page.md")
+    limits = ("--max-drop", "RR@10:1", "--test", "randomisation", "--resamples", 200, "--seed", 3)
+    run(files, "gate", "one.run", "qrels", "--baseline", "two.run", *limits)
     wrong = ("--baseline", "two.run", *limits, "--seed", -1)
     _, err = run(files, "gate", "one.run", "qrels", *wrong, code=2)
     assert "seed must be a whole number" in err
@@ -145,7 +146,8 @@ def test_sql(files):
     con = duckdb.connect()
     rankql.register(con)
     expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query
-    assert_frame_equal(con.sql(out).pl().drop("missing"), expected, abs_tol=1e-12, rel_tol=0)
+    found = con.sql(out).pl().drop("__rankql_missing")
+    assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=0)
 
 
 def test_sql_of_other_engines(files):
@@ -180,7 +182,8 @@ def test_explain(files):
 
 def test_check(files):
     out, _ = run(files, "check", "one.run", "qrels", "-k", "5")
-    assert out == repr(rankql.check(files / "one.run", files / "qrels", k=5)) + "\n"
+    in_python = repr(rankql.check(files / "one.run", files / "qrels", k=5)) + "\n"
+    assert out == in_python.replace("ties='expected'", "--ties expected") != in_python
     (files / "twice").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
     out, _ = run(files, "check", "one.run", "twice", code=1)
     assert "duplicate" in out
@@ -205,7 +208,7 @@ def test_convert(files, tmp_path):
         (["eval", "qrels", "one.run"], "rankql: run and qrels look swapped"),
         (["eval", "one.run", "qrels", "-m", "nDGC"], "rankql: there is no metric 'nDGC'; did you"),
         (["eval", "one.run", "qrels", "--by", "x"], "rankql: by: no table has a column 'x'"),
-        (["eval", "one.run", "qrels", "--query", "x"], "rankql: query='x': no column of that name"),
+        (["eval", "one.run", "qrels", "--query", "x"], "rankql: --query x: no column of that name"),
         (["eval", "one.run", "qrels", "--output", "no/such/x.parquet"], "rankql: "),
         (["eval", "one.run", "qrels", "--ties", "x"], "Invalid value for '--ties'"),
         (["eval"], "Missing argument"),
@@ -228,7 +231,7 @@ def test_without_a_command(tmp_path):
     assert done.returncode == 2 and done.stdout == b""  # as click ends without a command
     said = done.stderr.decode()
     assert len(said.splitlines()) <= 10
-    commands = re.findall(r"python -m rankql ([^;\n]*)", said)
+    commands = re.findall(r"python[\d.]* -m rankql ([^;\n]*)", said)
     assert [line.split()[0] for line in commands] == [
         "demo",
         "eval",
@@ -248,6 +251,53 @@ def test_demo_says_what_is_next(tmp_path):
     _, err = run(tmp_path, "demo", "--out", "my demo", "--queries", 50)
     (line,) = re.findall(r"^Next: rankql (.*)$", err, re.MULTILINE)
     assert "segment=vip" in run(tmp_path, *shlex.split(line))[0]
+
+
+def test_what_is_next_works_as_printed(tmp_path):
+    """After `.venv/bin/python -m rankql demo`, and after a script that is not on the PATH."""
+    root, bin_ = Path(__file__).parents[1], tmp_path / ".venv" / "bin"
+    bin_.mkdir(parents=True)
+    (bin_ / "python").symlink_to(sys.executable)
+    script = bin_ / "rankql"
+    script.write_text(f"#!{sys.executable}\nfrom rankql.cli import main\nmain()\n")
+    script.chmod(0o755)
+    path = os.pathsep.join(p for p in sys.path if "site-packages" in p)
+    env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"}
+    for called in (".venv/bin/python -m rankql", ".venv/bin/rankql"):
+        command = [*called.split(), "demo", "--queries", "50"]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        (line,) = re.findall(r"^Next: (.*)$", done.stderr, re.MULTILINE)
+        assert line == f"{called} eval rankql-demo/shop.parquet --by segment"
+    done = subprocess.run(
+        shlex.split(line), cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    )
+    assert "segment=vip" in done.stdout
+
+
+def test_names_that_duckdb_suggests(files):
+    """Its errors on one line: what is wrong, and the candidate columns; not the SQL."""
+    for metric, message in {
+        "x = sum(relx)": 'Referenced column "relx" not found in FROM clause! '
+        'Candidate bindings: "rel"',
+        "x = summ(rel)": 'Function with name summ does not exist! Did you mean "sum"?',
+    }.items():
+        _, err = run(files, "eval", "one.run", "qrels", "-m", metric, code=2)
+        assert message in err and len(err.splitlines()) == 1 and "LINE 1" not in err
+
+
+def test_wide_characters_are_aligned(tmp_path):
+    """A Chinese character takes two columns of a terminal, an accent by itself none."""
+    rows = [("新用户", 1), ("vip", 2), ("re\u0301gulier", 1), ("ｆｕｌｌ", 1)]
+    frame = pl.DataFrame(rows, schema=["客户", "pos"], orient="row").with_columns(
+        query=pl.int_range(pl.len()), item=1, rel=1
+    )
+    frame.write_parquet(tmp_path / "shop.parquet")
+    out, _ = run(tmp_path, "eval", "shop.parquet", "--by", "客户", "-m", "RR", "--interval", "none")
+    lines = out.splitlines()[: len(rows) + 2]
+    columns = {show.display_width(line[: line.index("RR")]) for line in lines[1:]}
+    assert len(columns) == 1
+    assert show.display_width("客户=新用户") == 11 and show.display_width("re\u0301") == 2
+    assert show.display_width("Ω→é") == 3  # whose width a Chinese font may double, a terminal not
 
 
 def test_help_tells_of_every_command_in_a_line(tmp_path):
@@ -277,6 +327,7 @@ def test_a_closed_pipe_is_no_error(files):
     assert done.stdout.startswith("query") and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_progress_goes_to_a_terminal(tmp_path):
     """A bar on stderr when someone looks at it, and the data alone on stdout."""
     con = duckdb.connect()
@@ -320,3 +371,28 @@ print(sorted(optional & (set(sys.modules) - before)))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=files, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_hints_name_options_of_the_command_line(tmp_path):
+    """--rel COLUMN, not rel='...'; and a column named distance may hold similarities."""
+    (tmp_path / "run.csv").write_text("query,item,distance\na,x,2\na,y,1\n")
+    (tmp_path / "qrels.csv").write_text("query,item,rel\na,x,1\na,y,0\n")
+    (tmp_path / "odd.csv").write_text("query,item,worth\na,x,1\n")
+    (tmp_path / "twice.csv").write_text("query,item,score\na,x,1\na,x,2\n")
+    _, error = run(tmp_path, "eval", "run.csv", "odd.csv", code=2)
+    assert "name it: --rel COLUMN. There are" in error and "rel=" not in error
+    _, error = run(tmp_path, "eval", "run.csv", "qrels.csv", "--query", "nope", code=2)
+    assert error.startswith("rankql: --query nope: no column of that name")
+    _, error = run(tmp_path, "eval", "twice.csv", "qrels.csv", code=2)
+    assert error.endswith("tells systems apart: --system\n")
+    for order, rr in (("--ascending", 0.5), ("--descending", 1.0)):
+        options = ["-m", "RR", order, "--format", "json"]
+        out, _ = run(tmp_path, "eval", "run.csv", "qrels.csv", *options)
+        assert json.loads(out)["summary"][0]["mean"] == rr
+    rows = [(f"q{q}", f"d{d}", d) for q in range(30) for d in range(5)]
+    frame = pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
+    frame.write_parquet(tmp_path / "run.parquet")
+    judged = frame.select("query", "item", rel=(pl.col("score") == 0).cast(int))
+    judged.write_parquet(tmp_path / "qrels.parquet")
+    out, _ = run(tmp_path, "check", "run.parquet", "qrels.parquet")
+    assert "Then pass --ascending" in out and "descending=" not in out

@@ -85,6 +85,7 @@ def order(query):
     return sorted(RUN[query], key=lambda item: (np.float32(RUN[query][item]), item.encode()))
 
 
+@pytest.mark.ranx
 @pytest.mark.slow
 def test_ranx():
     import ranx
@@ -102,6 +103,7 @@ def test_ranx():
     assert {query: 3 * value for query, value in graded.items()} == asked("rbp.8")
 
 
+@pytest.mark.ranx
 @pytest.mark.slow
 def test_blocks(tmp_path, monkeypatch):
     """The blocks that test_docs.py leaves out, with those before them."""

@@ -3,11 +3,14 @@
 import json
 from datetime import date
 
+import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from scipy import special
 
 import rankql
+from rankql import show, significance
 from rankql.cli import main
 
 QRELS = pl.DataFrame(
@@ -42,10 +45,10 @@ def test_by_hand(two):
     assert (row["wins"], row["ties"], row["losses"], row["n"]) == (1, 2, 0, 3)
     assert row["effect"] == pytest.approx((1 / 6) / (1 / 12) ** 0.5)
     assert row["p"] == pytest.approx(0.42264973081037427)  # t = 1 with 2 degrees of freedom
-    assert row["verdict"] == "no evidence"
+    assert row["verdict"] == "not significant"
     assert two.table["n"].to_list() == [3, 3, 4]  # precision of nothing found is 0
-    assert "nDCG@2: 1 of 4 queries are undefined in some system and left out" in two.notes
-    assert any("Holm over 3 tests" in note for note in two.notes)
+    assert "nDCG@2: 1 of 4 queries is undefined in some system and left out" in two.notes
+    assert any("Holm-adjusted for 3 tests" in note for note in two.notes)
 
 
 def test_the_same_from_results_files_and_frames(two, tmp_path):
@@ -117,7 +120,7 @@ def test_shown(two):
 def test_one_system():
     alone = rankql.compare({"only": OLD}, QRELS, "RR")
     assert alone.table.is_empty() and alone.table.columns[0] == "metric"
-    assert alone.notes[0] == "there is one system, 'only': nothing to compare it with"
+    assert alone.notes[0] == "Only one system, 'only': there is nothing to compare it with"
     assert "0.6667" in repr(alone)
 
 
@@ -132,9 +135,17 @@ def test_one_system():
         ({"old": OLD, "new": NEW}, {"confidence": 95}, "confidence must lie between 0 and 1"),
         ({"old": OLD, "new": NEW}, {"resamples": 10}, "resamples must be a whole number from 100"),
         ({"old": OLD, "new": NEW}, {"seed": 1.5}, "seed must be a whole number from 0"),
-        ({"old": OLD, "new": NEW}, {"cluster": "query", "test": "sign"}, "knows no clusters"),
-        ({"old": OLD, "new": NEW}, {"test": "tukey", "correction": "bh"}, "corrects for its pairs"),
-        ({"old": OLD, "new": NEW}, {"bad": 1}, "bad"),
+        (
+            {"old": OLD, "new": NEW},
+            {"cluster": "query", "test": "wilcoxon"},
+            "does not support cluster=",
+        ),
+        ({"old": OLD, "new": NEW}, {"test": "tukey", "correction": "bh"}, "adjusts for its pairs"),
+        ({"old": OLD, "new": NEW}, {"qq": 1}, "Unknown option 'qq'. Available: "),
+        ({"old": OLD, "new": NEW}, {"basline": "old"}, "Did you mean 'baseline'?"),
+        ({"old": OLD, "new": NEW}, {"tie": 1}, "Unknown option 'tie'. Did you mean 'ties'?"),
+        ({"old": OLD, "new": NEW}, {"interval": "t"}, "interval= is an option of evaluate"),
+        ([OLD, NEW, OLD], {"metric": "RR"}, "Did you mean 'metrics'?"),
     ],
 )
 def test_refused(runs, keywords, said):
@@ -147,7 +158,7 @@ def test_results_and_runs_do_not_mix():
     result = rankql.evaluate(OLD, QRELS, "RR")
     for given, qrels, said in (
         ({"old": result, "new": NEW}, QRELS, "'old' is a result"),
-        ({"old": result, "new": result}, QRELS, "qrels goes with runs"),
+        ({"old": result, "new": result}, QRELS, "qrels= is for runs"),
         ({"old": result, "new": rankql.evaluate(NEW, QRELS, "AP")}, None, "no metric in common"),
         (
             {"old": result, "new": rankql.evaluate(NEW, QRELS, "RR", undefined="zero")},
@@ -157,7 +168,7 @@ def test_results_and_runs_do_not_mix():
     ):
         with pytest.raises(rankql.RankqlError, match=said):
             rankql.compare(given, qrels)
-    with pytest.raises(rankql.RankqlError, match="ties= goes with runs"):
+    with pytest.raises(rankql.RankqlError, match="ties= is an option for runs"):
         rankql.compare({"old": result}, ties="expected")
     with pytest.raises(rankql.RankqlError, match="no attribute 'segment'"):
         rankql.compare({"old": result}, by="segment")
@@ -209,11 +220,11 @@ def test_more_tests_than_resamples_can_tell():
     frames["s0"] = frames["s0"].with_columns(pl.col("AP") ** 1.1)
     few = rankql.compare(frames, test="randomisation", resamples=199)
     assert few.table["p_adjusted"].min() == 15 / 200
-    assert sum("p_adjusted is 0.075 at least" in note for note in few.notes) == 1
-    (note,) = (note for note in few.notes if "would do" in note)
+    assert sum("cannot give an adjusted p-value of 0.05" in note for note in few.notes) == 1
+    (note,) = (note for note in few.notes if "Pass resamples=" in note)
     enough = int(note.split("resamples=")[1].split()[0])
     many = rankql.compare(frames, test="randomisation", resamples=enough)
-    assert many.table["p_adjusted"].min() < 0.05 and "would do" not in str(many.notes)
+    assert many.table["p_adjusted"].min() < 0.05 and "cannot give" not in str(many.notes)
 
 
 def frame(queries, values, **attributes):
@@ -224,7 +235,7 @@ def test_results_are_refused_where_queries_are_not_told_apart():
     good = frame(["a", "b", "c"], [0.1, 0.3, 0.4])
     for bad, said in (
         (frame(["a", "a", "b"], [0.1, 0.2, 0.3]), "of queries that come twice, such as 'a'"),
-        (frame(["a", None, "b"], [0.1, 0.2, 0.3]), "query is NULL in 1 of 6 rows"),
+        (frame(["a", None, "b"], [0.1, 0.2, 0.3]), "query is NULL in 1 of 3 rows"),
         (frame(["y", "z"], [0.1, 0.2]), "'x' has no query in common with the others: it has 'a'"),
         (frame([1, 2, 3], [0.1, 0.2, 0.3]), "text in 'x', numbers in 'y'"),
         (frame([date(2020, 1, i) for i in (1, 2)], [0.1, 0.2]), "text in 'x', Date in 'y'"),
@@ -238,11 +249,23 @@ def test_results_are_refused_where_queries_are_not_told_apart():
             rankql.compare(names)
 
 
-@pytest.mark.parametrize("name", ["system", "missing"])
-def test_queries_under_a_name_of_ours(name):
-    values = {side: r.rename({"query": name}) for side, r in (("old", OLD), ("new", NEW))}
-    with pytest.raises(rankql.RankqlError, match=r"another name|rename"):
-        rankql.compare(values, QRELS.rename({"query": name}), "RR", query=name)
+def test_queries_under_a_name_of_ours():
+    def compared(name):
+        values = {side: r.rename({"query": name}) for side, r in (("old", OLD), ("new", NEW))}
+        return rankql.compare(values, QRELS.rename({"query": name}), "RR", query=name)
+
+    expected = rankql.compare({"old": OLD, "new": NEW}, QRELS, "RR").table
+    for name in ("missing", "a", "difference"):
+        assert compared(name).table.equals(expected)
+        assert compared(name).differences("RR", "old", "new")["difference"].len()
+    with pytest.raises(rankql.RankqlError, match="'system' is also the column that names the runs"):
+        compared("system")
+    frames = {n: pl.DataFrame({"system_": ["a"], "RR": [1.0]}) for n in "ab"}
+    alone = rankql.combine([pl.DataFrame({"q": ["a"], "system": ["x"], "RR": [1.0]})])
+    for values in ({"a": alone, "b": alone}, alone):
+        with pytest.raises(rankql.RankqlError, match="'system' is also the column that names"):
+            rankql.compare(values)
+    assert rankql.compare(frames).table["n"][0] == 1
 
 
 def test_every_value_of_an_attribute_is_a_slice_of_its_own():
@@ -276,15 +299,144 @@ def test_differences_are_those_of_the_table(rules):
     assert found["difference"].mean() == pytest.approx(compared.table["difference"][0])
 
 
-def test_a_sentence_does_not_contradict_itself():
-    """A difference that one test would show, and the family does not."""
+def test_the_detectable_difference_is_that_of_the_family():
+    """A difference that one test would detect, and a family of 40 would not."""
     values = [0.05 + (0.1 if i % 2 else -0.1) for i in range(40)]
     queries = [f"q{i}" for i in range(40)]
     base = frame(queries, [0.5] * 40)
     others = {f"s{n}": frame(queries, [0.5 + v for v in values]) for n in range(40)}
-    found = rankql.compare({"b": base, **others}, baseline="b")
-    assert found.table["verdict"][0] == "no evidence"
-    assert found.table["detectable"][0] < 0.05 and "would show" not in found.table["sentence"][0]
+    one = rankql.compare({"b": base, "s0": others["s0"]}).table.row(0, named=True)
+    found = rankql.compare({"b": base, **others}, baseline="b").table.row(0, named=True)
+    assert one["verdict"] == "better" and found["verdict"] == "not significant"
+    sample = significance.Sample(np.array(values))
+    assert one["detectable"] == pytest.approx(sample.detectable(0.05))
+    assert found["detectable"] == pytest.approx(sample.detectable(0.05 / 40))
+    assert one["detectable"] < 0.05 < found["detectable"] == pytest.approx(0.0693, abs=5e-5)
+    assert found["sentence"].endswith(
+        "A difference of about 0.070 would have been detected with 80% power"  # rounded up
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0714, "0.072"), (0.07, "0.070"), (0.069999999999999, "0.070"), (1.21, "1.3"), (12, "12"),
+     (1234, "1,300"), (0.30804, "0.31"), (9.96, "10.0"), (1e-5, "0.000010")],
+)  # fmt: skip
+def test_rounded_up(value, text):
+    assert show.rounded_up(value) == text
+
+
+def test_large_numbers_have_separators():
+    assert [show.rounded(x) for x in (0.01234, -12.34, 12345.6, -1e9, 1e30, -0.0)] == [
+        "0.0123", "-12.3", "12,300", "-1,000,000,000", "1e+30", "0"
+    ]  # fmt: skip
+    assert show.decimal(-1234567.8, 0) == "-1,234,568"
+    assert show.decimal(-0.004, 2) == "0.00"
+    assert show.rounded_up(1.5e-20) == "1.5e-20"
+
+
+def test_sentences():
+    """As EXAMPLES has them: who beats whom, the interval, the adjusted p, the number of queries."""
+    queries = [f"q{i:04}" for i in range(1200)]
+    segments = ["a"] * 600 + ["b"] * 600
+    x = frame(queries, [0.5 + i % 7 / 20 for i in range(1200)], seg=segments)
+    gain = [(0.05 if i < 600 else -0.02) + (i * 37 % 11 - 5) / 50 for i in range(1200)]
+    y = x.with_columns(pl.col("AP") + pl.Series(gain))
+    found = rankql.compare({"old": x, "new": y}, by="seg")
+    assert found.sentences == [
+        "AP: new beats old by 0.0149 (95% CI 0.0108 to 0.0190; p < 0.001, Holm-adjusted for 3 "
+        "tests; 1,200 queries)",
+        "AP, seg=a: new beats old by 0.0499 (95% CI 0.0437 to 0.0561; p < 0.001, Holm-adjusted for "
+        "3 tests; 600 queries)",
+        "AP, seg=b: new loses to old by 0.0201 (95% CI 0.0143 to 0.0259; p < 0.001, Holm-adjusted "
+        "for 3 tests; 600 queries)",
+    ]
+    one = rankql.compare({"old": x, "new": y}, confidence=0.9)
+    assert one.sentences == [
+        "AP: new beats old by 0.0149 (90% CI 0.0115 to 0.0184; p < 0.001; 1,200 queries)"
+    ]
+    errors = {name: each.rename({"AP": "RMSE"}) for name, each in (("old", y), ("new", x))}
+    assert rankql.compare(errors).sentences == [
+        "RMSE: new beats old by 0.0149 (95% CI 0.0108 to 0.0190; p < 0.001; 1,200 queries)"
+    ]
+
+
+def test_no_difference_is_not_minus_zero():
+    x = frame(list("abcd"), [0.5, 0.6, 0.7, 0.8])
+    y = frame(list("abcd"), [0.6, 0.5, 0.8, 0.7 - 1e-9])
+    (sentence,) = rankql.compare({"x": x, "y": y}).sentences
+    assert "between y and x: 0.00 (95% CI -0.18 to 0.18; p = 1; 4 queries)" in sentence
+
+
+def skewed_frames(metric="AP"):
+    """15 large gains and 85 small losses: the mean rises, the ranks fall."""
+    queries = [f"q{i:02}" for i in range(100)]
+    gain = [0.9 + i / 500 if i < 15 else -0.05 - i / 1000 for i in range(100)]
+    old = pl.DataFrame({"query": queries, metric: [1.0] * 100})
+    return {"a": old, "b": old.with_columns(pl.col(metric) + pl.Series(gain))}
+
+
+@pytest.mark.parametrize(("metric", "word"), [("AP", "worse"), ("RMSE", "better")])
+def test_wilcoxon_takes_its_word_from_the_ranks(metric, word):
+    row = rankql.compare(skewed_frames(metric), test="wilcoxon").table.row(0, named=True)
+    assert row["difference"] > 0 and row["p"] < 0.001
+    assert row["verdict"] == word
+    assert row["lo"] is row["hi"] is None
+    won, counts = {
+        "worse": ("loses to", "15 wins, 85 losses"),
+        "better": ("beats", "85 wins, 15 losses"),
+    }[word]
+    assert row["sentence"] == (
+        f"b {won} a by ranks ({counts}; p < 0.001; 100 queries); the mean difference is 0.0462"
+    )
+    assert rankql.compare(skewed_frames(metric)).table["verdict"][0] != word
+
+
+def test_anytime_needs_a_range():
+    """Of a metric without one it is asked for by name; values outside it are refused."""
+    runs = {"old": OLD, "new": NEW}
+    assert rankql.compare(runs, QRELS, ["nDCG@2", "TauB"], test="anytime").table["lo"].len() == 2
+    for metric in ("DCG@2", "CG@2", "RMSE", "nDCG(negative=keep)@2"):
+        values = frame(list("abc"), [0.1, 0.2, 0.3]).rename({"AP": metric})
+        with pytest.raises(rankql.RankqlError, match="test='anytime' needs the range of") as caught:
+            rankql.compare({"x": values, "y": values}, test="anytime")
+        assert f"--bounds {metric}:LOWEST:HIGHEST" in str(caught.value)
+    found = rankql.compare(runs, QRELS, "DCG@2", test="anytime", bounds={"DCG@2": (0, 5)})
+    row = found.table.row(0, named=True)
+    assert row["lo"] < row["difference"] < row["hi"]
+    wide = rankql.compare(runs, QRELS, "DCG@2", test="anytime", bounds={"DCG@2": (0, 50)})
+    assert wide.table["hi"][0] > row["hi"]
+    assert found.cutoffs("DCG", [2]).table.equals(found.table)
+    with pytest.raises(rankql.RankqlError, match=r"DCG@2 is 2.* outside its range of 0 to 1"):
+        rankql.compare(runs, QRELS, "DCG@2", test="anytime", bounds={"DCG@2": (0, 1)})
+    wrong = frame(list("abc"), [0.1, 1.2, 0.3])
+    with pytest.raises(rankql.RankqlError, match=r"AP is 1.2 for a query, outside its range"):
+        rankql.compare({"x": wrong, "y": wrong}, test="anytime")
+    own = frame(list("abc"), [0.1, 0.2, 0.3]).rename({"AP": "nDCG@2"})
+    for bounds, said in (
+        ({"AP": (0, 1)}, "bounds: 'AP' is not compared; There are: nDCG@2"),
+        ({"nDCG@2": (1, 0)}, "bounds must be a dict of metric"),
+        ({"nDCG@2": (0, float("inf"))}, "bounds must be a dict of metric"),
+        ({"nDCG@2": 1}, "bounds must be a dict of metric"),
+        ((0, 1), "bounds must be a dict of metric"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=said):
+            rankql.compare({"x": own, "y": own}, test="anytime", bounds=bounds)
+    with pytest.raises(rankql.RankqlError, match="bounds= has no effect on test='t'"):
+        rankql.compare(runs, QRELS, "DCG@2", bounds={"DCG@2": (0, 5)})
+
+
+def test_bounds_on_the_command_line(files):
+    runs = ["compare", "old.parquet", "new.parquet", "qrels.parquet", "-m", "DCG@2"]
+    done = CliRunner().invoke(main, [*runs, "--test", "anytime", "--bounds", "DCG@2:0:5"])
+    assert done.exit_code == 0, done.output
+    expected = rankql.compare(
+        {"old": OLD, "new": NEW}, QRELS, "DCG@2", test="anytime", bounds={"DCG@2": (0, 5)}
+    )
+    assert expected.sentences[0] in done.output
+    for text in ("DCG@2", "DCG@2:0:x", "DCG@2:5"):
+        done = CliRunner().invoke(main, [*runs, "--test", "anytime", "--bounds", text])
+        assert done.exit_code == 2 and "Expected METRIC:LOWEST:HIGHEST" in done.stderr
 
 
 def test_small_slices_are_shown_and_not_tested():
@@ -295,7 +447,7 @@ def test_small_slices_are_shown_and_not_tested():
     found = rankql.compare({"x": x, "y": y}, by="seg", min_queries=5)
     assert found.table["verdict"].to_list()[-1] == "too few queries"
     assert found.table["p"].is_null().to_list() == [False, False, True]
-    assert "Holm over 2 tests" in found.table["sentence"][0]
+    assert "Holm-adjusted for 2 tests" in found.table["sentence"][0]
 
 
 def test_tables_that_are_no_results():
@@ -315,7 +467,6 @@ def test_tables_that_are_no_results():
         ({"output": "x.parquet"}, "output= is an option of evaluate"),
         ({"confidence": 1 - 1e-13}, "confidence must lie between 0 and 1"),
         ({"cluster": ""}, "''"),
-        ({"simultaneous": "no"}, "simultaneous must be True or False"),
         ({"baseline": 1}, "there is no system 1"),
         ({"min_queries": -1}, "min_queries must be a whole number from 0"),
     ],
@@ -336,3 +487,52 @@ def test_cutoffs_and_efforts_are_numbers(two):
         rankql.queries_needed("x")
     with pytest.raises(rankql.RankqlError, match="nothing was compared by the name 1"):
         two.differences("RR", 1, "new")
+
+
+def _own(values, **columns):
+    """Values per query of one's own."""
+    names = [f"q{i}" for i in range(len(values))]
+    return pl.DataFrame({"query": names, "revenue": pl.Series(values, strict=False), **columns})
+
+
+def _two(a, b, **keywords):
+    return rankql.compare({"a": a, "b": b}, higher_is_better=True, **keywords)
+
+
+def test_no_bound_of_a_verdict_is_rounded_to_0():
+    """'beats (95% CI 0.00 to 0.29; p = 0.05)' would say both."""
+    steps = np.linspace(-1, 1, 30)
+    width = special.stdtrit(29, 0.975) * steps.std(ddof=1) / 30**0.5
+    for shift, lo in ((0.001, "0.001"), (-0.001, "-0.001")):
+        found = _two(_own([0.0] * 30), _own([*(steps + width + shift)]))
+        assert f"CI {lo} to 0." in found.sentences[0]
+        assert found.table["verdict"][0] == ("better" if shift > 0 else "not significant")
+
+
+@pytest.mark.parametrize(
+    ("p", "alpha", "words"),
+    [
+        (0.0499, 0.05, "p = 0.05"), (0.05, 0.05, "p = 0.05"), (0.0503, 0.05, "p = 0.0503"),
+        (0.2, 0.05, "p = 0.2"), (0.0004, 0.05, "p < 0.001"), (0.0004, 0.0001, "p = 0.0004"),
+    ],
+)  # fmt: skip
+def test_p_values_show_their_side_of_alpha(p, alpha, words):
+    assert show.chance(p, alpha) == words
+
+
+def test_one_of_everything_reads_well():
+    one = _two(_own([1.0]), _own([2.0]))
+    assert one.notes[:2] == [
+        "Paired t test; nothing could be tested", "Not tested: 1 of 1 row (not testable: 1)"
+    ]  # fmt: skip
+    ranks = _two(_own([0.0] * 30), _own([0.0] * 29 + [1.0]), test="wilcoxon")
+    assert "(1 win, 0 losses; p = " in ranks.sentences[0]
+    users = {"u": ["x"] * 4}
+    same = _two(_own([1, 2, 3, 7], **users), _own([2, 4, 5, 8], **users), cluster="u")
+    assert "needs at least 10 clusters, and there is 1" in same.sentences[0]
+    assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
+    single = {"u": [*"abcdefghijkl"]}
+    each = _two(_own(range(12), **single), _own(range(1, 13), **single), cluster="u")
+    assert "Queries are clustered by u: 12 clusters of 1 query" in each.notes
+    with pytest.raises(rankql.RankqlError, match=r"between 0 and 1, not '0\.95'"):
+        _two(_own([1, 2]), _own([2, 4]), confidence="0.95")

@@ -372,7 +372,8 @@ def test_the_query_runs_alone():
     con.register("b", frame(other))
     result = correlate("a", "b", con=con)
     rankql.register(con)
-    found = con.sql(result.sql).pl().filter(pl.col("in run") > 0, pl.col("in reference") > 0)
+    in_both = pl.all_horizontal(pl.col("__rankql_in_run", "__rankql_in_reference") > 0)
+    found = con.sql(result.sql).pl().filter(in_both)
     assert_frame_equal(found.select(result.per_query.columns), result.per_query)
 
 
@@ -426,24 +427,13 @@ def test_errors_of_correlate(run, other, options, words):
     assert words in str(error.value)
 
 
-TAKEN = ("in both", "in run", "in reference", "missing", "system")
-
-
-@pytest.mark.parametrize("name", [*TAKEN, "In Both", "pos of reference"])
-def test_names_that_are_taken(name):
-    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "pos": [1, 2]})
-    attributes = pl.DataFrame({"query": ["a"], name: ["b"]})
-    line = "is what a column of the result or of the query is called; give the column another name"
-    with pytest.raises(RankqlError, match=f"^by: '{name}' {line}$"):
-        correlate(run, run, by=name, attributes=attributes)
-    if name.lower() in TAKEN:
-        run = run.rename({"query": name})
-        with pytest.raises(RankqlError, match=f"^query: '{name}' {line}$"):
-            correlate(run, run, query=name)
-        with pytest.raises(RankqlError, match=f"^query: '{name}' {line}$"):
-            rankql.limits(run, run.with_columns(rel=1), "RR@2", query=name)
-        with pytest.raises(RankqlError, match=f"^query: '{name}' {line}$"):
-            rankql.evaluate({"a": run, "b": run}, run.with_columns(rel=1), "RR@2", query=name)
+@pytest.mark.parametrize("name", ["in both", "in run", "In Reference", "missing", "mean", "pos"])
+def test_every_name_is_free(name):
+    run = pl.DataFrame({"q": ["a", "a"], "item": ["x", "y"], "rank": [1, 2]})
+    attributes = pl.DataFrame({"q": ["a"], name: ["b"]})
+    found = correlate(run, run, "TauB", by=name, attributes=attributes, query="q", pos="rank")
+    assert found.summary["slice"].to_list() == ["all", f"{name}=b"]
+    assert correlate(run.rename({"q": name}), run, query=(name, "q"), pos="rank")["TauB"] == 1
 
 
 def test_the_same_to_the_last_bit():

@@ -29,7 +29,7 @@ sys.exit(not all(done))
 # The environment of dbt has the package as it was installed, not as it lies here.
 OUTSIDE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.dbt
 write = runpy.run_path(str(EXAMPLE / "simulate.py"))["write"]
 
 
@@ -182,6 +182,7 @@ SELECT * FROM (VALUES
     (3, 'b', 0.6, 0.5,  0.5,  0.5,  0.5, 0.1)
 ) AS t (day, slice, same, less, drop, undefined, gone, error)
 """
+ERROR = {"error": "error", "queries": "20"}
 TESTS = {
     "same": {
         "pass_at_least": ("at_least", {"min": 0.5}),
@@ -196,8 +197,21 @@ TESTS = {
         "pass_drop_within": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.1}),
         "fail_drop": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.05}),
         "pass_drop_in_noise": ("no_drop", {"day": "day", "by": "slice", "error": "error"}),
+        "pass_interval_within": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.5} | ERROR),
+        "fail_inconclusive": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1} | ERROR),
+        "warn_inconclusive": (
+            "no_drop",
+            {"day": "day", "by": "slice", "max_drop": 0.1, "inconclusive": "warn"} | ERROR,
+        ),
     },
-    "drop": {"fail_drop_by_more": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1})},
+    "drop": {
+        "fail_drop_by_more": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1}),
+        "fail_beyond_doubt": (
+            "no_drop",
+            {"day": "day", "by": "slice", "max_drop": 0.05, "inconclusive": "warn"}
+            | {"error": "error / 10", "queries": "100"},
+        ),
+    },
     "undefined": {
         "pass_nothing_to_drop_from": ("no_drop", {"day": "day", "by": "slice"}),
         "fail_at_least_of_null": ("at_least", {"min": 0}),
@@ -240,8 +254,8 @@ def test_the_tests(project, dbt, tmp_path):
     ]
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
     dbt("deps", "build", fails=True)
-    said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_"))}
-    assert said == {name: name[:4] for name in said} and len(said) == 18
+    said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))}
+    assert said == {name: name[:4] for name in said} and len(said) == 22
 
 
 def test_a_macro_of_the_users(project, dbt):

@@ -89,7 +89,17 @@ def demo_folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def draws(page):
+    """Does a block of the page draw a chart or write a report?"""
+    blocks = BLOCK.findall(page.read_text())
+    return any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.report] if draws(page) else []) for page in PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_blocks(page, demo_folder, monkeypatch):
     monkeypatch.chdir(demo_folder)
     text = page.read_text()
@@ -121,7 +131,7 @@ def test_speed():
         assert table in (ROOT / "docs" / "speed.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.site
 def test_site(tmp_path):
     """It is built without a warning, and loads nothing from the network."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", ROOT / "docs", tmp_path]

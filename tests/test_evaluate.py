@@ -15,6 +15,7 @@ from pathlib import Path
 
 import duckdb
 import engines
+import numpy as np
 import peers
 import polars as pl
 import pyarrow as pa
@@ -25,6 +26,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import names
 from rankql.conventions import CHOICES, PROFILES, choose
+from rankql.result import interval_within_range
 
 ROOT = Path(__file__).resolve().parents[1]
 METRICS = ["nDCG@10", "AP", "RR", "P@5", "R@10", "ERR(max_rel=3)@10", "RBP(p=0.8)"]
@@ -352,7 +354,7 @@ def test_sql_that_ran_runs():
     ):
         metrics = [m for m in METRICS if "ERR" not in m]
         made = rankql.evaluate(RUN, QRELS, metrics, **options)
-        again = con.sql(made.sql).pl().drop("missing")
+        again = con.sql(made.sql).pl().drop("__rankql_missing")
         same(again.select(made.per_query.columns), made.per_query)
 
 
@@ -440,6 +442,56 @@ def test_micro_averages():
     """).fetchall()
     wanted = [value for row in rows for value in row[1:]]
     assert made["mean"].to_list() == pytest.approx(wanted, abs=1e-12)
+
+
+def test_grades_above_1000():
+    """Only exp2 computes 2^rel: RBP divides by max_rel, and ERR takes the power of a difference."""
+    run = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "score": [2, 1]})
+    qrels = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "rel": [2000, 1999]})
+    made = rankql.evaluate(run, qrels, ["RBP(p=0.8, max_rel=5000)", "ERR", "ERR(max_rel=2001)"])
+    values = [0.2 * (2000 + 0.8 * 1999) / 5000, 1, 1 / 2 + 1 / 2 * 1 / 4 / 2]
+    assert [made[name] for name in made.per_query.columns[1:]] == pytest.approx(values, abs=1e-12)
+    with pytest.raises(rankql.RankqlError, match="max_rel=100 is below the highest grade, 2000"):
+        rankql.evaluate(run, qrels, "RBP(p=0.8, max_rel=100)")
+    with pytest.raises(rankql.RankqlError, match="2\\^rel of grade 2000 is beyond all numbers"):
+        rankql.evaluate(run, qrels, "nDCG(gain=exp2)")
+
+
+def test_err_of_stop_probabilities():
+    run = pl.DataFrame({"query": [1] * 3, "item": [*"abc"], "score": [3, 2, 1]})
+    qrels = pl.DataFrame({"query": [1] * 3, "item": [*"abc"], "rel": [0, 1, 1]})
+    assert rankql.evaluate(run, qrels, "ERR(stop=rel)")["ERR(stop=rel)"] == 0.5
+    made = rankql.evaluate(run, qrels, ["ERR(stop=rel)@1", "ERR"], max_rel=4)
+    assert made["ERR(stop=rel)@1"] == 0
+    with pytest.raises(rankql.RankqlError, match="max_rel is for stop 'exp2', not for 'rel'"):
+        rankql.evaluate(run, qrels, "ERR(stop=rel, max_rel=4)")
+    with pytest.raises(rankql.RankqlError, match="rel must lie between 0 and 1 for stop 'rel'"):
+        rankql.evaluate(run, qrels.with_columns(rel=pl.col("rel") * 2), "ERR(stop=rel)")
+
+
+@pytest.mark.parametrize("denominator", ["retrieved", "min"])
+def test_micro_precision_by_denominator(denominator):
+    """As an option of the metric and of the evaluation it is what the macro gives."""
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("joined", joined())
+    calls = [
+        f"micro_precision_at(rel, pos, {k}, query := query, denominator := '{denominator}')"
+        for k in (4, 50, "NULL")
+    ]
+    query = f"SELECT {', '.join(calls)} FROM ranked('joined', query := 'query')"
+    (wanted,) = con.execute(query).fetchall()
+    names = [f"microP(denominator={denominator}){cutoff}" for cutoff in ("@4", "@50", "")]
+    made = rankql.evaluate(RUN, QRELS, names)
+    assert [made[name] for name in names] == pytest.approx(wanted, abs=1e-12)
+    plain = ["microP@4", "microP@50", "microP"]
+    made = rankql.evaluate(RUN, QRELS, plain, precision_denominator=denominator)
+    assert [made[name] for name in plain] == pytest.approx(wanted, abs=1e-12)
+    distinct = RUN.with_columns(score=pl.col("score").rank("ordinal"))
+    options = {"precision_denominator": denominator}
+    made = rankql.evaluate(distinct, QRELS, plain, **options)
+    tied = rankql.evaluate(distinct, QRELS, plain, ties="expected", **options)
+    assert [tied[m] for m in plain] == pytest.approx([made[m] for m in plain], abs=1e-12)
 
 
 # Systems
@@ -707,7 +759,9 @@ def test_every_choice_is_understood():
         assert re.search(rf"^    - .*\b{field.name}\b.*:", rankql.Conventions.__doc__, re.M), field
     for choice in {choice for choices in CHOICES.values() for choice in choices}:
         assert f"'{choice}'" in rankql.Conventions.__doc__
-    assert set(PROFILES) == {"rankql", "trec_eval", "sklearn", "ranx", "recbole", "spark"}
+    assert set(PROFILES) == {
+        *("rankql", "trec_eval", "trec_eval_10", "sklearn", "ranx", "recbole", "spark")
+    }
 
 
 # Names
@@ -865,6 +919,10 @@ def bad(**columns):
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
         (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, f"P@{2**53 + 1}"),
+            "k must be at most 9007199254740992, not 9007199254740993",
+        ),
         (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "P(rel=x)@5"),
@@ -898,14 +956,12 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, "P(rel=1, rel=2)@10"), "threshold is given twice"),
         (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "'x' would be the name of two"),
         (lambda: rankql.evaluate(RUN, QRELS, ["AP", "AP = 1"]), "'AP' would be the name of two"),
-        (lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=min)@5"), "microP has no option"),
-        (lambda: rankql.evaluate(RUN, QRELS, by=5), "by must be names of columns"),
         (
-            lambda: rankql.evaluate(RUN, QRELS.with_columns(value=1), by="value"),
-            "by: 'value' is what a",
+            lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=found)@5"),
+            "denominator must be one of k, retrieved, min, not found",
         ),
+        (lambda: rankql.evaluate(RUN, QRELS, by=5), "by must be names of columns"),
         (lambda: rankql.evaluate(RUN, QRELS, gain={}), "gain must say what each grade is worth"),
-        (lambda: rankql.evaluate(RUN, QRELS.with_columns(rel=2000), "ERR"), "beyond all numbers"),
         (
             lambda: rankql.evaluate(RUN, QRELS, ties="best", gain={0: 0, 1: 3, 2: 1, 3: 4}),
             "gains that rise",
@@ -932,7 +988,7 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
         (
             lambda: rankql.evaluate(RUN, QRELS, tie="best"),
-            "there is no option 'tie'; did you mean ties",
+            "Unknown option 'tie'. Did you mean 'ties'",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, ties="bets"),
@@ -1064,11 +1120,33 @@ def test_written_per_query_and_combined(tmp_path):
         rankql.combine([tmp_path / "foreign.parquet"])
 
 
+@pytest.mark.parametrize("space", [" ", "\t", "   "])
+@pytest.mark.parametrize("where", ["first", "last", "all"])
+def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
+    """As trec_eval has it: ignored in a run, refused in judgments."""
+    lines = [
+        f"q1 Q0 {item} 0 {score} tag".split() for item, score in (("a", 3), ("b", 2), ("c", 1))
+    ]
+    chosen = {"first": lines[:1], "last": lines[-1:], "all": lines}[where]
+    for line in chosen:
+        line += ["more", "words"]
+    run, qrels = tmp_path / "one.run", tmp_path / "qrels"
+    run.write_text("".join(space.join(line) + "\n" for line in lines))
+    qrels.write_text("q1 0 b 1\n")
+    assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
+    qrels.write_text("q1 0 a 0\nq1 0 b 1 more\n")
+    with pytest.raises(rankql.RankqlError, match="no 4 columns in the line 'q1 0 b 1 more'"):
+        rankql.evaluate(run, qrels, "RR")
+    run.write_text("a b c d e f g\n")
+    with pytest.raises(rankql.RankqlError, match="which has 7 columns, not 4 or 6"):
+        rankql.evaluate(run, qrels, "RR")
+
+
 def test_intervals():
     from scipy.stats import bootstrap, t
 
     values = EXPECTED["AP"].drop_nulls().to_numpy()
-    row = rankql.evaluate(RUN, QRELS, "AP", confidence=0.9).summary.row(0, named=True)
+    row = rankql.evaluate(RUN, QRELS, "AP", interval="t", confidence=0.9).summary.row(0, named=True)
     wanted = t.interval(
         0.9, len(values) - 1, values.mean(), values.std(ddof=1) / len(values) ** 0.5
     )
@@ -1087,35 +1165,177 @@ def test_intervals():
     same(again, row)
 
 
+def test_intervals_stay_in_the_range():
+    """RR@10 of mostly 1: mean ± t reaches beyond 1; on the logit scale nothing does."""
+    from scipy.special import expit, logit
+    from scipy.stats import t
+
+    pos = [1] * 18 + [2, 3]
+    ranked = pl.DataFrame({"query": range(20), "rel": 1, "pos": pos, "score": [-p for p in pos]})
+    values = 1 / np.array(pos)
+    mean, error = values.mean(), values.std(ddof=1) / 20**0.5
+    reach = t.ppf(0.975, 19) * error
+    assert mean + reach > 1
+    row = rankql.evaluate(ranked, metrics="RR@10", interval="t").summary.row(0, named=True)
+    assert (row["lo"], row["hi"]) == (pytest.approx(mean - reach, abs=1e-12), 1)
+    row = rankql.evaluate(ranked, metrics="RR@10").summary.row(0, named=True)
+    ends = expit(logit(mean) + np.array([-1, 1]) * reach / (mean * (1 - mean)))
+    assert (row["lo"], row["hi"]) == pytest.approx(tuple(ends), abs=1e-12)
+    # One bound only: cut there. A bound itself: all values are the same.
+    two = ranked[-2:]
+    summary = rankql.evaluate(two, metrics=["MSE", "ARHR", "DCG", "Success@3"]).summary
+    assert summary["lo"].to_list() == [0.0, 0.0, 0.0, 1.0]
+    assert summary["hi"][0] > summary["mean"][0] and summary["hi"][3] == 1
+    # Kept negative gains take nDCG below 0: then there is no lower bound to stay above.
+    signed = pl.DataFrame({"query": [1, 1, 2], "rel": [-1, 1, 1], "pos": [1, 2, 1]})
+    row = rankql.evaluate(signed, metrics="nDCG", negative="keep").summary.row(0, named=True)
+    assert row["lo"] < -1 and row["hi"] == 1
+
+
+@pytest.mark.parametrize("unjudged", ["zero", "bounds"])
+def test_every_interval_holds_its_mean(unjudged):
+    names = ["nDCG@3", "AP", "RR@10", "P@2", "R@2"]
+    for interval in ("auto", "t", "bootstrap"):
+        result = rankql.evaluate(
+            RUN, QRELS, names, by="segment", attributes=with_segments(), interval=interval,
+            unjudged=unjudged,
+        )  # fmt: skip
+        for row in result.summary.drop_nulls("lo").to_dicts():
+            assert 0 <= row["lo"] <= row["mean"] <= row["hi"] <= 1
+
+
+def test_coverage_of_intervals():
+    """2,000 samples of 20 skewed values: the logit covers more often than mean ± t."""
+    from scipy.stats import t
+
+    rng = np.random.default_rng(1)
+    values = rng.beta(0.3, 6, (2000, 20))
+    frame = pl.DataFrame({"mean": values.mean(1), "lowest": 0.0, "highest": 1.0}).with_columns(
+        width=t.ppf(0.975, 19) * values.std(1, ddof=1) / 20**0.5
+    )
+    truth = pl.lit(0.3 / 6.3)
+    covered = [
+        frame.select(truth.is_between(*interval_within_range(logistic)).mean()).item()
+        for logistic in (True, False)
+    ]
+    assert covered[0] > 0.91 > 0.9 > covered[1]
+
+
 def test_bounds_of_one_query_have_no_interval():
     one = pl.DataFrame({"query": ["q"], "item": ["a"], "rel": [1], "pos": [1]})
     row = rankql.evaluate(one, metrics="AP").summary.row(0, named=True)
     assert (row["mean"], row["lo"], row["hi"]) == (1.0, None, None)
 
 
-def test_without_scipy_there_is_no_interval():
+def test_intervals_need_no_scipy():
+    """Same code, same columns and same numbers, whether or not scipy is installed."""
     script = """
 import sys
 from importlib import util
 found = util.find_spec
 util.find_spec = lambda name, *more: None if name == "scipy" else found(name, *more)
+sys.modules["scipy"] = None
 import polars as pl, rankql
-ranked = pl.DataFrame({"query": ["q", "r"], "rel": [1, 1], "pos": [1, 2]})
-print(rankql.evaluate(ranked, metrics="RR").summary["lo"].to_list())
+ranked = pl.DataFrame({"query": ["q", "r", "s"], "rel": [1, 1, 1], "pos": [1, 2, 4]})
+for interval in ("auto", "t"):
+    print(*rankql.evaluate(ranked, metrics="DCG", interval=interval).summary.row(0))
 try:
-    rankql.evaluate(ranked, metrics="RR", interval="t")
+    rankql.evaluate(ranked, metrics="RR", interval="bootstrap")
 except rankql.RankqlError as error:
     print(error)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[None, None]\n".replace("None, None", "None") + (
-        "interval='t' needs scipy: pip install 'rankql[stats]'\n"
-    )
+    *rows, refused = done.stdout.splitlines()
+    ranked = pl.DataFrame({"query": ["q", "r", "s"], "rel": [1, 1, 1], "pos": [1, 2, 4]})
+    row = " ".join(map(str, rankql.evaluate(ranked, metrics="DCG").summary.row(0)))
+    assert rows == [row, row] and "None" not in row
+    assert refused == "interval='bootstrap' needs scipy: pip install 'rankql[stats]'"
 
 
 # Size
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        ("plain", {}),
+        ("systems", {"by": "segment", "attributes": "segments"}),
+        ("text", {"ties": "expected", "missing": "skip"}),
+        ("plain", {"ties": "order", "conventions": "ranx"}),
+        ("ranked", {}),
+        ("ranked", {"unjudged": "bounds"}),
+        ("text", {"con": "own"}),
+    ],
+)
+def test_parts_are_the_same(form, options, monkeypatch):
+    """Where the memory is too small, some queries at a time: the same values, to the last bit."""
+    run, qrels, metrics = RUN, QRELS, ["nDCG@3", "AP", "P@2", "R@2"]
+    options = dict(options)
+    if "attributes" in options:
+        options["attributes"] = with_segments()
+    if options.get("con"):
+        options["con"] = duckdb.connect()
+    if form == "systems":
+        run = {"one": RUN, "two": RUN.with_columns(score=-pl.col("score"))}
+    if form == "text":  # the ids of both are of one kind, but not of one type
+        qrels = QRELS.with_columns(pl.col("query").cast(pl.Categorical))
+    if form == "ranked":
+        qrels = None
+        run = pl.DataFrame(
+            {"query": [1, 1, 2, 3, 3], "rel": [1, 0, 2, 0, 3], "pos": [2, 1, 1, 1, 4]}
+        )
+    whole = rankql.evaluate(run, qrels, metrics, **options)
+    execute, made = rankql.evaluation.execute, []
+
+    def short_of_memory(here, sql, checked=False):
+        if "% 4 =" not in sql:
+            raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
+        made.append(sql)
+        return execute(here, sql, checked)
+
+    monkeypatch.setattr("rankql.evaluation.execute", short_of_memory)
+    parts = rankql.evaluate(run, qrels, metrics, **options)
+    assert_frame_equal(parts.per_query, whole.per_query, check_exact=True)
+    assert_frame_equal(parts.summary, whole.summary, check_exact=True)
+    assert len(made) == 4 and parts.notes == [
+        *whole.notes,
+        "the queries do not fit into memory_limit at once: evaluated in 4 parts, one after "
+        "another. A higher memory_limit is faster",
+    ]
+
+
+def test_out_of_memory(monkeypatch, tmp_path):
+    """A file is written in parts too; where nothing helps, the remedy is named."""
+    path, whole = tmp_path / "out.parquet", rankql.evaluate(RUN, QRELS, "AP")
+
+    def refuse(*arguments, **options):
+        raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
+
+    monkeypatch.setattr("rankql.evaluation.prepared", refuse)
+    parts = rankql.evaluate(RUN, QRELS, "AP", output=path)
+    assert "evaluated in 4 parts" in parts.notes[-1]
+    assert_frame_equal(rankql.combine([path]).per_query, whole.per_query, check_exact=True)
+    monkeypatch.setattr("rankql.evaluation.execute", refuse)
+    message = r"^DuckDB is out of memory: no room\. Raise its limit \(SET memory_limit = '4GB'\)"
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(RUN, QRELS, "AP")
+
+
+@pytest.mark.slow
+def test_two_tables_in_little_memory(tmp_path):
+    """Run and judgments of 5 million rows each in 70 MB, as 50 million in 700."""
+    run, qrels, spill = (tmp_path / name for name in ("run.parquet", "qrels.parquet", "spill"))
+    duckdb.sql(f"""COPY (SELECT q AS query, (q * 7919 + i * 104729) % 1000003 AS item,
+        hash(i, q) % 100000 AS score FROM range(50000) t(q), range(100) u(i)) TO '{run}'""")
+    duckdb.sql(f"""COPY (SELECT q AS query, (q * 7919 + i * 104729) % 1000003 AS item,
+        hash(q, i) % 4 AS rel FROM range(50000) t(q), range(50, 150) u(i)) TO '{qrels}'""")
+    settings = {"memory_limit": "70MB", "threads": 2, "temp_directory": str(spill)}
+    con = duckdb.connect(config=settings)
+    result = rankql.evaluate(run, qrels, ["nDCG@10", "AP", "R@100"], con=con)
+    assert "one after another" in result.notes[-1]
+    assert result.per_query.height == 50_000 and 0 < result["AP"] < 1
 
 
 @pytest.mark.slow

@@ -37,6 +37,14 @@ def judgments(grades, query="q"):
     )
 
 
+def matched_elsewhere(run, qrels):
+    """The same with another query, of which an item is found: no item in common is an error."""
+    return (
+        pl.concat([run, ranking("z", "other")]),
+        pl.concat([qrels, judgments({"z": 1}, "other")]),
+    )
+
+
 def by_item(explained, column):
     rows = explained.positions.drop_nulls("item")
     return dict(rows.select("item", column).rows())
@@ -137,7 +145,8 @@ def test_nobody_is_blamed_for_a_swap_of_equals():
 
 
 def test_not_retrieved_equals_are_ordered_by_item():
-    found = explain(ranking("x"), judgments({"a": 1, "é": 1, "b": 1}), "q", "nDCG@2")
+    run, qrels = matched_elsewhere(ranking("x"), judgments({"a": 1, "é": 1, "b": 1}))
+    found = explain(run, qrels, "q", "nDCG@2")
     assert by_item(found, "ideal_pos") == {"x": None, "é": 1, "b": 2}
 
 
@@ -149,7 +158,8 @@ def test_beyond_the_cutoff():
 
 
 def test_the_ideal_is_longer_than_the_run():
-    found = explain(ranking("a"), judgments({"b": 2, "c": 1}), "q", "nDCG@10")
+    run, qrels = matched_elsewhere(ranking("a"), judgments({"b": 2, "c": 1}))
+    found = explain(run, qrels, "q", "nDCG@10")
     assert found.positions.select("pos", "item", "ideal_item").rows() == [
         (1, "a", "b"), (2, None, "c"), (None, "b", None), (None, "c", None),
     ]  # fmt: skip
@@ -217,6 +227,9 @@ def drawn(seed, queries=12, places="score"):
             pool = random.sample(items, len(items) // 2)
             pool += random.sample(range(40, 60), random.randint(0, 4))
             qrels += [(query, f"i{item}", float(random.choice(grades))) for item in pool]
+    # One item of the run is always judged: none would be an error.
+    run.append((99, "i0", 1 if places == "pos" else 1.0))
+    qrels.append((99, "i0", 1.0))
     random.shuffle(run)
     schema = ["query", "item"]
     return (
@@ -509,7 +522,7 @@ def test_columns_named_by_keyword():
         (("q",), {"ties": "worst"}, "ties='worst'"),
         (("q",), {"conventions": "sklearn"}, "ties='expected'"),
         (("q",), {"unjudged": "bounds"}, "unjudged='bounds' has two values"),
-        (("q",), {"gains": 3}, "there is no option 'gains'; did you mean gain"),
+        (("q",), {"gains": 3}, "Unknown option 'gains'. Did you mean 'gain'"),
         (("q",), {"worst": 0}, "worst must be a whole number from 1, not 0"),
         (("q",), {"worst": True}, "worst must be a whole number from 1, not True"),
         (("q2",), {}, "there is no query 'q2' in qrels; did you mean q"),

@@ -130,14 +130,14 @@ FRAME = pl.DataFrame(
         "user": ["a", "a", "b", "b", "b"],
         "shop": [1, 1, 1, 2, 2],
         "rel": [0, 1, 3, 0, 2],
-        "pos": [1, 2, 1, 2, 1],
+        "pos": [1, 2, 1, 2, 3],
     }
 )
 
 
 def test_pipe_defaults():
     """df.pipe(ndcg): the columns are user, rel, pos; a row per user; a lazy frame stays lazy."""
-    wanted = {"a": reference.ndcg([(0, 1), (1, 2)]), "b": reference.ndcg([(3, 1), (0, 2), (2, 1)])}
+    wanted = {"a": reference.ndcg([(0, 1), (1, 2)]), "b": reference.ndcg([(3, 1), (0, 2), (2, 3)])}
     made = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
     assert made.columns == ["user", "ndcg"]
     assert dict(made.rows()) == pytest.approx(wanted, abs=1e-12)

@@ -2,18 +2,25 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 import rankql
 from rankql.cli import main
+from rankql.noninferiority import Margin, judge
+from rankql.significance import Sample, Setting
 from rankql.testing import assert_no_regression
 
 ROOT = Path(__file__).parents[1]
@@ -50,91 +57,232 @@ def said(verdict, part="all"):
 # Drops
 
 
-def test_a_drop_beyond_noise_fails():
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.05", by="segment", min_queries=5)
-    assert not verdict and not verdict.passed
-    check = "nDCG@10 drop <= 0.05"
+def test_a_drop_beyond_its_limit_fails():
+    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="ndcg@10:0.01", by="segment", min_queries=5)
+    assert not verdict and not verdict.passed and verdict.exit_code == 1
+    check = "nDCG@10 drop <= 0.01"
     assert statuses(verdict) == {
         (check, "all"): "failed",
         (check, "segment=new"): "failed",
         (check, "segment=old"): "passed",
     }
-    assert "more than 0.05 and beyond noise: adjusted p < 0.001" in said(verdict)[0]
-    assert said(verdict, "segment=old")[0].startswith("better by 0.00875 (")
+    assert said(verdict)[0] == "dropped by 0.062 (95% CI 0.031 to 0.091), beyond the limit of 0.01"
+    assert said(verdict, "segment=old") == ["improved by 0.0087 (97.5% CI 0.0004 to 0.0185)"]
 
 
-def test_numbers_are_those_of_compare():
-    """Means, differences, intervals and p, also of another test and another correction."""
-    for options in ({}, {"test": "randomisation", "correction": "bh", "seed": 3}):
-        verdict = rankql.gate(
-            WORSE, baseline=OLD, max_drop="nDCG@10:0.05", by="segment", alpha=0.1, **options
-        )
-        compared = rankql.compare(
-            {"old": OLD, "new": WORSE},
-            baseline="old",
-            by="segment",
-            confidence=0.9,
-            min_queries=10,
-            **options,
-        )
-        ours = ["mean", "baseline", "difference", "lo", "hi", "p_adjusted", "n"]
-        theirs = ["mean_b", "mean_a", "difference", "lo", "hi", "p_adjusted", "n"]
-        assert verdict.table.select(ours).rows() == compared.table.select(theirs).rows()
-        assert verdict.comparison.differences("nDCG@10", "baseline", "run").height == 20
+def test_the_interval_decides():
+    """A drop of 0.0169 with a limit of 0.01: passes, fails or neither, by the interval shown."""
+    drop = [0.0169 + 0.045 * (-1) ** i for i in range(40)]
+    old = pl.DataFrame({"query": range(40), "AP": [0.6] * 40})
+    new = old.with_columns(pl.col("AP") - pl.Series(drop))
+    row = rankql.gate(new, baseline=old, max_drop="AP:0.01").table.row(0, named=True)
+    lo, hi = map(float, stats.ttest_1samp(drop, 0).confidence_interval(0.95))
+    assert (-row["hi"], -row["lo"]) == pytest.approx((lo, hi))  # symmetric: nothing to widen
+    assert row["confidence"] == 0.95 and row["status"] == "inconclusive"
+    assert row["message"] == (
+        "dropped by 0.017 (95% CI 0.002 to 0.031). Inconclusive: a drop within the limit of 0.01 "
+        "cannot be ruled out. About 360 queries would decide"
+    )
+    for limit, status in ((hi + 1e-6, "passed"), (hi - 1e-6, "inconclusive"),
+                          (lo + 1e-6, "inconclusive"), (lo - 1e-6, "failed")):  # fmt: skip
+        verdict = rankql.gate(new, baseline=old, max_drop=f"AP:{limit!r}")
+        assert verdict.table["status"].to_list() == [status]
+        assert verdict.exit_code == {"passed": 0, "failed": 1, "inconclusive": 3}[status]
 
 
-def test_noise_does_not_fail_unless_asked():
+def test_the_number_of_queries_that_decides():
+    """Of so many queries with the same mean and spread, four in five samples decide."""
+    rng = np.random.default_rng(1)
+    losses = 0.01 + 0.1 * rng.standard_normal(60)
+    losses += 0.01 - losses.mean()
+    margin = Margin(0.03)
+    needed = judge([Sample(losses)], margin, "t", Setting())[0].queries_needed
+    assert 60 < needed < 260
+    more = 0.01 + losses.std(ddof=1) * rng.standard_normal((500, needed))
+    decided = [judge([Sample(row)], margin, "t", Setting())[0].decision for row in more]
+    assert 0.72 < decided.count("passed") / 500 < 0.9
+
+
+def test_slices_never_weaken_the_overall_test():
+    """By slices or not, the row of all queries is the same; slices are adjusted (Holm)."""
+    rng = np.random.default_rng(3)
+    queries = pl.DataFrame({"query": range(300), "seg": rng.integers(0, 4, 300)})
+    old = queries.with_columns(AP=pl.Series(rng.random(300)))
+    new = old.with_columns(pl.col("AP") - pl.Series(0.02 + 0.1 * rng.standard_normal(300)))
+    for limit in ("AP:0", "AP:0.005", "AP:0.03", "AP:0.5"):
+        alone = rankql.gate(new, baseline=old, max_drop=limit).table
+        sliced = rankql.gate(new, baseline=old, max_drop=limit, by="seg").table
+        assert sliced.filter(slice="all").equals(alone) and alone["confidence"][0] == 0.95
+        slices = sliced.filter(pl.col("slice") != "all")
+        levels = [1 - 0.05 / tests for tests in (4, 3, 2, 1)]
+        assert all(min(abs(x - level) for level in levels) < 1e-12 for x in slices["confidence"])
+        undecided = slices.filter(status="inconclusive").height
+        if 0 < undecided < 4:  # those left have the level of the last stage
+            left = slices.filter(status="inconclusive")["confidence"]
+            assert left.to_list() == pytest.approx([1 - 0.05 / undecided] * undecided)
+
+
+@given(
+    st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=40),
+    st.sampled_from(["0", "0.01", "0.1"]),
+    st.booleans(),
+    st.sampled_from(["t", "randomisation"]),
+)
+def test_interval_and_verdict_agree(losses, limit, lower, test):
+    """What is shown is what decided, whichever way is better; and with RMSE as with AP."""
+    name, sign = ("RMSE", 1) if lower else ("AP", -1)
+    old = pl.DataFrame({"query": range(len(losses)), name: [0.5] * len(losses)})
+    new = old.with_columns(pl.col(name) + sign * pl.Series(losses))
+    options = {"max_drop": f"{name}:{limit}", "test": test, "resamples": 200}
+    row = rankql.gate(new, baseline=old, **options).table.row(0, named=True)
+    margin, status = float(limit), row["status"]
+    loss = row["difference"] * sign
+    if row["lo"] is None:
+        flat = max(losses) - min(losses) < 1e-9
+        assert flat or len(losses) < 2 or "no confidence interval" in row["message"]
+        if flat and len(losses) > 1:
+            assert status == ("passed" if loss <= margin + 1e-12 else "failed")
+        return
+    lo, hi = sorted((sign * row["lo"], sign * row["hi"]))
+    assert lo <= loss + 1e-12 and loss <= hi + 1e-12
+    if lo > margin + 1e-12:
+        assert status == "failed"
+    elif hi <= margin + 1e-12 or not margin:
+        assert status == "passed"
+    else:
+        assert status == "inconclusive" and ("queries would decide" in row["message"])
+    shown = re.search(r"95% CI (\S+) to (\S+)\)", row["message"])
+    shown = sorted(float(x) * (1 if loss > 0 else -1) for x in shown.groups())
+    if margin and abs(loss) > 1e-9:
+        assert (shown[0] > margin, shown[1] <= margin) == (lo > margin, hi <= margin)
+
+
+def test_skewed_losses_widen_the_interval():
+    """Of queries that lose much while the rest keep, plain t would pass too soon."""
+    losses = [0.0] * 17 + [0.2, 0.3, 0.4]
+    old = pl.DataFrame({"query": range(20), "AP": [0.6] * 20})
+    new = old.with_columns(pl.col("AP") - pl.Series(losses))
+    row = rankql.gate(new, baseline=old, max_drop="AP:0.1").table.row(0, named=True)
+    lo, hi = stats.ttest_1samp(losses, 0).confidence_interval(0.95)
+    assert hi < 0.1 < -row["lo"] and row["status"] == "inconclusive"
+    assert -row["hi"] == pytest.approx(lo)
+    # Hall's cubic turns the bound back into Student's quantile, at the skewness that reaches most.
+    skewness = stats.skew(losses, bias=False) * (1 + 6 / 20)
+    t = (np.mean(losses) + row["lo"]) / stats.sem(losses)
+    wanted = stats.t.ppf(0.025, 19)
+    reached = [
+        t + g * t**2 / (3 * 20**0.5) + g**2 * t**3 / 540 + g / (6 * 20**0.5)
+        for g in np.linspace(0.05, 1, 20) * skewness
+    ]
+    assert (
+        max(reached) == pytest.approx(wanted) or min(map(abs, np.subtract(reached, wanted))) < 1e-9
+    )
+
+
+def test_without_a_limit_only_a_significant_drop_fails():
+    """And a note recommends a limit that so many queries can test."""
+    verdict = rankql.gate(NOISY, baseline=OLD)
+    assert verdict and said(verdict) == ["dropped by 0.02 (95% CI -0.10 to 0.14): not significant"]
+    (note,) = (note for note in verdict.notes if "has no limit" in note)
+    assert note == (
+        "nDCG@10 has no limit, so that only a significant drop fails. These 20 queries can test a "
+        "limit of about 0.18: max_drop='nDCG@10:0.18' (CLI: --max-drop 'nDCG@10:0.18')"
+    )
+    worse = rankql.gate(WORSE, baseline=OLD)
+    assert not worse and said(worse) == [
+        "dropped by 0.062 (95% CI 0.031 to 0.091): a significant drop"
+    ]
+    stated = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0")
+    assert stated and not any("has no limit" in note for note in stated.notes)
+    assert "a limit of 0 on a drop fails only if the CI lies beyond it" in stated.notes
+    # The limit is one that a run without any loss passes in four samples of five.
+    rng = np.random.default_rng(2)
+    spread = 0.26 * rng.standard_normal((500, 20))
+    passed = [judge([Sample(x)], Margin(0.18), "t", Setting())[0].decision for x in spread]
+    assert 0.72 < passed.count("passed") / 500 < 0.92
+
+
+def test_noise_is_inconclusive_unless_the_means_decide():
     verdict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
-    assert verdict and verdict.table["status"].to_list() == ["within noise"]
-    assert said(verdict)[0].startswith("dropped by 0.02 (") and "not failed" in said(verdict)[0]
+    assert not verdict and verdict.outcome == "inconclusive" and verdict.exit_code == 3
+    assert verdict.inconclusive.height == 1 and verdict.failures.is_empty()
+    warned = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", inconclusive="warn")
+    assert warned and warned.exit_code == 0 and warned.table.equals(verdict.table)
+    assert warned.summary == "Gate passed: 1 inconclusive"
     strict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", beyond_noise=False)
-    assert not strict and "more than 0.01 (p = " in said(strict)[0]
-    p = verdict.table["p_adjusted"][0]
-    assert not rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", alpha=p + 1e-9)
-    assert rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", alpha=p - 1e-9)
+    assert strict.exit_code == 1 and said(strict) == ["dropped by 0.02, beyond the limit of 0.01"]
+    assert strict.table.select("lo", "hi", "confidence").row(0) == (None, None, None)
+    loose = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.03", beyond_noise=False)
+    assert loose and said(loose) == ["dropped by 0.02, within the limit of 0.03"]
 
 
-def test_a_drop_within_its_limit_passes():
-    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.2")
-    assert verdict and "no more than 0.2" in said(verdict)[0]
-    loss = -verdict.table["difference"][0]
-    assert rankql.gate(WORSE, baseline=OLD, max_drop=f"nDCG@10:{loss!r}")
-    assert not rankql.gate(WORSE, baseline=OLD, max_drop=f"nDCG@10:{loss - 1e-9!r}")
+def test_a_failure_counts_more_than_an_inconclusive_limit():
+    verdict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", minimum="nDCG@10>=0.9")
+    assert verdict.outcome == "failed" and verdict.exit_code == 1
+    assert verdict.summary == "Gate failed: 1 failed, 1 inconclusive"
 
 
-def test_the_same_loss_everywhere_has_no_noise():
-    verdict = rankql.gate(values(shift=lambda i: -0.05), baseline=OLD, max_drop="nDCG@10:0.01")
-    assert not verdict and "beyond noise: the same in every query" in said(verdict)[0]
+@pytest.mark.parametrize("test", ["t", "randomisation", "bootstrap"])
+def test_the_same_loss_everywhere(test):
+    new = values(shift=lambda i: -0.05)
+    verdict = rankql.gate(new, baseline=OLD, max_drop="nDCG@10:0.01", test=test)
+    assert verdict.exit_code == 1
+    assert said(verdict) == ["dropped by 0.05 in every query, beyond the limit of 0.01"]
+    for limit in ("nDCG@10:0.05", "nDCG@10:0.06"):
+        verdict = rankql.gate(new, baseline=OLD, max_drop=limit, test=test)
+        assert verdict and said(verdict)[0].startswith("dropped by 0.05 in every query, within")
+    assert said(rankql.gate(new, baseline=OLD)) == [
+        "dropped by 0.05 in every query, beyond the limit of 0"
+    ]
 
 
 def test_identical():
-    verdict = rankql.gate(OLD, baseline=OLD, by="segment")
-    assert verdict and set(verdict.table["message"]) <= {
-        "no difference",
-        "no difference on 8 queries, fewer than 10: not checked",
-    }
+    for limits in ({}, {"max_drop": "nDCG@10:0.01"}):
+        verdict = rankql.gate(OLD, baseline=OLD, by="segment", **limits)
+        assert verdict and set(verdict.table["message"]) == {
+            "no difference",
+            "no difference on 8 queries, fewer than 10: not checked",
+        }
 
 
 def test_one_query():
-    one, other = OLD.head(1), WORSE.head(1)
-    verdict = rankql.gate(other, baseline=one, max_drop="nDCG@10:0.01")
-    assert verdict and verdict.table["status"].to_list() == ["too few queries"]
-    assert said(verdict) == ["dropped by 0.1 on 1 query: not testable, not failed"]
-    assert not rankql.gate(other, baseline=one, max_drop="nDCG@10:0.01", beyond_noise=False)
+    """A query that falls from 0.9 to 0.1 does not pass."""
+    old, new = (pl.DataFrame({"query": ["a"], "AP": [value]}) for value in (0.9, 0.1))
+    for limits in ({}, {"max_drop": "AP:0"}, {"max_drop": "AP:0.01"}, {"max_drop": "AP:0.9"}):
+        verdict = rankql.gate(new, baseline=old, **limits)
+        assert verdict.exit_code == 3 and verdict.table["queries_needed"].to_list() == [None]
+        unclear = "Inconclusive: 1 query gave no confidence interval"
+        assert said(verdict) == [f"dropped by 0.8. {unclear}"]
+    assert rankql.gate(old, baseline=old, max_drop="AP:0.01")
+    assert rankql.gate(old, baseline=new)  # better, and no limit to prove
+    assert rankql.gate(old, baseline=new, max_drop="AP:0.01").exit_code == 3
+    assert rankql.gate(new, baseline=old, max_drop="AP:0.01", beyond_noise=False).exit_code == 1
 
 
 def test_small_slices_are_reported():
     options = {"baseline": WORSE, "by": "segment", "min_queries": 9}
-    worse = OLD.with_columns(
-        pl.col("nDCG@10") - pl.Series([0.01 * (i % 3) + 0.2 for i in range(20)])
-    )
-    verdict = rankql.gate(worse, minimum="nDCG@10>=0.9", **options)
+    shift = [0.01 * (i % 3) - 0.01 + 0.2 * (-1) ** i for i in range(20)]
+    noisy = OLD.with_columns(pl.col("nDCG@10") - pl.Series(shift))
+    verdict = rankql.gate(noisy, minimum="nDCG@10>=0.9", **options)
     found = verdict.table.filter(pl.col("slice") == "segment=old")
     assert found["status"].to_list() == ["too few queries"] * 2
     assert all(m.endswith("on 8 queries, fewer than 9: not checked") for m in found["message"])
     assert "2 too few queries" in verdict.summary and "segment=old" in repr(verdict)
-    enough = rankql.gate(worse, minimum="nDCG@10>=0.9", **options | {"min_queries": 8})
-    assert enough.table.filter(slice="segment=old")["status"].to_list() == ["failed"] * 2
+    enough = rankql.gate(noisy, minimum="nDCG@10>=0.9", **options | {"min_queries": 8})
+    assert enough.table.filter(slice="segment=old")["status"].to_list() == ["failed", "passed"]
+
+
+def test_a_small_slice_that_collapses_fails():
+    """Eight of eight queries lose 0.5: beyond doubt, though fewer than min_queries."""
+    worse = values(shift=lambda i: 0.01 * (i % 3) - (0.5 if i >= 12 else -0.5))
+    verdict = rankql.gate(worse, baseline=OLD, max_drop="nDCG@10:0.1", by="segment")
+    status = statuses(verdict)["nDCG@10 drop <= 0.1", "segment=old"]
+    assert status == "failed" and verdict.exit_code == 1
+    few = pl.concat([OLD.head(12), OLD.tail(3)]), pl.concat([worse.head(12), worse.tail(3)])
+    verdict = rankql.gate(few[1], baseline=few[0], max_drop="nDCG@10:0.1", by="segment")
+    assert statuses(verdict)["nDCG@10 drop <= 0.1", "segment=old"] == "too few queries"
+    (message,) = said(verdict, "segment=old")
+    assert message.startswith("dropped by 0.4") and "(beyond the limit of 0.1) on 3 quer" in message
 
 
 def test_the_whole_is_checked_however_small():
@@ -147,9 +295,40 @@ def test_less_is_better():
     verdict = rankql.gate(new, baseline=old, minimum="RMSE<=0.5", max_drop="RMSE:0.05")
     assert [r["check"] for r in verdict.table.to_dicts()] == ["RMSE <= 0.5", "RMSE rise <= 0.05"]
     assert verdict.table["status"].to_list() == ["failed", "failed"]
-    assert said(verdict)[1].startswith("rose by 0.11 (0.10")
+    assert said(verdict)[1].startswith("rose by 0.1095 (95% CI 0.105")
+    assert verdict.table["lo"][1] > 0.05
     back = rankql.gate(old, baseline=new, max_drop="RMSE:0.05")
-    assert back and said(back)[0].startswith("better by 0.11 (0.10")
+    assert back and said(back)[0].startswith("improved by 0.1095 (95% CI 0.105")
+    assert back.table["hi"][0] == -verdict.table["lo"][1]
+
+
+def test_bounds_of_a_minimum():
+    """minimum_bound=True holds the interval to the limit; the mean is 0.49."""
+    lo, hi = map(float, stats.ttest_1samp(BASE, 0).confidence_interval(0.95))
+    for limit, status in (("<=", (hi + 1e-6, "passed")), ("<", (lo, "failed")),
+                          (">=", (lo - 1e-6, "passed")), (">", (hi, "failed")),
+                          (">=", (lo + 1e-6, "inconclusive")), ("<", (hi - 1e-6, "inconclusive")),
+                          (">=", (hi + 1e-6, "failed"))):  # fmt: skip
+        number, wanted = status
+        verdict = rankql.gate(OLD, minimum=f"nDCG@10{limit}{number!r}", minimum_bound=True)
+        assert verdict.table["status"].to_list() == [wanted], (limit, number)
+        assert verdict.table.select("lo", "hi").row(0) == pytest.approx((lo, hi))
+    assert rankql.gate(OLD, minimum="nDCG@10>=0.48").passed
+    verdict = rankql.gate(OLD, minimum="nDCG@10>=0.48", minimum_bound=True, by="segment")
+    assert said(verdict)[0] == (
+        "0.49 (95% CI 0.435 to 0.545) on 20 queries. Inconclusive: the mean may be on either side "
+        "of 0.48. About 1,300 queries would decide"
+    )
+    assert said(verdict, "segment=old")[0].endswith("on 8 queries, fewer than 10: not checked")
+    flat = OLD.with_columns(pl.lit(0.5).alias("nDCG@10"))
+    for limit, status in ((">=0.5", "passed"), (">0.5", "failed"), ("<=0.5", "passed")):
+        verdict = rankql.gate(flat, minimum=f"nDCG@10{limit}", minimum_bound=True)
+        assert verdict.table["status"].to_list() == [status]
+    undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
+    verdict = rankql.gate(undefined, minimum="nDCG@10>=0", by="segment", minimum_bound=True)
+    assert statuses(verdict)["nDCG@10 >= 0", "segment=old"] == "too few queries"
+    with pytest.raises(rankql.RankqlError, match="microP@1 is one value for all queries"):
+        rankql.gate(RUN, QRELS, minimum="microP@1>=0", minimum_bound=True)
 
 
 # Minima
@@ -213,14 +392,16 @@ def test_undefined_fails():
     assert verdict.table.filter(slice="segment=old")["status"].to_list() == ["failed"] * 2
 
 
-def test_nan_fails():
-    frame = OLD.with_columns(pl.lit(float("nan")).alias("nDCG@10"))
-    verdict = rankql.gate(frame, baseline=OLD, minimum="nDCG@10>=0")
-    assert verdict.table["status"].to_list() == ["failed", "failed"]
-    assert all("undefined: none of 20 queries" in message for message in said(verdict))
-    frame = OLD.with_columns(pl.when(segment=pl.lit("new")).then("nDCG@10").otherwise(float("nan")))
-    verdict = rankql.gate(frame, minimum="nDCG@10>=0.1")
-    assert said(verdict) == ["0.41 on 12 of 20 queries"] and verdict.table["n"][0] == 12
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("limit", [{"minimum": "nDCG@10>=0.1"}, {"max_drop": "nDCG@10:0.1"}])
+def test_values_that_are_not_finite_are_refused(value, limit):
+    """As in compare: a run whose failed queries are NaN would pass if they were left out."""
+    frame = OLD.with_columns(pl.when(segment=pl.lit("new")).then("nDCG@10").otherwise(value))
+    reason = rf"nDCG@10 of 'run' is {value} for query 'q\d+'. A value must be a finite number"
+    with pytest.raises(rankql.RankqlError, match=reason):
+        rankql.gate(frame, baseline=OLD, **limit)
+    with pytest.raises(rankql.RankqlError, match="nDCG@10 of 'baseline' is"):
+        rankql.gate(OLD, baseline=frame, max_drop="nDCG@10:0.1")
 
 
 # What is compared
@@ -231,7 +412,7 @@ def test_runs_results_files_and_frames(tmp_path):
     other = run.with_columns(score=pl.when(pl.col("query") < "q05").then(-pl.col("score"))
                              .otherwise("score"))  # fmt: skip
     qrels = pl.DataFrame({"query": IDS, "item": ["x"] * 20, "rel": [1] * 20})
-    checks = {"minimum": "RR>=0.5", "max_drop": "RR:0.1"}
+    checks = {"minimum": "RR>=0.5", "max_drop": "RR:0.01"}
     expected = rankql.gate(other, qrels, run, **checks)
     assert expected.table["status"].to_list() == ["passed", "failed"]
     results = [rankql.evaluate(each, qrels, ["RR", "AP"]) for each in (other, run)]
@@ -261,9 +442,9 @@ def test_a_baseline_alone():
 def test_queries_of_one_side():
     new = OLD.with_columns(query=pl.col("query").str.replace("q00", "q99"))
     verdict = rankql.gate(new, baseline=OLD, by="segment", max_drop="nDCG@10:0.5")
-    note = "1 of 20 queries of the run are not in the baseline: left out of the drops"
-    assert verdict.notes[0] == note and note in repr(verdict)
-    assert "1 of 20 queries are missing in run: counted as 0" in verdict.notes
+    note = "1 of 20 queries of the run is not in the baseline: left out of the drops"
+    assert note in verdict.notes and note in repr(verdict)
+    assert "1 of 20 queries is missing in run: counted as 0" in verdict.notes
     row = verdict.table.row(0, named=True)
     assert row["n"] == 20 and row["difference"] == pytest.approx(-0.3 / 20)
     assert set(verdict.table["slice"]) == {"all", "segment=new", "segment=old"}
@@ -282,13 +463,42 @@ def test_attributes_are_those_of_the_run():
 
 
 def test_clusters():
-    compared = rankql.compare({"a": OLD, "b": NOISY}, baseline="a", cluster="segment", by="segment")
-    verdict = rankql.gate(NOISY, baseline=OLD, cluster="segment", max_drop="nDCG@10:0.01")
+    """Queries of one user lose together: the interval is that of as many users."""
+    rng = np.random.default_rng(5)
+    users = np.repeat(np.arange(30), 4)
+    drop = 0.02 + rng.normal(0, 0.1, 30)[users] + rng.normal(0, 0.02, 120)
+    old = pl.DataFrame({"query": range(120), "user": users, "AP": rng.random(120)})
+    new = old.with_columns(pl.col("AP") - pl.Series(drop))
+    compared = rankql.compare({"a": old, "b": new}, baseline="a", cluster="user")
+    alone = rankql.gate(new, baseline=old, max_drop="AP:0.01")
+    verdict = rankql.gate(new, baseline=old, cluster="user", max_drop="AP:0.01")
     assert verdict.table["slice"].to_list() == ["all"]
-    assert verdict.table["lo"][0] == compared.table["lo"][0]
-    assert "queries are clustered by segment: 2 clusters" in verdict.notes
-    assert verdict.comparison.summary["slice"].unique().to_list() == ["all"]
-    assert "segment" not in repr(verdict.comparison.result).splitlines()[0]
+    width = (verdict.table["hi"] - verdict.table["lo"])[0]
+    assert width > 1.5 * (alone.table["hi"] - alone.table["lo"])[0]
+    plain = (compared.table["hi"] - compared.table["lo"])[0]
+    assert plain <= width < 1.3 * plain  # widened for skewness only
+    assert "queries are clustered by user: 30 clusters" in verdict.notes
+    one = rankql.gate(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
+    assert one.exit_code == 3 and "4 queries gave no confidence interval" in said(one)[0]
+    means = rankql.gate(new, baseline=old, cluster="user", minimum="AP>=0.5", minimum_bound=True)
+    assert means.table["lo"][0] is not None
+
+
+@pytest.mark.parametrize("name", ["value", "cluster", "run", "baseline", "difference"])
+def test_attributes_of_any_name(name):
+    old, new = (frame.rename({"segment": name}) for frame in (OLD, WORSE))
+    limits = {"max_drop": "nDCG@10:0.05", "minimum": "nDCG@10>=0.1", "minimum_bound": True}
+    verdict = rankql.gate(new, baseline=old, by=name, cluster=name, **limits)
+    assert set(verdict.table["slice"]) == {"all", f"{name}=new", f"{name}=old"}
+    assert verdict.pairs.differences("nDCG@10").height == 20
+
+
+def test_differences_by_query():
+    verdict = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.05", by="segment")
+    rows = verdict.pairs.differences("nDCG@10")
+    assert rows.columns == ["query", "baseline", "run", "difference"]
+    assert rows["difference"].is_sorted() and rows.height == 20
+    assert rows["difference"].mean() == pytest.approx(verdict.table["difference"][0])
 
 
 def test_conventions_of_the_baseline(tmp_path):
@@ -307,14 +517,16 @@ def test_conventions_of_the_baseline(tmp_path):
 
 
 def test_micro_averages():
-    with pytest.raises(rankql.RankqlError, match="microP@1 is a mean over all queries at once"):
+    with pytest.raises(rankql.RankqlError, match="microP@1 is one value for all queries"):
         rankql.gate(RUN, QRELS, RUN, max_drop="microP@1:0")
     low = RUN.with_columns(score=-pl.col("score"))
     low = low.with_columns(score=pl.when(query=pl.lit("a")).then("score").otherwise(0.0))
     checks = {"minimum": "microP@1>=0.5", "max_drop": "microP@1:0.1", "beyond_noise": False}
     verdict = rankql.gate(low, QRELS, RUN, **checks)
     assert verdict.table["mean"].to_list() == [0.5, 0.5]
-    verdict = rankql.gate(low.with_columns(item=pl.lit("z") + pl.col("item")), QRELS, RUN, **checks)
+    last = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [-9.0]})
+    lost = pl.concat([low.with_columns(item=pl.lit("z") + pl.col("item")), last])
+    verdict = rankql.gate(lost, QRELS, RUN, **checks)
     assert verdict.table["difference"][1] == -0.5 and not verdict
 
 
@@ -323,8 +535,8 @@ def test_own_metrics():
     result = rankql.evaluate(RUN, QRELS, "share = avg(rel)")
     verdict = rankql.gate(result, baseline=result, minimum="share>=0.5")
     assert verdict.table["metric"].to_list() == ["share", "share"]
-    with pytest.raises(rankql.RankqlError):
-        rankql.gate(mine, baseline=mine, minimum="share>=0.5")
+    verdict = rankql.gate(mine, baseline=mine, minimum="share>=0.5")
+    assert verdict.table["metric"].to_list() == ["share", "share"]
 
 
 OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
@@ -336,20 +548,26 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {}, "there is nothing to check: give minimum= or baseline="),
         ((RUN, QRELS, RUN), {"max_drop": ()}, "there is nothing to check"),
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop needs a baseline to drop from: baseline="),
-        ((RUN, QRELS), {"minimum": "AP=0.4"}, "'AP=0.4' is no limit; write metric>=number"),
-        ((RUN, QRELS), {"minimum": "AP>="}, "is no limit"),
-        ((RUN, QRELS), {"minimum": "AP>=nan"}, "is no limit"),
-        ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' is no metric"),
+        ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit minimum='AP=0.4'."),
+        ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
+        ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
+        ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "there is no metric 'nDCB'; did you mean nDCG?"),
         ((RUN, QRELS), {"minimum": 0.4}, "minimum must be a text or a list of texts, not 0.4"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP"}, "max_drop: 'AP' is no limit; write metric:number"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "is no limit"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:inf"}, "is no limit"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit max_drop='AP'."),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "Cannot parse"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:inf"}, "Cannot parse"),
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
-        ((RUN, QRELS, RUN), {"test": "tt"}, "test: there is no 'tt'; did you mean t?"),
+        ((RUN, QRELS, RUN), {"test": "tt"}, "Unknown test 'tt'. Did you mean 't'? Use one of 't'"),
+        ((RUN, QRELS, RUN), {"test": "wilcoxon"}, "has no confidence interval of the mean"),
+        ((RUN, QRELS, RUN), {"resamples": 9}, "resamples must be a whole number from 100, not 9"),
+        ((RUN, QRELS, RUN), {"seed": -1}, "seed must be a whole number from 0, not -1"),
+        ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
+        ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
+        ((RUN, QRELS, RUN), {"beyond_noise": "no"}, "beyond_noise must be true or false, not no"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
-        ((RUN, QRELS, RUN), {"tie": "best"}, "there is no option 'tie'; did you mean ties?"),
+        ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
         ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': there is no file 'no.parquet'"),
         (({"a": RUN, "b": RUN}, QRELS), {"minimum": "AP>=0"}, "run holds several systems"),
         ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
@@ -410,8 +628,18 @@ def test_annotations(evil):
         '"sure"%2C a|b%3A c\x00\x1b%0D\']'
     )
     assert lines[0] == f"::error title=nDCG@10 >= 0.6::{evil.table['message'][0]}"
-    noisy = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
-    assert noisy.annotations()[0].startswith("::notice title=nDCG@10 drop <= 0.01::dropped by 0.02")
+    for inconclusive, level in (("fail", "error"), ("warn", "warning")):
+        limits = {"max_drop": "nDCG@10:0.01", "inconclusive": inconclusive}
+        noisy = rankql.gate(NOISY, baseline=OLD, **limits)
+        (line,) = noisy.annotations()
+        assert line.startswith(f"::{level} title=nDCG@10 drop <= 0.01::dropped by 0.02")
+        case = ElementTree.fromstring(noisy.junit())[0]
+        tag = {"fail": "failure", "warn": "skipped"}[inconclusive]
+        assert case[0][0].tag == tag
+        assert (case.get("failures"), case.get("skipped")) == (
+            ("1", "0") if tag == "failure" else ("0", "1")
+        )
+        assert noisy.to_dict()["outcome"] == ("inconclusive" if tag == "failure" else "passed")
     assert rankql.gate(OLD, minimum="nDCG@10>0").annotations() == []
 
 
@@ -423,7 +651,7 @@ def test_shown(evil):
     plain = json.loads(evil.to_json())
     assert plain["passed"] is False and len(plain["checks"]) == 6
     assert plain["checks"] == evil.table.to_dicts() and plain["conventions"]["gain"] == "linear"
-    assert evil.to_pandas().shape == (6, 13) and evil.to_arrow().num_rows == 6
+    assert evil.to_pandas().shape == (6, 14) and evil.to_arrow().num_rows == 6
     failed = rankql.gate(WORSE, baseline=OLD, minimum="nDCG@10>=0.1", max_drop="nDCG@10:0")
     assert ">= 0.1" not in repr(failed) and ">= 0.1" not in failed.to_markdown()
     passed = rankql.gate(OLD, minimum="nDCG@10>=0.1")
@@ -463,18 +691,27 @@ def test_exit_codes(folder):
         == expected.table.to_dicts()
     )
     assert command("old.parquet", *old).stdout.startswith("Gate passed: 1 passed")
-    assert "within noise" in command("noisy.parquet", *old).stdout
+    assert "Gate inconclusive" in command("noisy.parquet", *old, code=3).stdout
+    warned = command("noisy.parquet", *old, "--inconclusive", "warn")
+    assert warned.stdout.startswith("Gate passed: 1 inconclusive")
+    assert warned.stderr == "Warning: inconclusive limits: 1\n"
+    assert (
+        "invalid" in command("noisy.parquet", *old, "--inconclusive", "no", code=2).stderr.lower()
+    )
     command("noisy.parquet", *old, "--any-drop", code=1)
     command("noisy.parquet", *old, "--alpha", "0.999", code=1)
+    command("old.parquet", "--min", "nDCG@10>=0.48")
+    command("old.parquet", "--min", "nDCG@10>=0.48", "--min-bound", code=3)
+    command("old.parquet", "--min", "nDCG@10>=0.8", "--min-bound", code=1)
     command("run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min", "P@1>=0.5")
     command("run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min", "P@1>0.5", code=1)
     sliced = [*old, "--by", "segment", "--min-queries", "8"]
     assert "segment=new" in command("worse.parquet", *sliced, code=1).stdout
     for arguments, message in (
         (["run.parquet", "qrels.parquet"], "nothing to check"),
-        (["old.parquet", "--min", "nDCG@10"], "is no limit"),
+        (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit"),
         (["old.parquet", "--baseline", "none.parquet"], "there is no file 'none.parquet'"),
-        (["old.parquet", *old, "--test", "tt"], "did you mean t?"),
+        (["old.parquet", *old, "--test", "tt"], "Did you mean 't'?"),
         (["old.parquet", *old, "--by", "x"], "no attribute 'x'"),
         (["old.parquet", *old, "--junit", "no/gate.xml"], "there is no folder"),
     ):
@@ -530,6 +767,11 @@ def test_helper():
         assert_no_regression(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
     expected = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
     assert str(caught.value) == repr(expected)
+    with pytest.raises(AssertionError, match="Gate inconclusive"):
+        assert_no_regression(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
+    limits = {"baseline": OLD, "max_drop": "nDCG@10:0.01", "inconclusive": "warn"}
+    with pytest.warns(UserWarning, match="nDCG@10 drop <= 0.01: dropped by 0.02"):
+        assert assert_no_regression(NOISY, **limits)
     with pytest.raises(rankql.RankqlError):
         assert_no_regression(OLD)
     code = "import rankql.testing, sys; sys.exit('pytest' in sys.modules)"
@@ -564,6 +806,7 @@ def workflow(tmp_path):
     return steps, run, home
 
 
+@pytest.mark.slow
 def test_the_workflow_runs_as_it_is(workflow):
     steps, run, home = workflow
     names = [step["name"] for step in steps if "run" in step]
@@ -582,9 +825,9 @@ def test_the_workflow_runs_as_it_is(workflow):
     assert "**Gate passed" in (home.parent / "summary.md").read_text()
     before = (home / "baseline.parquet").read_bytes()
     assert run("Data").returncode == 0 and (home / "baseline.parquet").read_bytes() == before
-    strict = run("Gate", lambda script: script.replace("0.02", "0.001"))
+    strict = run("Gate", lambda script: script.replace("0.03", "0.001"))
     assert strict.returncode == 1 and strict.stderr.startswith("::error title=nDCG@10 drop <=")
-    assert ElementTree.parse(report).getroot().get("failures") == "1"
+    assert ElementTree.parse(report).getroot().get("failures") == "3"  # two are inconclusive
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
@@ -597,24 +840,27 @@ def test_dl19(tmp_path):
         rankql.evaluate(other, qrels, metrics, output=tmp_path / "other.parquet")
         verdict = rankql.gate(one, qrels, tmp_path / "other.parquet", **checks)
         assert verdict.table["status"].to_list() == ["passed", status, status]
-        compared = rankql.compare({"a": other, "b": one}, qrels, metrics, baseline="a")
-        for column in ("difference", "lo", "hi", "p_adjusted"):
-            assert verdict.table[column][1:].to_list() == compared.table[column].to_list()
+        compared = rankql.compare(
+            {"a": other, "b": one}, qrels, metrics, baseline="a", correction="none"
+        )
+        for column in ("difference", "lo", "hi"):  # hardly skewed, so hardly wider
+            theirs = compared.table[column].to_list()
+            assert verdict.table[column][1:].to_list() == pytest.approx(theirs, abs=0.01)
     assert verdict.table["n"].to_list() == [43, 43, 43]
 
 
-def test_slices_too_small_to_fail_do_not_weaken_the_whole():
+def test_slices_too_small_to_pass_do_not_weaken_the_others():
     queries = list(range(400))
     base = [0.3 + i % 7 / 20 for i in queries]
     new = [value - 0.01 + (i * 37 % 11 - 5) / 50 for i, value in zip(queries, base, strict=True)]
-    users = [i // 2 for i in queries]
+    users = [min(i // 2, 100) for i in queries]
     old, now = (pl.DataFrame({"query": queries, "user": users, "AP": v}) for v in (base, new))
     alone = rankql.gate(now, baseline=old, max_drop="AP:0")
     sliced = rankql.gate(now, baseline=old, max_drop="AP:0", by="user")
     assert not alone and not sliced
-    whole = sliced.table.filter(slice="all")
-    assert whole["p_adjusted"].to_list() == alone.table["p_adjusted"].to_list()
-    assert sliced.table["status"].to_list().count("too few queries") == 200
+    assert sliced.table.filter(slice="all").equals(alone.table)
+    assert sliced.table.filter(slice="user=100")["confidence"].to_list() == [0.95]
+    assert sliced.table["status"].to_list().count("too few queries") == 100
 
 
 def test_a_gate_over_nothing_is_no_gate():
@@ -623,9 +869,18 @@ def test_a_gate_over_nothing_is_no_gate():
             rankql.gate(frame, minimum="nDCG@10>=0.1")
 
 
-@pytest.mark.parametrize("test", ["t", "randomisation", "wilcoxon", "sign", "randomised_tukey"])
-def test_a_drop_that_is_the_same_everywhere_fails(test):
-    old = pl.DataFrame({"query": list("abcd"), "AP": [0.5, 0.6, 0.7, 0.8]})
-    new = old.with_columns(pl.col("AP") - 0.3)
-    verdict = rankql.gate(new, baseline=old, max_drop="AP:0.05", test=test)
-    assert not verdict and "the same in every query" in verdict.table["message"][0]
+def test_large_numbers_have_separators():
+    old = pl.DataFrame({"query": range(4), "revenue": [5e6, 6e6, 7e6, 9e6]})
+    new = old.with_columns(revenue=pl.Series([3e6, 5e6, 4e6, 5e6]))
+    verdict = rankql.gate(new, baseline=old, max_drop="revenue:1000000", minimum="revenue>=1000")
+    assert verdict.table["check"].to_list() == ["revenue >= 1,000", "revenue drop <= 1,000,000"]
+    assert said(verdict)[0] == "4,250,000 on 4 queries"
+    assert "dropped by 2,500,000 (95% CI" in said(verdict)[1]
+    assert "the limit of 1,000,000" in said(verdict)[1]
+
+
+def test_an_unknown_cluster_is_called_so():
+    with pytest.raises(rankql.RankqlError, match=r"^cluster: the run has no attribute 'sg'"):
+        rankql.gate(OLD, baseline=OLD, cluster="sg")
+    with pytest.raises(rankql.RankqlError, match=r"Available: nDCG@10\.$"):
+        rankql.gate(OLD, baseline=OLD, higher_is_better={"x": False})

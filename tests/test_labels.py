@@ -13,16 +13,19 @@ import duckdb
 import engines
 import krippendorff
 import numpy as np
+import pages
 import polars as pl
 import pytest
+from components import optional
 from engines import PolarsRows, SqlRows, complaint
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
-from statsmodels.stats import inter_rater
 
 import rankql
 from rankql.facts import FACTS
+
+inter_rater = optional("statsmodels.stats.inter_rater")
 
 DAY = timedelta(days=1)
 NOON = datetime(2024, 5, 1, 12)
@@ -499,6 +502,7 @@ def alpha(frame, level):
         "nominal": lambda x, y: x != y,
         "interval": lambda x, y: (x - y) ** 2,
         "ordinal": lambda x, y: ordinal(x, y, values),
+        "ratio": lambda x, y: ((x - y) / (x + y)) ** 2 if x != y else 0,
     }[level]
     seen = math.fsum(
         math.fsum(apart(x, y) for x, y in permutations(labels, 2)) / (len(labels) - 1)
@@ -523,7 +527,7 @@ def wide(frame):
     return table.cast(pl.Float64).to_numpy().T
 
 
-@pytest.mark.parametrize("level", PUBLISHED)
+@pytest.mark.parametrize("level", [*PUBLISHED, "ratio"])
 @given(frame=LABELS)
 def test_alpha(level, frame):
     """By its definition, and by the package krippendorff where that has a value."""
@@ -547,7 +551,7 @@ def test_alpha_has_no_value():
         units("1 2 *", "* * 3"),
         units("2 2 2", "2 2 2").with_columns(label=pl.lit(0.1)),
     ):
-        for level in PUBLISHED:
+        for level in (*PUBLISHED, "ratio"):
             for way, run in table_ways("krippendorff_alpha", frame, {"level": level}):
                 assert run()["krippendorff_alpha"].to_list() == [None], way
 
@@ -588,6 +592,7 @@ def counted(table):
     return frame.with_columns(annotator=pl.int_range(pl.len()).over("unit"))
 
 
+@pytest.mark.statsmodels
 def test_fleiss_as_published():
     kappa = rankql.fleiss_kappa(counted(FLEISS))["fleiss_kappa"].item()
     assert math.isclose(kappa, 0.20993, abs_tol=1e-5)
@@ -596,6 +601,7 @@ def test_fleiss_as_published():
     assert_table("fleiss_kappa", counted(FLEISS), {}, [row])
 
 
+@pytest.mark.statsmodels
 @given(st.integers(2, 5).flatmap(lambda m: st.lists(
     st.lists(st.integers(0, 3), min_size=m, max_size=m), min_size=1, max_size=7)))  # fmt: skip
 def test_fleiss(labels):
@@ -657,8 +663,14 @@ def test_labels_are_looked_at():
         assert_table_refused(name, bad, {}, "label must be a finite number, not (?i:nan)")
         nobody = CODERS.with_columns(annotator=pl.lit(None, pl.String))
         assert_table_refused(name, nobody, {}, "annotator must not be NULL")
-    said = "level must be 'nominal', 'ordinal' or 'interval', not ratio"
-    assert_table_refused("krippendorff_alpha", CODERS, {"level": "ratio"}, said)
+    said = "level must be 'nominal', 'ordinal', 'interval' or 'ratio', not ratios"
+    assert_table_refused("krippendorff_alpha", CODERS, {"level": "ratios"}, said)
+    said = "labels must be 0 or more for level 'ratio', not -1"
+    negative = CODERS.with_columns(label=pl.col("label") - 2)
+    assert_table_refused("krippendorff_alpha", negative, {"level": "ratio"}, said)
+    text = CODERS.with_columns(pl.col("label").cast(pl.String))
+    said = "labels must be numbers for level 'ratio', not text; cast them first"
+    assert_table_refused("krippendorff_alpha", text, {"level": "ratio"}, said)
     said = "weights must be 'none', 'linear' or 'quadratic', not cubic"
     assert_table_refused("cohen_kappa", CODERS, {"weights": "cubic"}, said)
     text = CODERS.with_columns(pl.col("label").cast(pl.String))
@@ -729,8 +741,9 @@ def test_leave_one_out(n, test):
         ({"since": 10}, set()),
         ({"share": 0.4}, {3, 4, 5, 6}),
         ({"share": 0.39}, {6}),  # those of one time go together
-        ({"share": 0.05}, set()),
-        ({"share": 0.34, "query": "user"}, {1}),
+        ({"share": 0.05}, {6}),  # never none
+        ({"share": 0.34, "query": "user"}, {1, 8, 9}),
+        ({"share": 0.05, "query": "user"}, {1, 8, 9}),
         ({"share": 0.67, "query": "user"}, {1, 2, 8, 9}),
     ],
 )
@@ -758,9 +771,29 @@ def test_splits_by_definition(rows, n, seed):
     seed.shuffle(order := list(range(len(rows))))
     frame = history([rows[i] for i in order])
     assert_table("leave_one_out", frame, {"n": n}, wanted)
-    late = {i for i, row in enumerate(rows)
-            if sum(other[2] >= row[2] for other in rows) / len(rows) <= 0.5}  # fmt: skip
-    assert_table("time_split", frame, {"share": 0.5}, split(history(rows), late))
+    latest = max(t for *_, t in rows)
+    late = {i for i, row in enumerate(rows) if row[2] == latest
+            or sum(other[2] >= row[2] for other in rows) / len(rows) <= 0.5}  # fmt: skip
+    if len(late) < len(rows):
+        assert_table("time_split", frame, {"share": 0.5}, split(history(rows), late))
+
+
+def test_split_of_coarse_times():
+    """The last of two dates holds more than the share, and is for the test all the same."""
+    dates = [date(2024, 5, 1)] * 6 + [date(2024, 5, 2)] * 4
+    frame = pl.DataFrame({"user": [1, 2] * 5, "time": dates})
+    for options in ({}, {"query": "user"}):
+        wanted = split(frame, {6, 7, 8, 9})
+        assert_table("time_split", frame, {"share": 0.2, **options}, wanted)
+    kept = frame.select(pl.all().shuffle(1)).with_columns(user=pl.col("user").cast(pl.Int8))
+    assert kept.pipe(rankql.time_split, share=0.2).drop("split").equals(kept)
+    said = (
+        "share leaves no row to test on: time has only one value. Use finer times, or leave_one_out"
+    )
+    assert_table_refused("time_split", frame.head(6), {"share": 0.2}, said)
+    said = said.replace("value.", "value for each user.")
+    other = frame.with_columns(time=pl.col("user") * 2)
+    assert_table_refused("time_split", other, {"share": 0.2, "query": "user"}, said)
 
 
 def test_split_by_dates():
@@ -841,7 +874,6 @@ def test_disliked():
 # What the metrics need beside a ranking.
 NEEDED = {"err": {"max_rel": 3}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
 PAGE = Path(__file__).parents[1] / "docs" / "labels.md"
-TABLE = re.compile(r"(<!-- disliked.*?-->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def graded_as(rel, metric):
@@ -882,7 +914,6 @@ def what_it_does(metric, engine):
 
 def test_disliked_in_every_metric():
     """The table of the docs; SQL and polars say the same."""
-    assert TABLE.search(PAGE.read_text()), "no table"
     assert with_table() == PAGE.read_text()
 
 
@@ -895,8 +926,7 @@ def with_table():
             rows.setdefault(ways.pop(), []).append(f"`{metric}`")
     lines = ["| an item of grade -1 | in |", "|---|---|"]
     lines += [f"| {what} | {', '.join(metrics)} |" for what, metrics in rows.items()]
-    table = "\n".join(lines)
-    return TABLE.sub(lambda found: f"{found[1]}\n{table}\n\n{found[2]}", PAGE.read_text())
+    return pages.with_table(PAGE, "disliked", "\n".join(lines))
 
 
 # settings

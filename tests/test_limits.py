@@ -228,7 +228,12 @@ def test_bounds(seed, form):
         value = METRICS[metric][0]
         pairs = [pair for rows in queries if (pair := reference.extremes(rows, value, levels))]
         values = [v for rows in queries if (v := value(rows)) is not None]
-        lows, highs = zip(*pairs, strict=True)
+        # Over the same queries as the mean.
+        lows, highs = zip(
+            *(reference.extremes(r, value, levels) for r in queries if value(r) is not None),
+            strict=True,
+        )
+        assert lo - NEAR <= mean <= hi + NEAR
         assert near(lo, fsum(lows) / len(lows)), metric
         assert near(hi, fsum(highs) / len(highs)), metric
         assert near(mean, fsum(values) / len(values)), metric
@@ -283,13 +288,23 @@ def test_counts(seed):
     assert found.undefined["undefined"].max() >= 1
 
 
+def test_unjudged_share_with_missing_queries():
+    """One share only: Judged@k over the queries counts missing ones as 0 and short ones by k."""
+    run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1]})
+    qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x", "x", "x"], "rel": [1, 1, 1]})
+    found = limits(run, qrels, "RBP(p=0.5)@10")
+    assert found.notes[0].startswith(
+        "50% of the items in the top 10 (1 of 3 queries) are unjudged; RBP(p=0.5)@10 lies between"
+    )
+
+
 def test_expected_ties():
     run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 1]})
     qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
     found = limits(run, qrels, ["RR", "nDCG@1"], ties="expected")
     assert found.sensitivity.is_empty() and found.bounds.is_empty()
     assert found.notes == [
-        "50% of the items in the rankings (Judged = 0.50, 1 of 1 query) are unjudged",
+        "50% of the items in the rankings (1 of 1 query) are unjudged",
         "no bounds of RR and nDCG@1: unjudged='bounds' is not available with ties='expected'",
         "no sensitivity of RR and nDCG@1: with ties='expected' tied items stand at no one position",
     ]
@@ -310,7 +325,7 @@ def test_ratings_have_no_positions():
 TWICE = pl.DataFrame(
     {
         "query": ["a", "a", "a", "a", "b", "b", "c"],
-        "item": ["u", "u", "u", "x", "u", "u", "u"],
+        "item": ["u", "u", "u", "x", "u", "u", "x"],
         "score": [9.0, 8, 7, 6, 5, 4, 3],
     }
 )
@@ -329,7 +344,7 @@ def test_duplicates():
     assert "1 item stands more than once in a ranking (query 'b'), at a position each time" in (
         once.notes
     )
-    many = pl.DataFrame({"query": [*"aabbccdd"], "item": ["u"] * 8, "score": [1.0] * 8})
+    many = pl.DataFrame({"query": [*"aabbccdda"], "item": [*"uuuuuuuux"], "score": [1.0] * 9})
     assert any("(queries 'a', 'b', 'c', ...)" in n for n in limits(many, OF_TWICE, "RR").notes)
 
 
@@ -371,7 +386,7 @@ def test_notes_by_hand():
     assert found.notes == [
         "1 of 4 queries of the run are not judged and left out ('d')",
         "1 of 3 queries (33%) is undefined for nDCG@1 and RR@1: no relevant item is judged",
-        "33% of the items in the top 1 (Judged@1 = 0.67, 1 of 3 queries) are unjudged; "
+        "33% of the items in the top 1 (1 of 3 queries) are unjudged; "
         "nDCG@1 lies between 0.5000 and 1.0000, RR@1 lies between 0.5000 and 1.0000 and "
         "P@1 lies between 0.3333 and 0.6667, whatever the unjudged items are",
         "on average over the queries, a swap of neighbours changes nDCG@1 by up to 1.0000 "
@@ -404,7 +419,7 @@ def test_what_all_systems_share_is_said_once():
         "1 of 2 queries (50%) is undefined for RR@1: no relevant item is judged",
         "on average over the queries, a swap of neighbours changes RR@1 by up to 1.0000 "
         "(positions 1 and 2, 1 of 1 query)",
-        "two: 50% of the items in the top 1 (Judged@1 = 0.50, 1 of 2 queries) are unjudged; "
+        "two: 50% of the items in the top 1 (1 of 2 queries) are unjudged; "
         "RR@1 lies between 0.0000 and 1.0000, whatever the unjudged items are",
     ]
 
@@ -424,7 +439,14 @@ def test_opened_queries_are_counted():
     assert found.bounds.rows() == [("RR", 1.0, 1.0, 1.0, 1)]
     low = pl.DataFrame({"query": ["b"] * 2, "item": ["u", "y"], "score": [2.0, 1.0]})
     found = limits(pl.concat([run.head(1), low]), qrels, "RR", levels=[0, 1])
-    assert any("(1 query counted in that would be defined)" in note for note in found.notes)
+    assert found.bounds.rows() == [("RR", 1.0, 1.0, 1.0, 1)]
+    # As 0 they are in the mean, and in the bounds as what they could be.
+    found = limits(pl.concat([run.head(1), low]), qrels, "RR", levels=[0, 1], undefined="zero")
+    assert found.bounds.rows() == [("RR", 0.5, 0.5, 1.0, 1)]
+    assert any(
+        note.endswith("whatever the unjudged items are; 1 query could become defined")
+        for note in found.notes
+    )
 
 
 def test_deep_cutoffs():
@@ -488,7 +510,7 @@ def test_own_column_names_and_wrong_ones():
     assert limits(renamed, qrels, "AP", **names).to_dict() | {"columns": None} == same
     with pytest.raises(RankqlError, match="there is no metric 'nDCX'"):
         limits(run.drop("system"), qrels, "nDCX@10")
-    with pytest.raises(RankqlError, match="there is no option 'tie'"):
+    with pytest.raises(RankqlError, match="Unknown option 'tie'"):
         limits(run.drop("system"), qrels, "AP", tie="order")
     with pytest.raises(RankqlError, match="look swapped"):
         limits(qrels, run.drop("system"), "AP")
@@ -570,8 +592,8 @@ def test_dl19():
         assert found.judged.filter(system=name, k=10)["unjudged"][0] == unjudged
     bert = next(note for note in found.notes if note.startswith("D_BERT_KD_TASB: 10%"))
     assert bert.startswith(
-        "D_BERT_KD_TASB: 10% of the items in the top 10 (Judged@10 = 0.90, 15 of 43 queries) and "
-        "51% of the items in the rankings (Judged = 0.49, 42 of 43 queries) are unjudged; "
+        "D_BERT_KD_TASB: 10% of the items in the top 10 (15 of 43 queries) and "
+        "51% of the items in the rankings (42 of 43 queries) are unjudged; "
         "nDCG@10 lies between 0.6117 and 0.7850"
     )
     assert (

@@ -62,11 +62,7 @@ def place(request):
 @pytest.mark.parametrize("family", casebook.FAMILIES)
 @pytest.mark.parametrize(
     ("place", "name"),
-    [
-        # Minutes in all; what is translated does not depend on the version of DuckDB.
-        pytest.param(e.place, e.name, marks=[pytest.mark.slow] if e.slow else [], id=e.name)
-        for e in matrix.ENGINES.values()
-    ],
+    [pytest.param(e.place, e.name, marks=e.marks, id=e.name) for e in matrix.ENGINES.values()],
     indirect=["place"],
 )
 def test_matrix(place, name, family):

@@ -6,13 +6,13 @@
 import re
 from pathlib import Path
 
+import pages
 import pytest
 
 import rankql
 from rankql.facts import FACTS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
-TABLE = re.compile(r"(<!-- metrics.*?-->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def page(function):
@@ -50,15 +50,12 @@ PAGES = sorted({"index.md", *map(page, FACTS)})
 
 def written(name):
     """The page with its table as it is now."""
-    text = (FOLDER / name).read_text()
-    return TABLE.sub(lambda found: f"{found[1]}\n{table(name)}\n\n{found[2]}", text)
+    return pages.with_table(FOLDER / name, "metrics", table(name))
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_table(name):
-    text = (FOLDER / name).read_text()
-    assert TABLE.search(text)
-    assert written(name) == text
+    assert written(name) == (FOLDER / name).read_text()
 
 
 @pytest.mark.parametrize("function", FACTS)

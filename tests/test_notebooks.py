@@ -13,14 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import nbformat
-import playwright.sync_api
 import pytest
-from nbclient import NotebookClient
+from components import optional
 from test_docs import cells
 from test_report import SCREENS, browser  # noqa: F401
 
-pytestmark = pytest.mark.slow
+nbformat, nbclient = optional("nbformat"), optional("nbclient")
+sync_api = optional("playwright.sync_api")
+pytestmark = pytest.mark.notebooks
 EXAMPLES = Path(__file__).parents[1] / "examples"
 JUPYTER = EXAMPLES / "is_it_better.ipynb"
 MARIMO = EXAMPLES / "explore.py"
@@ -31,7 +31,9 @@ PATH = os.pathsep.join([str(EXAMPLES), str(EXAMPLES.parent)])
 def executed(folder):
     """The notebook as a clean kernel runs it; without what is of this machine or moment."""
     notebook = nbformat.read(JUPYTER, as_version=4)
-    client = NotebookClient(notebook, kernel_name="python3", record_timing=False, timeout=300)
+    client = nbclient.NotebookClient(
+        notebook, kernel_name="python3", record_timing=False, timeout=300
+    )
     client.execute(cwd=folder, env={**os.environ, "PYTHONPATH": PATH})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
@@ -96,7 +98,7 @@ def served(tmp_path_factory):
 def redrawn(page, chart, before):
     """Is it another picture, once it stands? While it is drawn there is none."""
     for _ in range(60):
-        with contextlib.suppress(playwright.sync_api.Error):
+        with contextlib.suppress(sync_api.Error):
             if chart.screenshot() != before:
                 return True
         page.wait_for_timeout(500)

@@ -9,7 +9,6 @@ Bridges that hold throughout:
 """
 
 import random
-import shutil
 import warnings
 
 import engines
@@ -182,7 +181,7 @@ def test_ir_measures(measure, name):
     same(UNTIED.ours(name, metric, **options), ir_measure(UNTIED, measure), tolerance)
 
 
-@pytest.mark.skipif(not shutil.which("perl"), reason="gdeval.pl needs perl")
+@pytest.mark.perl
 @pytest.mark.parametrize("k", [5, 20])
 def test_gdeval(k):
     """gdeval.pl: a scale up to 4, five decimals, division by zero where nothing is relevant."""
@@ -305,6 +304,7 @@ RANX = {
 }
 
 
+@pytest.mark.ranx
 @pytest.mark.slow
 def test_ranx():
     """Ties are in order of insertion there: none here. Its bpref needs R and N above 0: so it is.

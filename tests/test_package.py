@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,6 +10,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import components
 import pytest
 from packaging.metadata import Metadata
 
@@ -40,7 +40,7 @@ def built(tmp_path_factory):
     return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
 
 
-@pytest.mark.slow
+@pytest.mark.package
 def test_both_carry_the_sql(built):
     sdist, wheel = built
     for path in filter(Path.is_file, (ROOT / "sql").rglob("*")):
@@ -52,7 +52,7 @@ def test_both_carry_the_sql(built):
             assert archive.extractfile(name).read() == path.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.package
 @pytest.mark.parametrize("versions", ["newest", "lowest"])
 def test_in_a_fresh_environment(built, tmp_path, versions):
     """First the wheel with the dependencies, then the sdist in its place."""
@@ -95,7 +95,7 @@ def assert_as_said(wheel, python):
     assert len(installed) == all_of_them, installed
 
 
-@pytest.mark.slow
+@pytest.mark.package
 def test_what_an_index_shows(built):
     """The metadata is valid; the description is the README, without links that lead nowhere."""
     sdist, wheel = built
@@ -120,11 +120,10 @@ def test_links_of_the_readme():
         assert (ROOT / link).exists(), link
 
 
+@pytest.mark.duckdb_cli
 @pytest.mark.parametrize("files", [["rankql"], ["common", "gain"]])
 def test_a_duckdb_without_python_reads_them(files):
-    cli = Path(sys.executable).with_name("duckdb")
-    cli = str(cli) if cli.exists() else shutil.which("duckdb")
-    assert cli, "the DuckDB command line is missing: pip install duckdb-cli"
+    cli = components.program("duckdb")
     commands = [f".read sql/{file}.sql" for file in files]
     text = "\n".join([*commands, CALL + ";"])
     assert NDCG in run(cli, "-noheader", "-list", input=text, cwd=ROOT)

@@ -178,7 +178,6 @@ def test_a_macro_of_the_user_is_left_alone(con, theirs, name):
 
 
 def test_a_python_function_of_the_user_is_left_alone(con):
-    pytest.importorskip("numpy", reason="DuckDB makes Python functions with numpy")
     con.create_function("rr", lambda x: x, ["BIGINT"], "BIGINT")
     with pytest.raises(rankql.RankqlError, match="rr would be hidden"):
         rankql.register(con)

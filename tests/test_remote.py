@@ -7,13 +7,9 @@ from contextlib import ExitStack, closing, suppress
 import databases
 import duckdb
 import polars as pl
-import psycopg
 import pyarrow as pa
 import pytest
-import sqlalchemy
-from adbc_driver_duckdb import dbapi as adbc_duckdb
-from adbc_driver_postgresql import dbapi as adbc_postgres
-from adbc_driver_sqlite import dbapi as adbc_sqlite
+from components import optional
 from evaluations import QRELS, RUN, assert_alike
 from polars.testing import assert_frame_equal
 from test_dl19 import DATA, JUDGMENTS
@@ -21,8 +17,10 @@ from test_dl19 import RUN as RUN_OF
 
 import rankql
 
-# A server is started; what is translated does not depend on the version of DuckDB.
-pytestmark = pytest.mark.slow
+psycopg, sqlalchemy = optional("psycopg"), optional("sqlalchemy")
+adbc_duckdb = optional("adbc_driver_duckdb.dbapi")
+adbc_postgres = optional("adbc_driver_postgresql.dbapi")
+adbc_sqlite = optional("adbc_driver_sqlite.dbapi")
 
 # Sorts 'a' before 'B', 9 before 10, and '_' first of all: nothing here may depend on it.
 ODD = (
@@ -31,6 +29,14 @@ ODD = (
 )
 POSTGRES = ["psycopg", "engine", "connection", "adbc_postgres"]
 SQLITE = ["sqlite3", "sqlite_engine", "adbc_sqlite"]
+
+
+def places(*kinds):
+    """The kinds of connections as parameters. Only sqlite3 comes with Python."""
+    marks = {kind: [pytest.mark.drivers, pytest.mark.postgres] for kind in POSTGRES}
+    marks |= {"sqlite3": [], "sqlite_engine": [pytest.mark.drivers]}
+    marks |= {"adbc_sqlite": [pytest.mark.drivers]}
+    return [pytest.param(kind, marks=marks[kind]) for kind in kinds]
 
 
 def url(where):
@@ -80,10 +86,10 @@ def opened(kind, database):
     return stack, con
 
 
-@pytest.fixture(params=POSTGRES + SQLITE)
-def place(request, server, lite):
+@pytest.fixture(params=places(*POSTGRES, *SQLITE))
+def place(request):
     """Where the tables go, and a connection to it."""
-    database = server if request.param in POSTGRES else lite
+    database = request.getfixturevalue("server" if request.param in POSTGRES else "lite")
     stack, con = opened(request.param, database)
     with stack:
         yield database, con
@@ -119,7 +125,7 @@ def without_32_bits(con, options):
 
 
 @pytest.mark.parametrize(("asked", "options"), ASKED)
-@pytest.mark.parametrize("place", ["psycopg", "adbc_postgres", "sqlite3"], indirect=True)
+@pytest.mark.parametrize("place", places("psycopg", "adbc_postgres", "sqlite3"), indirect=True)
 def test_a_run_and_judgments(place, asked, options):
     database, con = place
     options = without_32_bits(con, options)
@@ -208,7 +214,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
+@pytest.mark.parametrize("place", places("psycopg", "sqlite3"), indirect=True)
 def test_nasty(place, options):
     database, con = place
     n, options = OPTIONS.index(options), without_32_bits(con, options)
@@ -220,7 +226,7 @@ def test_nasty(place, options):
 
 
 @pytest.mark.parametrize("unjudged", ["zero", "remove"])
-@pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
+@pytest.mark.parametrize("place", places("psycopg", "sqlite3"), indirect=True)
 def test_nasty_positions(place, unjudged):
     """Positions with gaps, of some items alone; beside judgments, and in a table with grades."""
     database, con = place
@@ -363,7 +369,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-@pytest.mark.parametrize("place", ["connection", "sqlite3"], indirect=True)
+@pytest.mark.parametrize("place", places("connection", "sqlite3"), indirect=True)
 def test_what_is_wrong(place, what):
     """In the words of DuckDB."""
     database, con = place
@@ -461,7 +467,9 @@ def said(con, text):
 
 
 @pytest.mark.parametrize(
-    "place", ["psycopg", "connection", "adbc_postgres", "sqlite3", "adbc_sqlite"], indirect=True
+    "place",
+    places("psycopg", "connection", "adbc_postgres", "sqlite3", "adbc_sqlite"),
+    indirect=True,
 )
 def test_a_transaction_of_the_user(place):
     """It sees what is not committed, and goes on as it was, whether there is an error or none."""
@@ -574,7 +582,7 @@ def test_schemas_and_kinds(server):
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
-@pytest.mark.parametrize("place", ["psycopg", "sqlite3"], indirect=True)
+@pytest.mark.parametrize("place", places("psycopg", "sqlite3"), indirect=True)
 def test_trec(place):
     database, con = place
     local = duckdb.connect()
@@ -597,6 +605,7 @@ def test_no_connection(con):
         rankql.evaluate("run", "qrels", con=con)
 
 
+@pytest.mark.drivers
 def test_another_database():
     with (
         closing(adbc_duckdb.connect()) as con,

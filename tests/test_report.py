@@ -2,20 +2,21 @@
 
 import html.parser
 import json
-import os
 import random
 import re
-import shutil
 from pathlib import Path
 
-import altair as alt
+import components
 import polars as pl
 import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import charts, demo, reporting, show
+from rankql import demo, reporting, show
 from rankql.cli import main
+
+alt, charts = components.optional("altair"), components.optional("rankql.charts")
+pytestmark = pytest.mark.report
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 RUNS = {"bm25": "BM25", "tas-b": "D_BERT_KD_TASB", "splade": "SPLADE_P_P_ENSEMBLE_DISTIL"}
@@ -233,8 +234,10 @@ def test_slices_that_gainsay_the_whole(tmp_path):
     assert verdicts["all"] == verdicts["segment=new"] == "better"
     assert verdicts["segment=vip"] == "worse"
     sentences = dict(found.table.select("slice", "sentence").rows())
-    said = [sentence for _, sentence in reporting._lines(found)]
-    assert said == [sentences["all"], sentences["segment=vip"]]
+    assert reporting._lines(found) == [
+        ("nDCG@10", sentences["all"]),
+        ("nDCG@10, segment=vip", sentences["segment=vip"]),
+    ]
 
 
 def test_markdown_of_a_comparison(sliced):
@@ -410,22 +413,11 @@ def test_the_numbers_of_the_differences(sliced):
 # In a browser
 
 
-def chromium():
-    """Where the browser is; without one the tests are skipped, but not where CI runs them."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if path := shutil.which(name):
-            return path
-    reason = "no browser: apt-get install -y chromium"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
 def browser():
     from playwright.sync_api import sync_playwright
 
-    path = chromium()
+    path = next(filter(None, map(components.program, components.BROWSERS)))
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started

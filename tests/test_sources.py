@@ -2,17 +2,17 @@
 
 import os
 
-import deltalake
 import duckdb
-import fsspec
 import polars as pl
 import pytest
 import sessions
+from components import optional
 from polars.testing import assert_frame_equal
-from pyiceberg.catalog.sql import SqlCatalog
 
 import rankql
 from rankql import demo
+
+deltalake, fsspec = optional("deltalake"), optional("fsspec")
 
 # Those that are no part of DuckDB are tried where they have been installed, Postgres where
 # RANKQL_POSTGRES says how to reach an empty database.
@@ -115,6 +115,7 @@ def test_other_days_are_not_opened(tmp_path, con, how):
         assert means(*sides, con=None if how == "folder" else con) == pytest.approx(wanted)
 
 
+@pytest.mark.lakes
 @pytest.mark.parametrize("pattern", ["memory://{}/{}", "memory://{}/{}/*/*/*.parquet"])
 def test_paths_of_another_file_system(folder, con, pattern):
     """As s3:// is read, but from memory."""
@@ -199,7 +200,10 @@ def delta(folder, name, frame):
 
 def iceberg(folder, name, frame):
     """The same of Iceberg."""
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
+    sql = optional("pyiceberg.catalog.sql")
+    catalog = sql.SqlCatalog(
+        "lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
+    )
     catalog.create_namespace_if_not_exists("shop")
     # Iceberg has none of the large types.
     rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -219,6 +223,7 @@ def lake(kind, folder):
             yield table.scan().to_arrow_batch_reader(), table.scan().to_arrow()
 
 
+@pytest.mark.lakes
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_lakes(tmp_path, kind):
     runs, judgments = lake(kind, tmp_path)
@@ -226,6 +231,7 @@ def test_lakes(tmp_path, kind):
         assert means(run, qrels) == pytest.approx(means(*whole()), abs=1e-12)
 
 
+@pytest.mark.lakes
 @pytest.mark.parametrize(
     ("kind", "folder", "message"),
     [
@@ -241,7 +247,8 @@ def test_the_folder_of_a_lake_is_no_table(tmp_path, kind, folder, message):
         rankql.evaluate(tmp_path / folder, whole()[1])
 
 
-@pytest.mark.slow
+@pytest.mark.lakes
+@pytest.mark.spark
 def test_lakes_in_spark(tmp_path):
     """Of Delta the files that are part of it; of Iceberg the rows by Arrow."""
     import rankql.spark

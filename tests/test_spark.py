@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import sessions
 import test_facts
+from components import optional
 from evaluations import QRELS, RUN, assert_alike
 from polars.testing import assert_frame_equal
 from test_dl19 import DATA, JUDGMENTS
@@ -21,7 +22,8 @@ import rankql
 from rankql import translation
 from rankql.demo import write_shop
 
-metrics = pytest.importorskip("rankql.spark")
+metrics = optional("rankql.spark")
+pytestmark = pytest.mark.spark
 HERE = Path(__file__).parent
 
 
@@ -43,7 +45,6 @@ def framed(spark, frame):
 WHOLE = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5", "microR@10"]
 
 
-@pytest.mark.slow
 def test_evaluate_the_shop(spark, shop):
     frame = spark.read.parquet(str(shop))
     for by in ((), "segment", [["segment"], ["segment", "user"]]):
@@ -51,7 +52,6 @@ def test_evaluate_the_shop(spark, shop):
         assert_alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")
 def test_evaluate_trec(spark):
     con = duckdb.connect()
@@ -64,7 +64,6 @@ def test_evaluate_trec(spark):
         assert_alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "options"),
     [
@@ -80,7 +79,6 @@ def test_evaluate_a_run_and_judgments(spark, asked, options):
     assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
 
 
-@pytest.mark.slow
 def test_evaluate_several_runs(spark):
     runs = {"one": RUN, "two": RUN.filter(pl.col("query") != "a")}
     theirs = {name: framed(spark, run) for name, run in runs.items()}
@@ -91,7 +89,6 @@ def test_evaluate_several_runs(spark):
     assert_alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
 
 
-@pytest.mark.slow
 def test_one_large_query_in_many_small_files(spark, tmp_path):
     items = pl.int_range(20_000, eager=True)
     large = pl.DataFrame({"query": "large", "item": items, "score": -items.cast(pl.Float64)})
@@ -107,7 +104,6 @@ def test_one_large_query_in_many_small_files(spark, tmp_path):
     assert_alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=asked))
 
 
-@pytest.mark.slow
 def test_ids_of_other_types(spark):
     """The same query is in the same partition, whatever its type in each table."""
     run = RUN.with_columns(query=pl.col("query").rank("dense").cast(pl.Int64))
@@ -122,7 +118,6 @@ def test_ids_of_other_types(spark):
         metrics.evaluate(framed(spark, fractions), framed(spark, qrels), "AP")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "qrels"),
     [
@@ -156,7 +151,6 @@ FROM shown GROUP BY user ORDER BY user DESC
 '''
 
 
-@pytest.mark.slow
 def test_a_query(spark):
     """The README's own query: names, texts and order are DuckDB's."""
     con = duckdb.connect()
@@ -166,7 +160,6 @@ def test_a_query(spark):
     assert_frame_equal(ours, theirs, abs_tol=1e-12, rel_tol=0)
 
 
-@pytest.mark.slow
 def test_a_query_of_a_file(spark, shop):
     text = f"""
         SELECT segment, count("nDCG@10") AS defined, avg("nDCG@10") AS mean
@@ -179,7 +172,6 @@ def test_a_query_of_a_file(spark, shop):
     assert_frame_equal(con.sql(text).pl(), theirs, abs_tol=1e-12, rel_tol=0)
 
 
-@pytest.mark.slow
 def test_a_name_is_no_variable(spark):
     """Columns called as the variables and parameters within the macros are."""
     frame = spark.createDataFrame(
@@ -191,7 +183,6 @@ def test_a_name_is_no_variable(spark):
     assert row.v == row.err == pytest.approx(1 / 8 + 7 / 8 * 7 / 8 / 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -220,7 +211,6 @@ def test_bad_input(spark, call, message):
 GRADED = {"whole": [1, 2, 3], "halves": [0.5, 1.5, 2.0], "decimals": [0.1, 0.25]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", GRADED)
 def test_grades_that_are_named(spark, kind):
     """Nothing is collected, and every value is the same; NULL where it is NULL."""
@@ -320,7 +310,6 @@ def test_which_metrics_beyond_accuracy_are_translated():
     assert [name for name in ours if translated(name)] == [*matrix.IN_SPARK]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", matrix.IN_SPARK)
 def test_beyond(spark, name):
     """As in DuckDB, of random rows, empty columns and NULLs among them."""
@@ -401,7 +390,6 @@ def executor(pid, app):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_several_executors(shop, tmp_path, kill):
     """Two processes with a shuffle between; with one of them killed in the middle."""
@@ -430,7 +418,6 @@ print("right")
 """
 
 
-@pytest.mark.slow
 def test_pandas_is_not_needed(shop, tmp_path):
     """Neither here nor in the workers."""
     assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
@@ -450,7 +437,6 @@ print("right")
 """
 
 
-@pytest.mark.slow
 def test_buckets_are_not_shuffled(tmp_path):
     assert "right" in script(BUCKETS, tmp_path)
 
@@ -487,9 +473,7 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
 def test_connect(shop, tmp_path):
-    pytest.importorskip("grpc", reason="Spark Connect: pip install 'pyspark[connect]'")
     assert "right" in script(CONNECT, tmp_path, shop=str(shop))
 
 
@@ -511,7 +495,6 @@ def test_what_would_be_other_rows(query, message):
     assert message in str(error.value)
 
 
-@pytest.mark.slow
 def test_decimals(spark):
     """Means and quotients have all the places of a DOUBLE."""
     values = "SELECT * FROM (VALUES (1.25), (1.00), (2.00)) AS t (d)"
@@ -529,7 +512,6 @@ def test_decimals(spark):
     assert [float(row.d) for row in metrics.sql(spark, query).collect()] == [1.0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_casts(spark, ansi):
     """Text that is no number is an error, not NULL, whatever the session says."""

@@ -8,10 +8,14 @@ import pytest
 
 import rankql
 from rankql import macros
+from rankql.errors import database_message
 
 SQL_ERRORS = [
     # What is wrong is refused also where nothing is relevant, so that no value depends on it.
-    ("ap(rel, pos, denominator := 'x')", "denominator must be 'min', 'R', 'found' or 'k', not x"),
+    (
+        "ap(rel, CASE WHEN pos > 1 THEN pos END, denominator := 'x')",
+        "denominator must be 'min', 'R', 'found' or 'k', not x",
+    ),
     ("hit_at_by_score(rel, pos, pos, ties := 'x')", "ties must be 'item' or 'expected', not x"),
     ("rr_by_score(rel, pos, pos, k := 0)", "k must be a whole number from 1"),
     ("f1_at_by_score(rel, pos, pos, k := 0)", "k must be a whole number from 1"),
@@ -22,18 +26,18 @@ SQL_ERRORS = [
     # A list is checked also where `ideal` stands for the judged items.
     ("list_hit_at(['nan'::DOUBLE], ideal := [0])", "rel must be a finite number, not nan"),
     ("list_idcg(['nan'::DOUBLE], ideal := [1])", "rel must be a finite number, not nan"),
-    ("list_err([9], max_rel := 3, ideal := [0])", "rel must not exceed max_rel: 9"),
+    ("list_err([9], max_rel := 3, ideal := [9, 0])", "rel must not exceed max_rel: 9"),
     # Text is never read as a number.
     ("list_ndcg('[1, 2]')", "rel must be a number, not text"),
-    ("list_ndcg([1, 0], ideal := '[3, 2]')", "rel must be a number, not text"),
+    ("list_ndcg([1, 0], ideal := '[3, 2]')", "ideal must be a list of grades, not [3, 2]"),
     ("list_ndcg(['1', '0']::VARCHAR[2])", "rel must be a number, not text"),
     ("ndcg(rel::VARCHAR::ENUM('0'), pos)", "rel must be a number, not text"),
     ("ndcg(rel::JSON, pos)", "rel must be a number, not text"),
-    ("ap(rel, pos, threshold := '1')", "threshold must be a finite number, not 1"),
-    ("rbp(rel, pos, p := '0.5')", "p must lie between 0 and 1, not 0.5"),
+    ("ap(rel, pos, threshold := '1')", "threshold must be a finite number, not the text '1'"),
+    ("rbp(rel, pos, p := '0.5')", "p must lie between 0 and 1, not the text '0.5'"),
     ("err(rel, pos, max_rel := 'x')", "max_rel must be a finite number above 0, not x"),
-    ("dcg(rel, pos, base := 'e')", "base must be a finite number above 1, not e"),
-    ("dcg(rel, pos, discounts := ['1', '2'])", "discounts must be finite numbers above 0"),
+    ("list_dcg([1, 0], base := 'e')", "base must be a finite number above 1, not e"),
+    ("dcg(rel, pos, discounts := ['1', '2'])", "discounts must be a list of numbers, not [1, 2]"),
     ("kendall_tau_distance(rel, pos, normalized := 'no')", "normalized must be true or false"),
     # The name of the column instead of the column: both rankings would be one.
     ("micro_precision_at(rel, pos, 1, query := 'user')", "query must tell one ranking from"),
@@ -43,9 +47,9 @@ SQL_ERRORS = [
 @pytest.mark.parametrize(("call", "message"), SQL_ERRORS)
 def test_sql_refuses(call, message):
     query = f"SELECT {call} FROM (VALUES (0, 1), (0, 2), (0, 1)) AS t (rel, pos)"
-    with pytest.raises(engines.duckdb.InvalidInputException) as error:
+    with pytest.raises(engines.duckdb.ConversionException) as error:
         engines.connection().sql(query).fetchall()
-    line = str(error.value).removeprefix("Invalid Input Error: ")
+    line = database_message(error.value)
     assert line.startswith(message) and "\n" not in line
 
 
@@ -66,7 +70,7 @@ def test_an_item_that_is_null_stands_last_of_its_peers():
 @pytest.mark.parametrize("metric", ["ndcg", "recall_at", "f1_at", "idcg", "ap", "bpref", "rr"])
 def test_a_literal_is_the_grade_of_every_row(metric):
     made = getattr(rankql, metric)
-    frame = pl.DataFrame({"g": [1, 1, 1, 2], "pos": [1, 2, 3, 1], "rel": 1})
+    frame = pl.DataFrame({"g": [1, 1, 1, 2], "pos": [1, 2, 3, 4], "rel": 1})
     for context in (frame.group_by("g", maintain_order=True).agg, frame.select):
         assert context(made(pl.lit(1), "pos")).equals(context(made("rel", "pos")))
 

@@ -15,7 +15,7 @@ from rankql import cli, versions
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 # Those of who works on rankql, not with it.
-OURS = {"bench", "docs", "test"}
+OURS = {"bench", "docs", "lint", "test", "test-all"}
 
 
 def names(needs):
@@ -27,6 +27,17 @@ def shown(capsys):
     return dict(
         line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if "  " in line
     )
+
+
+def test_version(monkeypatch):
+    assert rankql.__version__ == metadata.version("rankql")
+    assert "__version__" not in rankql.__all__
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert rankql.__version__ == "unknown"
 
 
 def test_everything_is_listed(capsys):

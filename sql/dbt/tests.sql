@@ -11,23 +11,94 @@ FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
-{% test no_drop(model, column_name, day, by=[], max_drop=0, error=none) %}
+{# The rule of `rankql gate`: a limit passes if the confidence interval of the drop lies within it, fails if the interval
+   lies beyond it, and is inconclusive otherwise. The two days have other queries, so the interval is Welch's. Slices
+   are adjusted for their number (Holm): from the clearest to the least clear, each is held to alpha / (number left). #}
+{% test no_drop(model, column_name, day, by=[], max_drop=0, error=none, queries=none, alpha=0.05, inconclusive='fail') %}
 {% set by = [by] if by is string else by %}
-WITH days AS (SELECT DISTINCT {{ day }} AS day FROM {{ model }} ORDER BY day DESC LIMIT 2),
-today AS (FROM {{ model }} WHERE {{ day }} = (SELECT max(day) FROM days)),
-yesterday AS (
+{% if inconclusive not in ['fail', 'warn'] %}
+    {% do exceptions.raise_compiler_error(
+        "rankql: inconclusive must be 'fail' or 'warn', not '" ~ inconclusive ~ "'") %}
+{% endif %}
+{% if inconclusive == 'warn' %}
+    {{ config(error_if="> count(*) FILTER (status = 'inconclusive')") }}
+{% endif %}
+WITH rows AS (
+    SELECT
+        *,
+        CAST({{ column_name }} AS DOUBLE) AS __rankql_value,
+        CAST({{ error or 'NULL' }} AS DOUBLE) AS __rankql_error,
+        CAST({{ queries or 'NULL' }} AS DOUBLE) AS __rankql_n
     FROM {{ model }}
-    WHERE {{ day }} = (SELECT min(day) FROM days HAVING count(*) = 2) AND {{ column_name }} IS NOT NULL
+),
+days AS (SELECT DISTINCT {{ day }} AS day FROM rows ORDER BY day DESC LIMIT 2),
+today AS (FROM rows WHERE {{ day }} = (SELECT max(day) FROM days)),
+yesterday AS (
+    FROM rows
+    WHERE {{ day }} = (SELECT min(day) FROM days HAVING count(*) = 2) AND __rankql_value IS NOT NULL
+),
+drops AS (
+    SELECT
+        yesterday.* EXCLUDE (__rankql_value, __rankql_error, __rankql_n),
+        yesterday.__rankql_value AS __rankql_yesterday,
+        today.__rankql_value AS __rankql_today,
+        yesterday.__rankql_value - today.__rankql_value AS __rankql_drop,
+        yesterday.__rankql_error ** 2 AS __rankql_one,
+        today.__rankql_error ** 2 AS __rankql_other,
+        sqrt(__rankql_one + __rankql_other) AS __rankql_width,
+        -- Welch and Satterthwaite; normal where the numbers of queries are not known
+        coalesce(__rankql_width ** 4 / (
+            __rankql_one ** 2 / nullif(yesterday.__rankql_n - 1, 0)
+            + __rankql_other ** 2 / nullif(today.__rankql_n - 1, 0)), 1e13) AS __rankql_df,
+        abs(__rankql_drop - {{ max_drop }}) / __rankql_width AS __rankql_t
+    FROM yesterday LEFT JOIN today
+        ON true {% for name in by %} AND yesterday.{{ name }} IS NOT DISTINCT FROM today.{{ name }} {% endfor %}
+),
+-- How many are left to test, from the clearest to the least clear; a drop without an error is no test.
+ordered AS (
+    SELECT
+        *,
+        __rankql_width > 0 AS __rankql_tested,
+        CASE WHEN __rankql_tested THEN
+            count(*) FILTER (__rankql_tested) OVER ()
+            - row_number() OVER (PARTITION BY __rankql_tested ORDER BY __rankql_t DESC) + 1 END AS __rankql_left
+    FROM drops
+),
+steps AS (
+    SELECT
+        *,
+        bool_and(__rankql_t > rankql_t_quantile(1 - {{ alpha }} / 2 / __rankql_left, __rankql_df))
+            OVER (ORDER BY __rankql_left DESC NULLS LAST) AS __rankql_decided
+    FROM ordered
+),
+bounds AS (
+    SELECT
+        *,
+        -- what is not decided has the level of the first step that failed
+        {{ alpha }} / CASE WHEN __rankql_decided THEN __rankql_left
+                           ELSE max(__rankql_left) FILTER (NOT __rankql_decided) OVER () END AS __rankql_level,
+        CASE WHEN __rankql_tested
+             THEN rankql_t_quantile(1 - __rankql_level / 2, __rankql_df) * __rankql_width
+             WHEN __rankql_width = 0 {{ '' if error else 'OR true' }} THEN 0 END AS __rankql_reach
+    FROM steps
 )
-SELECT yesterday.*, today.{{ column_name }} AS today
-FROM yesterday LEFT JOIN today
-    ON true {% for name in by %} AND yesterday.{{ name }} IS NOT DISTINCT FROM today.{{ name }} {% endfor %}
-WHERE today.{{ column_name }} IS NULL
-    OR yesterday.{{ column_name }} - today.{{ column_name }} > {{ max_drop }}
-    {% if error %}
-    AND yesterday.{{ column_name }} - today.{{ column_name }}
-        > 1.96 * coalesce(sqrt(yesterday.{{ error }} ** 2 + today.{{ error }} ** 2), 0)
-    {% endif %}
+SELECT
+    CASE
+        WHEN __rankql_today IS NULL THEN 'failed'
+        WHEN __rankql_drop - __rankql_reach > {{ max_drop }} + 1e-12 THEN 'failed'
+        WHEN __rankql_drop + __rankql_reach <= {{ max_drop }} + 1e-12 THEN 'passed'
+        WHEN {{ max_drop }} = 0 AND (__rankql_reach IS NOT NULL OR __rankql_drop <= 1e-12) THEN 'passed'
+        ELSE 'inconclusive'
+    END AS status,
+    __rankql_yesterday AS yesterday,
+    __rankql_today AS today,
+    __rankql_drop AS dropped,
+    CASE WHEN __rankql_tested THEN __rankql_drop - __rankql_reach END AS lo,
+    CASE WHEN __rankql_tested THEN __rankql_drop + __rankql_reach END AS hi,
+    CASE WHEN __rankql_tested THEN 1 - __rankql_level END AS confidence,
+    COLUMNS(lambda name: NOT starts_with(name, '__rankql_'))
+FROM bounds
+WHERE status <> 'passed'
 {% endtest %}
 
 {% test once(model, key) %}

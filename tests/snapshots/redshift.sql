@@ -74,9 +74,7 @@ WITH "rankql_rows" AS (
       CASE
         WHEN "rankql_gain" > 0 AND CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END > 0
         THEN ln(greatest(1 - (
-          (
-            pow(2.0, "rankql_gain") - 1
-          ) / 16.0
+          pow(2.0, "rankql_gain" - 4.0) - 0.0625
         ), 1e-300))
       END
     ) OVER (
@@ -88,143 +86,341 @@ WITH "rankql_rows" AS (
 )
 SELECT
   "user",
-  (
-    coalesce(
-      sum(
-        CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-          ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+  CASE
+    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
+              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+            THEN "rankql_rel_2" / (
+              ln("rankql_place" + 1) / 0.6931471805599453
+            )
+          END
         )
-      ),
-      0.0
-    ) / sum(
-      CASE
-        WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-        THEN "rankql_rel_2" / (
-          ln("rankql_place" + 1) / 0.6931471805599453
+      ) > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
+              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+            THEN "rankql_rel_2" / (
+              ln("rankql_place" + 1) / 0.6931471805599453
+            )
+          END
+        )
+      ) >= 0.9999999999990905
+      THEN 1.0
+      ELSE (
+        coalesce(
+          sum(
+            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
+              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+            THEN "rankql_rel_2" / (
+              ln("rankql_place" + 1) / 0.6931471805599453
+            )
+          END
+        )
+      )
+    END
+  END AS "ndcg(exp2_gain(rel), pos, 10)",
+  CASE
+    WHEN count("rankql_pos") > max("rankql_pos")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN CASE
+        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
+        THEN coalesce(
+          sum("rankql_nth" / (
+            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+          )) / nullif(
+            least(
+              9007199254740992.0,
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+            ),
+            0
+          ),
+          0.0
+        )
+      END > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      WHEN CASE
+        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
+        THEN coalesce(
+          sum("rankql_nth" / (
+            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+          )) / nullif(
+            least(
+              9007199254740992.0,
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+            ),
+            0
+          ),
+          0.0
+        )
+      END >= 0.9999999999990905
+      THEN 1.0
+      ELSE CASE
+        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
+        THEN coalesce(
+          sum("rankql_nth" / (
+            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+          )) / nullif(
+            least(
+              9007199254740992.0,
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+            ),
+            0
+          ),
+          0.0
         )
       END
-    )
-  ) AS "ndcg(exp2_gain(rel), pos, 10)",
-  CASE
-    WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
-    THEN coalesce(
-      sum("rankql_nth" / (
-        "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-      )) / nullif(
-        least(
-          9007199254740992.0,
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
-        ),
-        0
-      ),
-      0.0
-    )
+    END
   END AS "ap",
   CASE
-    WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0
-    THEN coalesce(
-      sum(
+    WHEN count("rankql_pos") > max("rankql_pos")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0
+      THEN coalesce(
+        sum(
+          CASE
+            WHEN (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+            ) > 0
+            THEN (
+              1 - least(CAST("rankql_above" AS DOUBLE PRECISION), "rankql_relevant") / greatest(least("rankql_relevant", "rankql_nonrelevant"), 1)
+            )
+          END
+        ),
+        0.0
+      ) / CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+    END
+  END AS "bpref",
+  CASE
+    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN max("rankql_gain") > 0
+      THEN coalesce(
+        sum(
+          CASE
+            WHEN "rankql_gain" > 0
+            THEN exp(
+              greatest(
+                coalesce("rankql_arrival", 0.0) + (
+                  (
+                    CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END - 1
+                  ) * -0.10536051565782628
+                ),
+                -600
+              )
+            ) * (
+              pow(2.0, "rankql_gain" - 4.0) - 0.0625
+            ) / CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END
+          END
+        ),
+        0.0
+      )
+    END
+  END AS "err",
+  CASE
+    WHEN count("rankql_pos") > max("rankql_pos")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN (
+        0.2 * coalesce(
+          sum(
+            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+          ),
+          0.0
+        )
+      ) > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      WHEN (
+        0.2 * coalesce(
+          sum(
+            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+          ),
+          0.0
+        )
+      ) >= 0.9999999999990905
+      THEN 1.0
+      ELSE (
+        0.2 * coalesce(
+          sum(
+            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+          ),
+          0.0
+        )
+      )
+    END
+  END AS "rbp",
+  CASE
+    WHEN count("rankql_pos") > max("rankql_pos")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE (
+      count(
         CASE
           WHEN (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          ) > 0
-          THEN (
-            1 - least(CAST("rankql_above" AS DOUBLE PRECISION), "rankql_relevant") / greatest(least("rankql_relevant", "rankql_nonrelevant"), 1)
-          )
+          ) <= "rankql_relevant"
+          THEN 1
         END
-      ),
-      0.0
-    ) / CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
-  END AS "bpref",
+      ) / nullif(CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION), 0)
+    )
+  END AS "rp",
   CASE
-    WHEN max("rankql_gain") > 0
-    THEN coalesce(
-      sum(
-        CASE
-          WHEN "rankql_gain" > 0
-          THEN exp(
-            greatest(
-              coalesce("rankql_arrival", 0.0) + (
-                (
-                  CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END - 1
-                ) * -0.10536051565782628
-              ),
-              -600
+    WHEN count(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+              CASE CAST((
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) AS BIGINT)
+                WHEN 1
+                THEN 0.8
+                WHEN 2
+                THEN 1.0
+              END,
+              CASE
+                WHEN (
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+              END
             )
-          ) * (
-            (
-              pow(2.0, "rankql_gain") - 1
-            ) / 16.0
-          ) / CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END
-        END
-      ),
-      0.0
-    )
-  END AS "err",
-  (
-    0.2 * coalesce(
-      sum(
-        CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
-      ),
-      0.0
-    )
-  ) AS "rbp",
-  (
-    count(
-      CASE
-        WHEN (
-          "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-        ) <= "rankql_relevant"
-        THEN 1
-      END
-    ) / nullif(CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION), 0)
-  ) AS "rp",
-  (
-    coalesce(
-      sum(
-        CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
-          CASE CAST((
-              CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-            ) AS BIGINT)
-            WHEN 1
-            THEN 0.8
-            WHEN 2
-            THEN 1.0
-          END,
+          ),
+          0.0
+        ) / sum(
           CASE
-            WHEN (
-              CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-            ) > 2
-            THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-              CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-            ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+            THEN "rankql_rel_3" / coalesce(
+              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+              CASE
+                WHEN "rankql_place_2" > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+              END
+            )
           END
         )
-      ),
-      0.0
-    ) / sum(
-      CASE
-        WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-        THEN "rankql_rel_3" / coalesce(
-          CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+      ) > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+              CASE CAST((
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) AS BIGINT)
+                WHEN 1
+                THEN 0.8
+                WHEN 2
+                THEN 1.0
+              END,
+              CASE
+                WHEN (
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+              END
+            )
+          ),
+          0.0
+        ) / sum(
           CASE
-            WHEN "rankql_place_2" > 2
-            THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+            THEN "rankql_rel_3" / coalesce(
+              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+              CASE
+                WHEN "rankql_place_2" > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+              END
+            )
           END
         )
-      END
-    )
-  ) AS "boosted",
+      ) >= 0.9999999999990905
+      THEN 1.0
+      ELSE (
+        coalesce(
+          sum(
+            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+              CASE CAST((
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) AS BIGINT)
+                WHEN 1
+                THEN 0.8
+                WHEN 2
+                THEN 1.0
+              END,
+              CASE
+                WHEN (
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+              END
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+            THEN "rankql_rel_3" / coalesce(
+              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+              CASE
+                WHEN "rankql_place_2" > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+              END
+            )
+          END
+        )
+      )
+    END
+  END AS "boosted",
   CASE
-    WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0
-    THEN CASE
-      WHEN count(
-        (
-          CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-        )
-      ) > 0
-      THEN CAST(1 AS DOUBLE PRECISION)
-      ELSE CAST(0 AS DOUBLE PRECISION)
+    WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    ELSE CASE
+      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0
+      THEN CASE
+        WHEN count(
+          (
+            CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+          )
+        ) > 0
+        THEN CAST(1 AS DOUBLE PRECISION)
+        ELSE CAST(0 AS DOUBLE PRECISION)
+      END
     END
   END AS "hit",
   coalesce(

@@ -74,9 +74,7 @@ WITH "RANKQL_ROWS" AS (
       CASE
         WHEN "RANKQL_GAIN" > 0 AND CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END > 0
         THEN ln(greatest(1 - (
-          (
-            pow(2.0, "RANKQL_GAIN") - 1
-          ) / 16.0
+          pow(2.0, "RANKQL_GAIN" - 4.0) - 0.0625
         ), 1e-300))
       END
     ) OVER (
@@ -88,143 +86,341 @@ WITH "RANKQL_ROWS" AS (
 )
 SELECT
   "USER",
-  (
-    coalesce(
-      sum(
-        CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
-          ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END + 1) / 0.6931471805599453
+  CASE
+    WHEN count(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END) > max(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
+              ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END + 1) / 0.6931471805599453
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
+            THEN "RANKQL_REL_2" / (
+              ln("RANKQL_PLACE" + 1) / 0.6931471805599453
+            )
+          END
         )
-      ),
-      0.0
-    ) / sum(
-      CASE
-        WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
-        THEN "RANKQL_REL_2" / (
-          ln("RANKQL_PLACE" + 1) / 0.6931471805599453
+      ) > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
+              ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END + 1) / 0.6931471805599453
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
+            THEN "RANKQL_REL_2" / (
+              ln("RANKQL_PLACE" + 1) / 0.6931471805599453
+            )
+          END
+        )
+      ) >= 0.9999999999990905
+      THEN 1.0
+      ELSE (
+        coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
+              ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END + 1) / 0.6931471805599453
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "RANKQL_REL_2" > 0 AND "RANKQL_PLACE" <= 10.0
+            THEN "RANKQL_REL_2" / (
+              ln("RANKQL_PLACE" + 1) / 0.6931471805599453
+            )
+          END
+        )
+      )
+    END
+  END AS "ndcg(exp2_gain(rel), pos, 10)",
+  CASE
+    WHEN count("RANKQL_POS") > max("RANKQL_POS")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN CASE
+        WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+        THEN coalesce(
+          sum("RANKQL_NTH" / (
+            "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
+          )) / nullif(
+            least(
+              9007199254740992.0,
+              CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE)
+            ),
+            0
+          ),
+          0.0
+        )
+      END > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+      WHEN CASE
+        WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+        THEN coalesce(
+          sum("RANKQL_NTH" / (
+            "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
+          )) / nullif(
+            least(
+              9007199254740992.0,
+              CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE)
+            ),
+            0
+          ),
+          0.0
+        )
+      END >= 0.9999999999990905
+      THEN 1.0
+      ELSE CASE
+        WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+        THEN coalesce(
+          sum("RANKQL_NTH" / (
+            "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
+          )) / nullif(
+            least(
+              9007199254740992.0,
+              CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE)
+            ),
+            0
+          ),
+          0.0
         )
       END
-    )
-  ) AS "ndcg(exp2_gain(rel), pos, 10)",
-  CASE
-    WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
-    THEN coalesce(
-      sum("RANKQL_NTH" / (
-        "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
-      )) / nullif(
-        least(
-          9007199254740992.0,
-          CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE)
-        ),
-        0
-      ),
-      0.0
-    )
+    END
   END AS "AP",
   CASE
-    WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0
-    THEN coalesce(
-      sum(
+    WHEN count("RANKQL_POS") > max("RANKQL_POS")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0
+      THEN coalesce(
+        sum(
+          CASE
+            WHEN (
+              "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
+            ) > 0
+            THEN (
+              1 - least(CAST("RANKQL_ABOVE" AS DOUBLE), "RANKQL_RELEVANT") / greatest(least("RANKQL_RELEVANT", "RANKQL_NONRELEVANT"), 1)
+            )
+          END
+        ),
+        0.0
+      ) / CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE)
+    END
+  END AS "BPREF",
+  CASE
+    WHEN count(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END) > max(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN max("RANKQL_GAIN") > 0
+      THEN coalesce(
+        sum(
+          CASE
+            WHEN "RANKQL_GAIN" > 0
+            THEN exp(
+              greatest(
+                coalesce("RANKQL_ARRIVAL", 0.0) + (
+                  (
+                    CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END - 1
+                  ) * -0.10536051565782628
+                ),
+                -600
+              )
+            ) * (
+              pow(2.0, "RANKQL_GAIN" - 4.0) - 0.0625
+            ) / CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END
+          END
+        ),
+        0.0
+      )
+    END
+  END AS "ERR",
+  CASE
+    WHEN count("RANKQL_POS") > max("RANKQL_POS")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN (
+        0.2 * coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1.0 WHEN NOT "RANKQL_REL_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "RANKQL_POS" <= 3136.0 THEN "RANKQL_POS" - 1 END)
+          ),
+          0.0
+        )
+      ) > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+      WHEN (
+        0.2 * coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1.0 WHEN NOT "RANKQL_REL_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "RANKQL_POS" <= 3136.0 THEN "RANKQL_POS" - 1 END)
+          ),
+          0.0
+        )
+      ) >= 0.9999999999990905
+      THEN 1.0
+      ELSE (
+        0.2 * coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1.0 WHEN NOT "RANKQL_REL_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "RANKQL_POS" <= 3136.0 THEN "RANKQL_POS" - 1 END)
+          ),
+          0.0
+        )
+      )
+    END
+  END AS "RBP",
+  CASE
+    WHEN count("RANKQL_POS") > max("RANKQL_POS")
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE (
+      count(
         CASE
           WHEN (
             "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
-          ) > 0
-          THEN (
-            1 - least(CAST("RANKQL_ABOVE" AS DOUBLE), "RANKQL_RELEVANT") / greatest(least("RANKQL_RELEVANT", "RANKQL_NONRELEVANT"), 1)
-          )
+          ) <= "RANKQL_RELEVANT"
+          THEN 1
         END
-      ),
-      0.0
-    ) / CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE)
-  END AS "BPREF",
+      ) / nullif(CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE), 0)
+    )
+  END AS "RP",
   CASE
-    WHEN max("RANKQL_GAIN") > 0
-    THEN coalesce(
-      sum(
-        CASE
-          WHEN "RANKQL_GAIN" > 0
-          THEN exp(
-            greatest(
-              coalesce("RANKQL_ARRIVAL", 0.0) + (
-                (
-                  CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END - 1
-                ) * -0.10536051565782628
-              ),
-              -600
+    WHEN count(CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END) > max(CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
+              CASE CAST((
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) AS BIGINT)
+                WHEN 1
+                THEN 0.8
+                WHEN 2
+                THEN 1.0
+              END,
+              CASE
+                WHEN (
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+              END
             )
-          ) * (
-            (
-              pow(2.0, "RANKQL_GAIN") - 1
-            ) / 16.0
-          ) / CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" END
-        END
-      ),
-      0.0
-    )
-  END AS "ERR",
-  (
-    0.2 * coalesce(
-      sum(
-        CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1.0 WHEN NOT "RANKQL_REL_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "RANKQL_POS" <= 3136.0 THEN "RANKQL_POS" - 1 END)
-      ),
-      0.0
-    )
-  ) AS "RBP",
-  (
-    count(
-      CASE
-        WHEN (
-          "RANKQL_POS" + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
-        ) <= "RANKQL_RELEVANT"
-        THEN 1
-      END
-    ) / nullif(CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE), 0)
-  ) AS "RP",
-  (
-    coalesce(
-      sum(
-        CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
-          CASE CAST((
-              CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-            ) AS BIGINT)
-            WHEN 1
-            THEN 0.8
-            WHEN 2
-            THEN 1.0
-          END,
+          ),
+          0.0
+        ) / sum(
           CASE
-            WHEN (
-              CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-            ) > 2
-            THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-              CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-            ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+            WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
+            THEN "RANKQL_REL_3" / coalesce(
+              CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+              CASE
+                WHEN "RANKQL_PLACE_2" > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+              END
+            )
           END
         )
-      ),
-      0.0
-    ) / sum(
-      CASE
-        WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
-        THEN "RANKQL_REL_3" / coalesce(
-          CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+      ) > 1.0000000000009095
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+      WHEN (
+        coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
+              CASE CAST((
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) AS BIGINT)
+                WHEN 1
+                THEN 0.8
+                WHEN 2
+                THEN 1.0
+              END,
+              CASE
+                WHEN (
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+              END
+            )
+          ),
+          0.0
+        ) / sum(
           CASE
-            WHEN "RANKQL_PLACE_2" > 2
-            THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+            WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
+            THEN "RANKQL_REL_3" / coalesce(
+              CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+              CASE
+                WHEN "RANKQL_PLACE_2" > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+              END
+            )
           END
         )
-      END
-    )
-  ) AS "BOOSTED",
+      ) >= 0.9999999999990905
+      THEN 1.0
+      ELSE (
+        coalesce(
+          sum(
+            CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
+              CASE CAST((
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) AS BIGINT)
+                WHEN 1
+                THEN 0.8
+                WHEN 2
+                THEN 1.0
+              END,
+              CASE
+                WHEN (
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
+                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+              END
+            )
+          ),
+          0.0
+        ) / sum(
+          CASE
+            WHEN "RANKQL_REL_3" > 0 AND "RANKQL_PLACE_2" <= 2.0
+            THEN "RANKQL_REL_3" / coalesce(
+              CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+              CASE
+                WHEN "RANKQL_PLACE_2" > 2
+                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+              END
+            )
+          END
+        )
+      )
+    END
+  END AS "BOOSTED",
   CASE
-    WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0
-    THEN CASE
-      WHEN count(
-        (
-          CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" END + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
-        )
-      ) > 0
-      THEN CAST(1 AS DOUBLE)
-      ELSE CAST(0 AS DOUBLE)
+    WHEN count(CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" END) > max(CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE)
+    ELSE CASE
+      WHEN CAST(count(CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0
+      THEN CASE
+        WHEN count(
+          (
+            CASE WHEN "RANKQL_POS" <= 5.0 THEN "RANKQL_POS" END + CASE WHEN "RANKQL_REL_3" >= 1.0 THEN 0 END
+          )
+        ) > 0
+        THEN CAST(1 AS DOUBLE)
+        ELSE CAST(0 AS DOUBLE)
+      END
     END
   END AS "HIT",
   coalesce(

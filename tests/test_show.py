@@ -1,0 +1,63 @@
+"""Numbers as people read them: no negative zero, no digits of rounding, no '1 tests'."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankql
+from rankql import show
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((-0.001, -0.25, 0.248), "0.00 (-0.25 to 0.25)"),
+        ((0.1, 0.1 - 1e-17, 0.1 + 2e-17), "0.100 (0.100 to 0.100)"),
+        ((12345.678, 12000.0, 12700.0), "12,346 (12,000 to 12,700)"),
+        ((0.0, 0.0, 0.0), "0.000 (0.000 to 0.000)"),
+        ((0.5, 0.49985, 0.50015), "0.50000 (0.49985 to 0.50015)"),
+        ((3e-12, 1e-12, 5e-12), "0.0000000000030 (0.0000000000010 to 0.0000000000050)"),
+    ],
+)
+def test_estimates(values, text):
+    assert show.estimate(*values) == text
+
+
+def test_cells_have_no_negative_zero():
+    assert show.cells(pl.DataFrame({"x": [-0.00001, 0.25]}))[1:] == [["0.0000"], ["0.2500"]]
+
+
+@pytest.mark.parametrize(
+    ("n", "noun", "text"),
+    [(1, "test", "1 test"), (2, "test", "2 tests"), (0, "query", "0 queries"),
+     (4, "launch", "4 launches"), (19255, "query", "19,255 queries"), (2, "x-ray", "2 x-rays")],
+)  # fmt: skip
+def test_counts(n, noun, text):
+    assert show.count(n, noun) == text
+
+
+def two(differences):
+    keys = [f"q{i}" for i in range(len(differences))]
+    old = pl.DataFrame({"query": keys, "AP": [0.5] * len(keys)})
+    return {"old": old, "new": old.with_columns(AP=0.5 + pl.Series(differences))}
+
+
+def test_a_comparison_of_one_metric_has_one_test():
+    differences = np.random.default_rng(1).normal(0, 0.1, 20)
+    found = repr(rankql.compare(two(differences)))
+    assert "1 test," in found and "1 tests" not in found
+
+
+def test_a_comparison_shows_no_negative_zero():
+    found = rankql.compare(two([-0.3001, 0.3, 0.1, -0.1]))
+    assert "-0.00 " not in repr(found)
+    assert "0.00 (95% CI -0.4" in found.table["sentence"].item()
+
+
+def test_p_adjusted_is_never_said_to_exceed_1():
+    rng = np.random.default_rng(1)
+    keys = [f"q{i}" for i in range(30)]
+    runs = {f"run {i:02}": pl.DataFrame({"query": keys, "AP": rng.random(30)}) for i in range(17)}
+    found = rankql.compare(runs, test="randomisation", resamples=100)
+    (note,) = [note for note in found.notes if "resamples cannot give" in note]
+    assert "1.3" not in note and found.table["p_adjusted"].max() <= 1
