@@ -430,8 +430,8 @@ def test_a_ranked_table_with_grades():
     )
     with pytest.raises(RankqlError, match="run has no column that is known as item"):
         explain(table.drop("item"), None, 1)
-    with pytest.raises(RankqlError, match="there is no query 99 in run"):
-        explain(table, None, 99)
+    with pytest.raises(RankqlError, match="there is no query 98 in run"):
+        explain(table, None, 98)
 
 
 def test_positions_that_are_not_dense_or_come_twice():

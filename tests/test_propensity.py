@@ -434,7 +434,7 @@ BAD = [
      "the log must have rows at position 1, to which propensities are relative; "
      r"there are none where query is \d"),
     ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
-    ({}, {"confidence": "high"}, "confidence must lie between 0 and 1, not high"),
+    ({}, {"confidence": "high"}, "confidence must lie between 0 and 1, not the text 'high'"),
 ]  # fmt: skip
 BAD_OF_ONE = [
     ("harvested_propensity", {"item": [None]}, {}, "item must not be NULL"),
