@@ -1,7 +1,19 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
-from .association import Association, associate, sign_agreement
-from .cascade import (
+from .decisions.association import Association, associate, sign_agreement
+from .decisions.comparison import Comparison, compare, queries_needed
+from .decisions.gating import gate
+from .decisions.verdict import Verdict
+from .diagnostics.correlation import correlate
+from .diagnostics.explanation import explain
+from .diagnostics.limitations import Limits, limits
+from .diagnostics.preflight import check
+from .engines.dialects import translate
+from .errors import RankqlError
+from .evaluation.conversion import convert
+from .evaluation.evaluate import evaluate
+from .evaluation.result import Result, combine
+from .expressions.cascade import (
     arhr,
     arhr_by_score,
     err,
@@ -18,7 +30,7 @@ from .cascade import (
     rr,
     rr_by_score,
 )
-from .catalogue import (
+from .expressions.catalogue import (
     average_popularity,
     catalogue_coverage,
     disparate_treatment,
@@ -33,21 +45,7 @@ from .catalogue import (
     shannon_entropy,
     user_coverage,
 )
-from .comparison import Comparison, compare, queries_needed
-from .conventions import Conventions
-from .conversion import convert
-from .correlation import correlate
-from .debias import (
-    clipped_share,
-    counterfactual,
-    debiased,
-    effective_sample_size,
-    item_propensity,
-    largest_weight,
-    propensity_scored,
-)
-from .dialects import translate
-from .diversity import (
+from .expressions.diversity import (
     alpha_dcg,
     alpha_ndcg,
     category_diversity,
@@ -61,11 +59,7 @@ from .diversity import (
     subtopic_recall,
     unexpectedness,
 )
-from .errors import RankqlError
-from .evaluation import evaluate
-from .explanation import explain
-from .forms import ranked
-from .gain import (
+from .expressions.gain import (
     cg,
     cg_by_score,
     dcg,
@@ -80,27 +74,7 @@ from .gain import (
     ndcg,
     ndcg_by_score,
 )
-from .gating import gate
-from .grading import grade_events
-from .interleaving import (
-    sign_test,
-    team_draft,
-    team_draft_credit,
-)
-from .labels import (
-    cohen_kappa,
-    consensus,
-    fleiss_kappa,
-    graded,
-    krippendorff_alpha,
-    leave_one_out,
-    tally,
-    time_split,
-)
-from .limitations import Limits, limits
-from .macros import register
-from .names import metrics
-from .order import (
+from .expressions.order import (
     kendall_tau_b,
     kendall_tau_b_by_score,
     kendall_tau_distance,
@@ -110,7 +84,7 @@ from .order import (
     rbo,
     tau_ap,
 )
-from .precision import (
+from .expressions.precision import (
     ap,
     ap_by_score,
     bpref,
@@ -139,11 +113,37 @@ from .precision import (
     recall_at,
     recall_at_by_score,
 )
-from .preflight import check
-from .propensity import click_model, harvested_propensity, randomised_propensity
-from .rating import mae, mse, rmse
-from .result import Result, combine
-from .verdict import Verdict
+from .expressions.rating import mae, mse, rmse
+from .expressions.variants import ranked
+from .logs.debias import (
+    clipped_share,
+    counterfactual,
+    debiased,
+    effective_sample_size,
+    item_propensity,
+    largest_weight,
+    propensity_scored,
+)
+from .logs.grading import grade_events
+from .logs.interleaving import (
+    sign_test,
+    team_draft,
+    team_draft_credit,
+)
+from .logs.labels import (
+    cohen_kappa,
+    consensus,
+    fleiss_kappa,
+    graded,
+    krippendorff_alpha,
+    leave_one_out,
+    tally,
+    time_split,
+)
+from .logs.propensity import click_model, harvested_propensity, randomised_propensity
+from .macros import register
+from .registry.conventions import Conventions
+from .registry.parse import metrics
 from .versions import show_versions
 
 __version__: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from rankql.comparison import Results
-from rankql.gating import gate
-from rankql.tables import Data
-from rankql.verdict import Verdict
+from rankql.decisions.comparison import Results
+from rankql.decisions.gating import gate
+from rankql.decisions.verdict import Verdict
+from rankql.sources.tables import Data
 
 
 def assert_no_regression(

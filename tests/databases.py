@@ -16,7 +16,7 @@ import pytest
 import sessions
 import sqlglot
 
-from rankql import windows
+from rankql.engines import windows
 from rankql.macros import quoted
 
 NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}

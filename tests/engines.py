@@ -26,7 +26,7 @@ import polars as pl
 
 import rankql
 from rankql.errors import database_message
-from rankql.names import MEASURES
+from rankql.registry.parse import MEASURES
 
 # SQL type -> polars type
 TYPES = {

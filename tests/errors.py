@@ -185,7 +185,7 @@ class Module:
 @cache
 def in_python():
     """The errors that Python raises."""
-    modules = [Module(path) for path in sorted(PACKAGE.glob("*.py"))]
+    modules = [Module(path) for path in sorted(PACKAGE.rglob("*.py"))]
     calls = [(m, n) for m in modules for n in ast.walk(m.tree) if isinstance(n, ast.Call)]
     found = {
         (module, call): module.texts(call.args[0])
@@ -282,7 +282,7 @@ def _arguments(call, taken):
 def _in_python():
     texts = [
         (module.file, written(text))
-        for module in map(Module, sorted(PACKAGE.glob("*.py")))
+        for module in map(Module, sorted(PACKAGE.rglob("*.py")))
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant | ast.JoinedStr)
         for text in module.texts(node)

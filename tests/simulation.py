@@ -15,9 +15,9 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import stats
 
-from rankql import significance
-from rankql.noninferiority import Margin, judge
-from rankql.significance import TESTS, Outcome, Sample, Setting, adjusted, untestable
+from rankql.decisions import significance
+from rankql.decisions.noninferiority import Margin, judge
+from rankql.decisions.significance import TESTS, Outcome, Sample, Setting, adjusted, untestable
 
 ALPHA = 0.05
 REPEATS = 2_000

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql.cli import main
-from rankql.regression import pearson, ranks, slope, spearman
+from rankql.cli.commands import main
+from rankql.decisions.regression import pearson, ranks, slope, spearman
 
 COEFFICIENTS = ("pearson", "spearman")
 

@@ -12,7 +12,8 @@ import sessions
 from engines import same
 
 import rankql
-from rankql import clickhouse, macros
+from rankql import macros
+from rankql.engines import clickhouse
 
 pytestmark = pytest.mark.clickhouse
 

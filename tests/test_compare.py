@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from scipy import special
 
 import rankql
-from rankql import show, significance
-from rankql.cli import main
+from rankql import text as show
+from rankql.cli.commands import main
+from rankql.decisions import significance
 
 QRELS = pl.DataFrame(
     {

@@ -20,8 +20,8 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import demo
-from rankql.cli import main
+from rankql.cli import demo
+from rankql.cli.commands import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -7,16 +7,22 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rankql"
-MARKS = {"charts": pytest.mark.report, "spark": pytest.mark.spark}
-
-
-MODULES = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__main__")
+MARKS = {
+    "rankql.output.charts": pytest.mark.report,
+    "rankql.engines.spark": pytest.mark.spark,
+    "rankql.spark": pytest.mark.spark,
+}
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in PACKAGE.rglob("*.py")
+    if path.stem != "__main__"
+)
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=MARKS.get(name, [])) for name in MODULES]
 )
 def test_doctests(name):
-    module = importlib.import_module(f"rankql.{name}" if name != "__init__" else "rankql")
+    module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert not failed

@@ -16,10 +16,10 @@ from conftest import SEEN
 from engines import Column
 
 import rankql
-from rankql import parts
-from rankql.cli import main
-from rankql.conventions import Conventions
-from rankql.names import parse
+from rankql.cli.commands import main
+from rankql.engines import partitions as parts
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import parse
 
 NAN, INF = math.nan, math.inf
 PLAIN = {"err": {"max_rel": 4}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
@@ -598,11 +598,11 @@ NEEDS = {
     ),
     **{
         f"{what} needs {package}: pip install 'rankql[{extra}]'": lambda stem=stem: runpy.run_path(
-            str(errors.PACKAGE / f"{stem}.py")
+            str(errors.PACKAGE / "engines" / f"{stem}.py")
         )
         for stem, what, package, extra in [
             ("translation", "translation", "sqlglot", "dialects"),
-            ("windows", "rankql.windows", "sqlglot", "dialects"),
+            ("windows", "rankql.engines.windows", "sqlglot", "dialects"),
             ("spark", "rankql.spark", "pyspark", "spark"),
         ]
     },
@@ -706,7 +706,7 @@ def test_no_window_form(query, said):
 )
 def test_a_macro_without_window_form(body, said, monkeypatch):
     """What a macro might be written with one day is refused, too, and not passed on."""
-    from rankql import translation, windows
+    from rankql.engines import translation, windows
 
     known = dict(windows._macros())
     known["cg"] = dataclasses.replace(known["cg"], body=translation.parsed(body, "duckdb"))
@@ -717,7 +717,7 @@ def test_a_macro_without_window_form(body, said, monkeypatch):
 
 @pytest.mark.spark
 def test_spark_before_its_session(monkeypatch):
-    from rankql import spark
+    from rankql.engines import spark
 
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     with pytest.raises(rankql.RankqlError, match="ndcg: start a Spark session first"):

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
-from rankql.explanation import EXPLAINED, explain
+from rankql.diagnostics.explanation import EXPLAINED, explain
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 WORTH = ["contribution", "ideal_contribution", "loss"]

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.facts import FACTS
 from rankql.macros import comments, parameters
+from rankql.registry.metrics import FACTS
 
 # A value of each kind of column, drawn anew for every row.
 DRAWN = {
@@ -134,7 +134,7 @@ def test_metrics_is_the_table_of_them():
 
 
 def test_the_better_of_a_pair_of_values_is_that_of_the_facts():
-    from rankql.names import lower_is_better
+    from rankql.registry.parse import lower_is_better
 
     lower = ("RMSE", "RBPres(p=.5)", "microMAE")
     assert all(map(lower_is_better, lower)) and not any(map(lower_is_better, ("nDCG@10", "a = 1")))

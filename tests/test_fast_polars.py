@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankql
-from rankql import gain
+from rankql.expressions import gain
 
 
 def of_frame(metric, frame, options):

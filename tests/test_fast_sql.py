@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import evaluation, names, packed
-from rankql.conventions import PROFILES, Conventions
+from rankql.evaluation import evaluate as evaluation
+from rankql.evaluation import packed
+from rankql.registry import parse as names
+from rankql.registry.conventions import PROFILES, Conventions
 
 ENDS = packed.SCALES
 # The bits of a digit, of which two highest grades must not carry into the next one.

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql.cli import main
-from rankql.noninferiority import Margin, judge
-from rankql.significance import Sample, Setting
+from rankql.cli.commands import main
+from rankql.decisions.noninferiority import Margin, judge
+from rankql.decisions.significance import Sample, Setting
 from rankql.testing import assert_no_regression
 
 ROOT = Path(__file__).parents[1]

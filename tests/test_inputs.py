@@ -13,10 +13,11 @@ from click.testing import CliRunner
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import RankqlError, parts
-from rankql.cli import main
-from rankql.conventions import Conventions
-from rankql.names import parse
+from rankql import RankqlError
+from rankql.cli.commands import main
+from rankql.engines import partitions as parts
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import parse
 
 RUN = pl.DataFrame(
     {

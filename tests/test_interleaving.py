@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 import rankql
-from rankql import interleaving
 from rankql.errors import database_message
+from rankql.logs import interleaving
 
 A, B = list("abcd"), list("bcda")
 

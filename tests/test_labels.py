@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 import rankql
-from rankql.facts import FACTS
+from rankql.registry.metrics import FACTS
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 

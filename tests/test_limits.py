@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError, limits
-from rankql.cli import main
+from rankql.cli.commands import main
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 NEAR = 1e-12
@@ -461,7 +461,7 @@ def test_deep_cutoffs():
     [(1, 1000, "<1%"), (999, 1000, ">99%"), (3, 43, "7%"), (2, 2, "100%")],
 )
 def test_percentages(part, whole, shown):
-    from rankql.limitations import _percent
+    from rankql.diagnostics.limitations import _percent
 
     assert _percent(part, whole) == shown
 

@@ -10,7 +10,7 @@ import pages
 import pytest
 
 import rankql
-from rankql.facts import FACTS
+from rankql.registry.metrics import FACTS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
 

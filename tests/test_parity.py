@@ -2,7 +2,6 @@
 
 import ast
 import doctest
-import graphlib
 import inspect
 import re
 import sys
@@ -16,7 +15,6 @@ import rankql
 from rankql import macros
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = Path(rankql.__file__).parent
 # What rankql has besides metrics.
 OTHERS = {
     "Association",
@@ -58,7 +56,6 @@ FAMILIES = [
     "propensity",
 ]
 
-RUN_SQL = {"labels", "propensity"}
 
 
 def functions():
@@ -135,55 +132,6 @@ def test_doctest(name):
         runner.run(test)
     assert runner.summarize(verbose=False).attempted > 0, "no example"
     assert runner.failures == 0
-
-
-def _for_types(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
-def imports(path):
-    """The modules that a module imports, for more than types: those of rankql by short name."""
-    tree = ast.parse(path.read_text("utf-8"))
-    tree.body = [node for node in tree.body if not _for_types(node)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path.name}: a relative import"
-            yield from (
-                [f"rankql.{alias.name}" for alias in node.names]
-                if node.module == "rankql"
-                else [node.module]
-            )
-
-
-def test_imports_point_one_way():
-    """No circles; the polars functions know polars only, the macros DuckDB only.
-
-    Functions of a whole table run their macro, and need both.
-    """
-    graph = {path.stem: set(imports(path)) for path in PACKAGE.glob("*.py")}
-    ours = {
-        name: {found.split(".")[1] for found in modules if found.startswith("rankql.")} & set(graph)
-        for name, modules in graph.items()
-    }
-    graphlib.TopologicalSorter(ours).prepare()
-    assert ours["errors"] == set()
-
-    def reach(name):
-        return {name}.union(*(reach(below) for below in ours[name]))
-
-    for family in FAMILIES:
-        outside = {m.split(".")[0] for name in reach(family) for m in graph[name]}
-        needed = {"polars", "rankql"} | ({"duckdb"} if family in RUN_SQL else set())
-        assert outside - set(sys.stdlib_module_names) <= needed, family
-    outside = {m.split(".")[0] for name in reach("macros") for m in graph[name]}
-    assert outside - set(sys.stdlib_module_names) <= {"duckdb", "rankql"}
-
-
-def test_every_module_has_a_room_in_the_house():
-    words = set(re.findall(r"\w+", (ROOT / "CONTRIBUTING.md").read_text("utf-8")))
-    assert {path.stem for path in PACKAGE.glob("[!_]*.py")} <= words
 
 
 def test_one_sql_file():

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.names import parse
+from rankql.registry.parse import parse
 
 CUTOFFS = "1,3,10,50"
 

@@ -12,10 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql import demo, reporting, show
-from rankql.cli import main
+from rankql import text as show
+from rankql.cli import demo
+from rankql.cli.commands import main
+from rankql.output import report as reporting
 
-alt, charts = components.optional("altair"), components.optional("rankql.charts")
+alt, charts = components.optional("altair"), components.optional("rankql.output.charts")
 pytestmark = pytest.mark.report
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"

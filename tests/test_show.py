@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql import show
+from rankql import text as show
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql import RankqlError, significance
-from rankql.significance import (
+from rankql import RankqlError
+from rankql.decisions import significance
+from rankql.decisions.significance import (
     CORRECTIONS,
     NO_DIFFERENCE,
     NOT_TESTABLE,

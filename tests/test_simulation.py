@@ -30,7 +30,7 @@ from simulation import (
     unequal,
 )
 
-from rankql.significance import TESTS, Sample
+from rankql.decisions.significance import TESTS, Sample
 
 # Tests that reject as often as they say. `anytime`, made for many looks, rejects less often.
 LEVEL = ("t", "randomisation", "bootstrap", "wilcoxon")

@@ -10,7 +10,7 @@ from components import optional
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql import demo
+from rankql.cli import demo
 
 deltalake, fsspec = optional("deltalake"), optional("fsspec")
 

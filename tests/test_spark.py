@@ -19,8 +19,8 @@ from test_dl19 import DATA, JUDGMENTS
 from test_dl19 import RUN as RUN_OF
 
 import rankql
-from rankql import translation
-from rankql.demo import write_shop
+from rankql.cli.demo import write_shop
+from rankql.engines import translation
 
 metrics = optional("rankql.spark")
 pytestmark = pytest.mark.spark

@@ -11,7 +11,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 import rankql
-from rankql import cli, versions
+from rankql import versions
+from rankql.cli import commands as cli
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 # Those of who works on rankql, not with it.

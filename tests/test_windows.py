@@ -15,8 +15,9 @@ import sqlglot
 from engines import same
 
 import rankql
-from rankql import macros, windows
-from rankql.demo import shop
+from rankql import macros
+from rankql.cli.demo import shop
+from rankql.engines import windows
 from rankql.errors import database_message
 
 HERE = Path(__file__).parent
@@ -428,7 +429,7 @@ def test_printed(dialect):
 
 
 def test_every_engine_is_a_dialect_of_the_command():
-    from rankql import dialects
+    from rankql.engines import dialects
 
     assert {*dialects.DIALECTS} == {"clickhouse", "spark", *windows.ENGINES} - {"duckdb"}
 

@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import databases  # noqa: E402
 
-from rankql import windows  # noqa: E402
+from rankql.engines import windows  # noqa: E402
 
 CALLS = {
     "dcg": "dcg(rel, pos, 10)",

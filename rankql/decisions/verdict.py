@@ -1,0 +1,188 @@
+"""The verdict of a gate: for people, pull requests and CI."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import polars as pl
+
+from rankql import text as show
+from rankql.evaluation.result import Result
+
+if TYPE_CHECKING:
+    from rankql.decisions.gate_table import Pairs
+
+FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
+STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
+# What an inconclusive limit does to the gate.
+ON_INCONCLUSIVE = ("fail", "warn")
+SCHEMA = {
+    **dict.fromkeys(("check", "metric", "slice"), pl.String),
+    **dict.fromkeys(("mean", "baseline", "limit", "difference", "lo", "hi"), pl.Float64),
+    **{"confidence": pl.Float64, "n": pl.Int64, "queries_needed": pl.Int64},
+    **{"status": pl.String, "message": pl.String},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict(show.Tabular):
+    """The outcome of a gate: true if no limit failed, nor is inconclusive (unless only a warning).
+
+    `table` has a row per limit and slice: the means, the limit, the difference (run - baseline),
+    the interval that decided (`lo`, `hi`, and its level `confidence`), the number of queries `n`,
+    about how many would decide an inconclusive limit (`queries_needed`), a status ('failed',
+    'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` bound the difference,
+    or with `minimum_bound` the mean; they are NULL where the means alone decided. `result` holds
+    the values of the run, `pairs.differences(metric)` those of run and baseline by query.
+    """
+
+    table: pl.DataFrame
+    result: Result = field(repr=False)
+    on_inconclusive: str = "fail"
+    pairs: Pairs | None = field(default=None, repr=False)
+
+    @property
+    def outcome(self) -> str:
+        """'failed', 'inconclusive' or 'passed'."""
+        if len(self.failures):
+            return FAILED
+        blocked = self.on_inconclusive == "fail" and len(self.inconclusive)
+        return INCONCLUSIVE if blocked else PASSED
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run may ship."""
+        return self.outcome == PASSED
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command line: 0 passed, 1 failed, 3 inconclusive."""
+        return {PASSED: 0, FAILED: 1, INCONCLUSIVE: 3}[self.outcome]
+
+    @property
+    def failures(self) -> pl.DataFrame:
+        """The rows of the table that failed."""
+        return self.table.filter(pl.col("status") == FAILED)
+
+    @property
+    def inconclusive(self) -> pl.DataFrame:
+        """The rows of the table that so many queries cannot decide."""
+        return self.table.filter(pl.col("status") == INCONCLUSIVE)
+
+    @property
+    def notes(self) -> list[str]:
+        """How the limits were tested, and which queries were left out."""
+        return self.result.notes
+
+    @property
+    def summary(self) -> str:
+        """The outcome in one line."""
+        counts = Counter(self.table["status"])
+        found = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+        return f"Gate {self.outcome}: {found}"
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table as a polars frame."""
+        return self.table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Outcome, checks, conventions, columns and notes as plain values."""
+        return {
+            "passed": self.passed,
+            "outcome": self.outcome,
+            "checks": self.table.to_dicts(),
+            "conventions": self.result.conventions,
+            "columns": self.result.columns,
+            "notes": self.notes,
+        }
+
+    def to_markdown(self) -> str:
+        """The verdict as Markdown, for a pull request."""
+        return f"**{self.summary}**\n\n{show.markdown(self.rows(), self.result.remarks())}"
+
+    def rows(self) -> show.Rows:
+        """The table as text: the limits that did not pass, or all of them if the gate passed."""
+        frame = self._worst_first()
+        if not self.passed:
+            frame = frame.filter(pl.col("status") != PASSED)
+        frame = frame.select("status", "check", "slice", "mean", "baseline", "n", "message")
+        if frame["baseline"].is_null().all():
+            frame = frame.drop("baseline")
+        if (frame["slice"] == "all").all():
+            frame = frame.drop("slice")
+        return show.cells(frame)
+
+    def _worst_first(self) -> pl.DataFrame:
+        parts = [self.table.filter(pl.col("status") == status) for status in STATUSES]
+        return pl.concat(parts)
+
+    def junit(self) -> str:
+        """The checks as JUnit XML: inconclusive is a failure (skipped if only a warning), too few
+        queries are skipped.
+        """
+        unclear = "failure" if self.on_inconclusive == "fail" else "skipped"
+        tags = {FAILED: "failure", INCONCLUSIVE: unclear, TOO_FEW: "skipped"}
+        counts = Counter(self.table["status"])
+        totals = {
+            "name": "rankql gate",
+            "tests": str(len(self.table)),
+            "failures": str(sum(counts[status] for status in tags if tags[status] == "failure")),
+            "errors": "0",
+            "skipped": str(sum(counts[status] for status in tags if tags[status] == "skipped")),
+        }
+        root = ElementTree.Element("testsuites", totals)
+        suite = ElementTree.SubElement(root, "testsuite", totals)
+        for row in self.table.iter_rows(named=True):
+            names = {"classname": _xml(f"rankql.gate.{row['metric']}"), "name": _xml(_title(row))}
+            case = ElementTree.SubElement(suite, "testcase", names)
+            message = _xml(row["message"])
+            if tag := tags.get(row["status"]):
+                ElementTree.SubElement(case, tag, message=message).text = message
+                if tag == "failure":
+                    case[-1].set("type", row["status"])
+            else:
+                ElementTree.SubElement(case, "system-out").text = message
+        ElementTree.indent(root)
+        text = ElementTree.tostring(root, encoding="unicode")
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+    def annotations(self) -> list[str]:
+        """The limits that did not pass, as commands that GitHub Actions shows on a commit."""
+        unclear = "error" if self.on_inconclusive == "fail" else "warning"
+        levels = {FAILED: "error", INCONCLUSIVE: unclear, TOO_FEW: "notice"}
+        return [
+            f"::{levels[row['status']]} title={_property(_title(row))}::{_data(row['message'])}"
+            for row in self._worst_first().iter_rows(named=True)
+            if row["status"] in levels
+        ]
+
+    def __repr__(self) -> str:
+        return f"{self.summary}\n\n{show.text(self.rows(), self.result.remarks())}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self.summary}</p>{show.as_html(self.rows(), self.result.remarks())}"
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    return str(row["check"]) + ("" if row["slice"] == "all" else f" [{row['slice']}]")
+
+
+def _xml(text: str) -> str:
+    """Text without the characters that no XML may hold, not even escaped."""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,4 @@
+"""Why a value is what it is, and whether to trust it: check, explain, limits, correlate.
+
+It is imported by output and cli; it imports evaluation and what is below, and works in DuckDB only.
+"""

@@ -1,0 +1,198 @@
+"""Evaluation in parts: all rows of a query are in one part, and each part is evaluated by itself.
+
+`Task` is what all parts have in common, found out beforehand from the types of the tables alone;
+`evaluated` takes the rows of one part, and returns its values with a report of what only all parts
+together can tell: how many rows there are, and which queries are on one side only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+from rankql.errors import RankqlError
+from rankql.evaluation.execution import (
+    alike,
+    asking,
+    complete_ids,
+    execute,
+    few,
+    few_matched,
+    judged,
+    left_out,
+    named,
+    none_judged,
+    none_matched,
+    numbers,
+    once,
+    overlap,
+    placed,
+    placed_note,
+    present,
+    refuse_contradictions,
+    reporting,
+    scale,
+    sides,
+)
+from rankql.evaluation.query import per_query
+from rankql.macros import OURS
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import Metric
+from rankql.sources.inputs import Inputs, read
+from rankql.sources.tables import Session
+
+# The column that holds the report of a part.
+REPORT = f"{OURS}report"
+
+# Of the names of ids in an error or a note.
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of every part."""
+
+    runs: Sequence[str | None]
+    columns: Mapping[str, Any]
+    system: str | None
+    systems: Sequence[str]
+    groups: Sequence[Sequence[str]]
+    metrics: Sequence[Metric]
+    conventions: Conventions
+    # What DuckDB may have of the memory of a part, before it uses the disk.
+    memory: str = "1GB"
+    # Is the highest score best? None: as the name of its column says.
+    descending: bool | None = None
+
+    def opened(self, here: Session, tables: Mapping[str, pa.Table]) -> Inputs:
+        """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
+        runs = {name: tables[named_run(name)] for name in self.runs}
+        run = runs.get(None, runs)
+        others = (tables.get("qrels"), tables.get("attributes"))
+        given = read(
+            here, run, *others, self.columns, self.system, self.groups, None, self.descending
+        )
+        return replace(given, systems=tuple(self.systems))
+
+
+def labelled(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
+    """What is evaluated, by the labels of its tables."""
+    tables = {named_run(name): data for name, data in runs.items()}
+    others = {"qrels": qrels, "attributes": attributes}
+    return tables | {label: data for label, data in others.items() if data is not None}
+
+
+def named_run(name: str | None) -> str:
+    """The label of a run."""
+    return "run" if name is None else f"run {name!r}"
+
+
+def evaluated(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+    """The values of a part, a row per query, and a last row with its report."""
+    report: dict[str, Any] = {}
+    values = None
+    with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
+        here = Session(con, own=True)
+        try:
+            values = _values(task, here, tables, report)
+        except RankqlError as error:
+            report["error"] = str(error)
+        finally:
+            here.close()
+    end = pl.DataFrame({REPORT: [json.dumps(report, default=str)]})
+    return end if values is None else pl.concat([values, end], how="diagonal")
+
+
+def shape(task: Task, tables: Mapping[str, pa.Table]) -> pa.Schema:
+    """The columns that a part returns, of tables that hold little or nothing."""
+    found = evaluated(task, tables)
+    if error := json.loads(found[REPORT][-1]).get("error"):
+        raise RankqlError(error)
+    return pa.schema([(field.name, _type(field.type)) for field in found.to_arrow().schema])
+
+
+def _type(kind: pa.DataType) -> pa.DataType:
+    text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return pa.string() if text else kind
+
+
+def _values(
+    task: Task, here: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
+) -> pl.DataFrame | None:
+    given, chosen = task.opened(here, tables), task.conventions
+    report["rows"] = {table.label: present(here, given, table) for table in given.tables}
+    if any(n < total for total, found in report["rows"].values() for n in found.values()):
+        return None
+    with reporting():
+        for table in given.tables:
+            numbers(here, table, ("rel", "pos", "score"))
+    built = per_query(given, task.metrics, chosen, scale(here, given))
+    with reporting(here, given, chosen):
+        alike(asking(here, given, chosen), given)
+        report["scored"] = given.scored
+        report["placed"] = placed(asking(here, given, chosen), given)
+        if given.qrels is not None:
+            report["sides"] = sides(here, given, chosen)
+            report["judged"] = judged(here, given, chosen)
+            ask = asking(here, given, chosen)
+            report["overlap"] = [
+                (*count, None if count[-1] else none_matched(ask, given, count[0]))
+                for count in overlap(ask, given)
+            ]
+            refuse_contradictions(ask)
+        once(here, given, chosen, built.once)
+        values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
+        return values
+
+
+def reported(reports: Iterable[str]) -> list[str]:
+    """The notes on the whole, from the reports of its parts; or the error that one of them has."""
+    parts = [json.loads(report) for report in reports]
+    rows: dict[str, list[Any]] = {}
+    seen: dict[str | None, list[Any]] = {}
+    items: dict[str | None, list[Any]] = {}
+    retrieved: dict[str | None, list[int]] = {}
+    for part in parts:
+        for label, (total, found) in part.get("rows", {}).items():
+            before, ids = rows.setdefault(label, [0, dict.fromkeys(found, 0)])
+            rows[label] = [before + total, {name: ids[name] + n for name, n in found.items()}]
+        for system, shown, both, unjudged in part.get("sides", []):
+            queries = seen.setdefault(system, [0, 0, []])
+            queries[0] += shown
+            queries[1] += both
+            queries[2] = sorted([*queries[2], *(unjudged or [])])[:_EXAMPLES]
+        for system, total, count in part.get("placed", []):
+            all_, there = retrieved.get(system, [0, 0])
+            retrieved[system] = [all_ + total, there + count]
+        for system, shown, judged_, both, message in part.get("overlap", []):
+            before = items.setdefault(system, [0, 0, 0, []])
+            items[system] = [before[0] + shown, before[1] + judged_, before[2] + both,
+                             [*before[3], *filter(None, [message])]]  # fmt: skip
+    for label, (total, found) in rows.items():
+        complete_ids(label, total, found)
+    for error in sorted(part["error"] for part in parts if "error" in part):
+        raise RankqlError(error)
+    scored = any(part.get("scored") for part in parts)
+    notes = [
+        note
+        for system, (total, count) in retrieved.items()
+        if total and (note := placed_note(scored, system, total, count))
+    ]
+    theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
+    for system, (shown, both, unjudged) in seen.items():
+        if not both:
+            raise RankqlError(none_judged(named(system), unjudged, theirs))
+        if shown > both:
+            notes.append(left_out(system, shown, both, unjudged))
+    for system, (shown, judged_, both, messages) in items.items():
+        if not both:
+            raise RankqlError(min(messages))
+        if few(system, shown, judged_, both):
+            notes.append(few_matched(system, shown, judged_, both))
+    return notes

@@ -1,0 +1,229 @@
+"""Runs and judgments from TREC's text files to tables, and from any table to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.evaluation.execution import prepared, reporting
+from rankql.evaluation.query import BY_ITEM
+from rankql.evaluation.result import whole
+from rankql.macros import literal
+from rankql.sources.inputs import lowest_is_best
+from rankql.sources.tables import Data, Session, Table, assigned, session
+
+_TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
+# Nothing is quoted in a TREC file.
+_TREC = "FORMAT csv, HEADER false, QUOTE '', ESCAPE ''"
+# What readers of TREC files may take for the end of a field, beyond ASCII too.
+_WHITE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
+
+
+def convert(
+    source: Data,
+    target: str | os.PathLike[str],
+    *,
+    con: duckdb.DuckDBPyConnection | None = None,
+    query: str | None = None,
+    item: str | None = None,
+    rel: str | None = None,
+    score: str | None = None,
+    pos: str | None = None,
+    system: str | None = None,
+    descending: bool | None = None,
+    tag: str = "rankql",
+) -> Path:
+    """Write a run or judgments to a file: Parquet or CSV by its suffix, else TREC.
+
+    `source` is what `evaluate` takes as a run or as qrels. Tables get the columns query, item and
+    rel, score or pos, and `system`, if that names a column. A TREC run has the ranks by score, best
+    first, then by item, last first; rows without a score or position are left out, and where there
+    are positions only, the scores count down to 1. Scores of which the lowest is best (a column
+    named distance, or descending=False) are written as -score, as the highest is best in TREC
+    files. `tag` ends each line of a run, or the system
+    does. `.gz` at the end compresses a text file. The file appears whole or not at all.
+
+    >>> import polars as pl, tempfile
+    >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(convert(run, Path(folder) / "example.run").read_text())
+    a Q0 y 1 2.5 rankql
+    a Q0 x 2 1.0 rankql
+    <BLANKLINE>
+    """
+    path = Path(target)
+    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    options, trec = _format(path)
+    with session(con, source) as here:
+        table = _read(here.table(source, "source"), columns, system, descending)
+        with reporting():
+            _refuse(here, table, "id IS NULL", "is NULL")
+            if trec:
+                table = _wanted(table, columns, path)
+            sql = _trec(here, table, tag) if trec else _table(here, table)
+            _write(here, sql, path, options)
+    return path
+
+
+# Kinds of files that a TREC file would be mistaken for.
+_OTHERS = (".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".feather", ".duckdb")
+
+
+def _format(path: Path) -> tuple[str, bool]:
+    """The options of COPY, and whether the file is one of TREC."""
+    zipped = path.suffix.lower() == ".gz"
+    suffix = Path(path.stem if zipped else path.name).suffix.lower()
+    if suffix in _OTHERS:
+        raise RankqlError(f"{str(path)!r}: {suffix} is not written; .parquet, .csv, or TREC")
+    options = _TABLES.get(suffix, f"{_TREC}, DELIMITER ' '")
+    if zipped and suffix == ".parquet":
+        raise RankqlError(f"{str(path)!r}: a Parquet file is compressed already; leave out .gz")
+    return options + (", COMPRESSION gzip" if zipped else ""), suffix not in _TABLES
+
+
+def _read(
+    table: Table,
+    columns: Mapping[str, str | None],
+    system: str | None,
+    descending: bool | None,
+) -> Table:
+    """The table with its columns; those that are named must be there."""
+    for role, name in {**columns, "system": system}.items():
+        if name is not None and name.lower() not in map(str.lower, table.columns):
+            there = ", ".join(table.columns)
+            raise RankqlError(f"{role}={name!r}: no column of that name; there are: {there}")
+    table = assigned(table, columns, ["query", "item"])
+    if "score" in table.roles:
+        table = replace(table, ascending=lowest_is_best(table, descending))
+    if not table.roles.keys() & {"rel", "score", "pos"}:
+        assigned(table, columns, ["score"])
+    if system is not None:
+        by_name = {name.lower(): name for name in table.columns}
+        table.roles["system"] = by_name[system.lower()]
+    return table
+
+
+def _wanted(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
+    """The columns of a run or of judgments, as a TREC file has only those of one."""
+    roles = dict(table.roles)
+    named = {role for role, name in columns.items() if name is not None}
+    if "rel" in roles and roles.keys() & {"score", "pos"}:
+        qrels = ".qrel" in path.name.lower()
+        run = ".run" in path.suffixes
+        if "rel" in named and not named & {"score", "pos"}:
+            qrels, run = True, False
+        elif named & {"score", "pos"} and "rel" not in named:
+            qrels, run = False, True
+        if qrels == run:
+            raise RankqlError(
+                "source has both grades and a ranking, a TREC file holds one of them: name it, "
+                "rel= for judgments, score= or pos= for a run"
+            )
+        for role in ("score", "pos") if qrels else ("rel",):
+            roles.pop(role, None)
+    if "pos" in roles and "score" in named and "pos" not in named:
+        roles.pop("pos")
+    if "score" in roles and "pos" in named and "score" not in named:
+        roles.pop("score")
+    return replace(table, roles=roles)
+
+
+def _refuse(here: Session, table: Table, where: str, what: str) -> None:
+    """Refuse ids that cannot be written."""
+    for role in ("system", "query", "item"):
+        if role in table.roles:
+            ids = f"(SELECT {table.key(role, as_text=True)} AS id FROM {table.sql})"
+            sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
+            ((count, example),) = here.con.sql(sql).fetchall()
+            if count:
+                shown = "" if example is None else f", {example!r}"
+                rows = "1 row" if count == 1 else f"{count} rows"
+                column = f"{table.label}: {table.roles[role]}"
+                raise RankqlError(f"{column} {what} ({rows}{shown}); mend these first")
+
+
+def _table(here: Session, table: Table) -> str:
+    """The columns under their usual names, numbers as numbers."""
+    fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
+    for role in ("pos", "score", "rel"):
+        if role in table.roles:
+            fields.append(f"CAST({table.read(role)} AS {_type(here, table, role)}) AS {role}")
+    return f"SELECT {', '.join(fields)} FROM {table.sql}"
+
+
+def _type(here: Session, table: Table, role: str) -> str:
+    """BIGINT for positions, and for grades where all are whole."""
+    if role == "rel":
+        fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
+        ((count,),) = here.con.sql(
+            prepared(here, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
+        ).fetchall()
+        return "DOUBLE" if count else "BIGINT"
+    return "BIGINT" if role == "pos" else "DOUBLE"
+
+
+def _trec(here: Session, table: Table, tag: str) -> str:
+    """The lines of a TREC file, one column for each of its fields."""
+    blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
+    _refuse(here, table, blank, "is empty or holds white space, which ends a field of a TREC file")
+    keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
+    if "rel" in table.roles:
+        rel = table.read("rel")
+        integer = "rel = floor(rel) AND abs(rel) < 1e15"
+        return f"""
+            SELECT query, '0', item, CASE WHEN {integer} THEN CAST(CAST(rel AS BIGINT) AS VARCHAR)
+                                            ELSE CAST(rel AS VARCHAR) END
+            FROM (SELECT {keys}, {rel} AS rel FROM {table.sql}) WHERE rel IS NOT NULL
+            ORDER BY query, item"""
+    if not tag or tag.split() != [tag]:
+        raise RankqlError(f"tag must be one word, not {tag!r}")
+    system = table.key("system", as_text=True) if "system" in table.roles else literal(tag)
+    numbers = [role for role in ("pos", "score") if role in table.roles]
+    fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])
+    source = f"(SELECT {fields}, {system} AS system FROM {table.sql})"
+    source = f"(SELECT * FROM {source} WHERE {numbers[0]} IS NOT NULL)"
+    order = f"ORDER BY score DESC, {BY_ITEM}"
+    score = "score"
+    if "pos" in table.roles:
+        score = _scores(here, table, source, order)
+        order = "ORDER BY pos"
+    return f"""
+        SELECT query, 'Q0', item, rank, score, system FROM (
+            SELECT query, item, system, row_number() OVER ranking AS rank, {score} AS score
+            FROM {source} WINDOW ranking AS (PARTITION BY system, query {order}))
+        ORDER BY system, query, rank"""
+
+
+def _scores(here: Session, table: Table, source: str, order: str) -> str:
+    """The scores of a ranking that has positions, once it is sure that they say the same."""
+    gap = f"""SELECT query, count(*), max(pos) FROM {source} GROUP BY system, query
+              HAVING count(*) <> max(pos) OR count(*) <> count(DISTINCT pos)
+              ORDER BY query LIMIT 1"""
+    for query, count, last in here.con.sql(prepared(here, gap)).fetchall():
+        raise RankqlError(
+            f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
+            f"{last:g}), which a TREC file cannot say; number them anew"
+        )
+    if "score" not in table.roles:
+        return "count(*) OVER (PARTITION BY system, query) + 1 - CAST(pos AS BIGINT)"
+    places = f"row_number() OVER (PARTITION BY system, query {order}) AS place"
+    moved = f"""SELECT query, item FROM (SELECT *, {places} FROM {source})
+                WHERE place <> pos OR score IS NULL ORDER BY query, pos LIMIT 1"""
+    for query, item in here.con.sql(prepared(here, moved)).fetchall():
+        names = table.roles
+        raise RankqlError(
+            f"source: {names['score']} and {names['pos']} order query {query!r} differently (item "
+            f"{item!r}); name the one that counts: score= or pos="
+        )
+    return "score"
+
+
+def _write(here: Session, sql: str, path: Path, options: str) -> None:
+    with whole(path) as beside:
+        copy = f"COPY ({prepared(here, sql)}) TO {literal(str(beside))} ({options})"
+        here.con.execute(copy).fetchall()

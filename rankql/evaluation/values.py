@@ -1,0 +1,318 @@
+"""Values per query that rankql did not compute: tables with one row per query, read as results.
+
+A table is read this way if it comes without judgments, does not look like a ranked table, and has
+one row per key (and system). Any column of numbers is then a metric. A note says what was assumed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from rankql import text as show
+from rankql.errors import RankqlError, unknown
+from rankql.evaluation.execution import execute, reporting
+from rankql.evaluation.result import Result, combine, require_one_row_per_query, written
+from rankql.expressions.columns import need_name
+from rankql.macros import MISSING, literal, quoted
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import EVERY, is_metric, lower_is_better, parse
+from rankql.sources.tables import ROLES, Data, Session, Table, same_kind, session
+
+Direction = bool | Mapping[str, bool] | None
+
+# Columns of a run or of judgments: naming one says that the data is a run.
+_OF_RUNS = ("item", "rel", "score", "pos")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller asked for, which tells values per query from runs."""
+
+    metrics: str | Sequence[str] | None = None
+    # The column of the key, and the attributes to slice or cluster by.
+    query: str | None = None
+    attributes: Sequence[str] = ()
+    higher_is_better: Direction = None
+    con: duckdb.DuckDBPyConnection | None = None
+    # Was a column of a run named, such as item=?
+    is_run: bool = False
+    # Do judgments go with the data? Then only columns named like metrics say that it is no run.
+    judged: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        keywords: Mapping[str, Any],
+        metrics: str | Sequence[str] | None,
+        attributes: Sequence[str],
+        higher_is_better: Direction,
+    ) -> Request:
+        """The request of a function that passes its keywords on to `evaluate`."""
+        query = keywords.get("query")
+        is_run = any(keywords.get(role) is not None for role in _OF_RUNS)
+        is_run = is_run or not (query is None or isinstance(query, str))
+        con = keywords.get("con")
+        return cls(metrics, query, attributes, higher_is_better, con, is_run)
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that the caller calls metrics."""
+        metrics = [self.metrics] if isinstance(self.metrics, str) else self.metrics or ()
+        given = self.higher_is_better
+        return [*metrics, *(given if isinstance(given, Mapping) else ())]
+
+
+def read_result(data: Data, label: str, request: Request) -> Result | None:
+    """The result that the data is or can be read as; None if it is a run or cannot be opened."""
+    if isinstance(data, Result):
+        return combine([data], interval=None)
+    if isinstance(data, str | os.PathLike):
+        if written(data) is not None:
+            return combine([data], interval=None)
+        if Path(data).suffix not in _TABLES and Path(data).exists():
+            return None
+    if request.is_run or isinstance(data, Mapping):
+        return None
+    if isinstance(data, str | os.PathLike) and not request.named and has_items(os.fspath(data)):
+        return None  # not read as a whole to find that it is a run
+    with session(request.con, data) as here:
+        try:
+            table = here.table(data, label)
+        except (RankqlError, duckdb.Error):
+            return None  # `evaluate` says why it cannot be opened
+        return _read(here, table, label, request)
+
+
+_TABLES = (".parquet", ".pq", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a table of values are."""
+
+    key: str
+    metrics: list[str]
+    attributes: list[str]
+    system: bool
+
+
+def _read(here: Session, table: Table, label: str, request: Request) -> Result | None:
+    columns = _recognised(here, table, label, request)
+    if columns is None:
+        return None
+    for name in (columns.key, *columns.attributes, *columns.metrics):
+        need_name(name)
+    numbers = [f"{_number(here, table, name, label)} AS {quoted(name)}" for name in columns.metrics]
+    system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
+    kept = [*system, *map(quoted, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
+    with reporting():
+        rows = execute(here, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
+    own = [name for name in columns.metrics if not is_metric(name)]
+    conventions = Conventions().as_dict()
+    if len(own) == len(columns.metrics):
+        conventions["missing"] = "skip"  # the 0 of a run that found nothing is not theirs
+    meta = {
+        "query": columns.key,
+        "system": columns.system,
+        "by": columns.attributes,
+        "groupings": [columns.attributes] if columns.attributes else [],
+        "metrics": columns.metrics,
+        "weights": {},
+        "conventions": conventions,
+    }
+    notes = []
+    if own or columns.key.lower() != "query":
+        about = f"; attributes {', '.join(columns.attributes)}" if columns.attributes else ""
+        metrics = ", ".join(columns.metrics)
+        notes.append(f"{label} read as one row per {columns.key}: metrics {metrics}{about}")
+    result = Result(meta, notes=notes, rows=rows)
+    require_one_row_per_query(rows, result.keys)
+    return result
+
+
+def _recognised(here: Session, table: Table, label: str, request: Request) -> _Columns | None:
+    """The columns, if the table has one row per query."""
+    if table.trec:
+        return None
+    others = [name for name in table.columns if name not in ("system", MISSING)]
+    if request.query is not None and request.query not in others:
+        return None  # `evaluate` says which columns there are
+    key = (
+        request.query
+        if request.query in others
+        else table.find("query") or next(iter(others), None)
+    )
+    numeric = [name for name in others if name != key and _is_numeric(here, table, name)]
+    known = [name for name in others if name != key and is_metric(name)]
+    explicit = [name for name in dict.fromkeys(request.named) if name in others and name != key]
+    explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
+    looks_ranked = table.known("item") or (table.known("rel") and table.known("pos"))
+    if key is None or not (numeric or explicit):
+        return None
+    if not explicit:
+        if looks_ranked:
+            if not request.judged:
+                _refuse_ambiguous(here, table, label, key, numeric)
+            return None
+        if not known and (request.judged or not _one_row_per(here, table, key)):
+            return None
+    start = min((others.index(name) for name in known), default=0)
+    taken = {*request.attributes} - {*explicit}
+    metrics = [
+        name for name in others
+        if name in explicit
+        or (name in numeric and others.index(name) >= start and name not in taken)
+    ]  # fmt: skip
+    if not metrics:
+        return None
+    attributes = [name for name in others if name != key and name not in metrics]
+    return _Columns(key, metrics, attributes, "system" in table.columns)
+
+
+def has_items(path: str) -> bool:
+    """Does a file have a column of items, by its header alone?"""
+    try:
+        with duckdb.connect() as con:
+            columns = con.sql(f"FROM {literal(path)} LIMIT 0").columns
+    except duckdb.Error:
+        return False
+    return any(name.lower() in ROLES["item"] for name in columns)
+
+
+def _refuse_ambiguous(
+    here: Session, table: Table, label: str, key: str, numeric: Sequence[str]
+) -> None:
+    """Refuse a table with an item per row that might be a run or have one row per query."""
+    roles = {name for role in (*_OF_RUNS, "query") for name in table.known(role)}
+    extra = [name for name in numeric if name not in roles]
+    if table.known("rel") or not extra or not _one_row_per(here, table, key):
+        return
+    raise RankqlError(
+        f"Cannot tell whether {label} is a run or has one row per {key}: it has an item "
+        f"({table.known('item')[0]}) and other numbers ({', '.join(extra)}). Name the numbers to "
+        f"compare, such as metrics={extra[0]!r}, or pass qrels= to evaluate it as a run."
+    )
+
+
+def _one_row_per(here: Session, table: Table, key: str) -> bool:
+    columns = [key, *(["system"] if "system" in table.columns else [])]
+    names = ", ".join(map(quoted, columns))
+    distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
+    sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
+    return bool(here.con.sql(sql).fetchall()[0][0])
+
+
+def _is_numeric(here: Session, table: Table, name: str) -> bool:
+    """Is it a column of numbers? Of a text file, are all its values numbers?"""
+    if not table.text:
+        kind = table.columns[name]
+        return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
+    column = quoted(name)
+    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
+    ((values, numbers),) = here.con.sql(sql).fetchall()
+    return bool(values) and values == numbers
+
+
+def _number(here: Session, table: Table, name: str, label: str) -> str:
+    return replace(table, label=label, roles={"rel": name}).number("rel")
+
+
+# Several of them
+
+
+def aligned(
+    results: Mapping[str, Result], tables: Sequence[str], asked: Sequence[str]
+) -> dict[str, Result]:
+    """The results, those that were read from tables made to agree with the others.
+
+    Their keys get one name and their conventions are those of the results of `evaluate`. Their
+    attributes are those that are asked for: others may differ between the systems.
+    """
+    known = [result for name, result in results.items() if name not in tables]
+    first = (known or [*results.values()])[0]
+    by = first.meta["by"]
+    if not known:
+        by = [x for x in by if all(x in result.meta["by"] for result in results.values())]
+        by = [x for x in by if x in asked] if {*asked} <= {*by} else by
+    every = {name: result.meta["conventions"] for name, result in results.items()}
+    conventions = known[0].meta["conventions"] if known else every[tables[0]]
+    if not known and any(each["missing"] != "skip" for each in every.values()):
+        conventions = Conventions().as_dict()
+    found = dict(results)
+    for name in tables:
+        result = results[name]
+        there = {**dict.fromkeys(by), **dict.fromkeys(result.meta["by"])}
+        for column in there:
+            if column in by and column not in result.frame().columns:
+                raise RankqlError(f"{name!r} has no column {column!r}, which the others have.")
+        meta = {
+            "query": first.meta["query"],
+            "by": by,
+            "groupings": [by] if by and not known else first.meta["groupings"],
+            "conventions": conventions,
+            "metrics": [metric for metric in result.metrics if metric not in by],
+        }
+        key = {result.meta["query"]: first.meta["query"]}
+        found[name] = replace(result, meta=result.meta | meta, rows=result.frame().rename(key))
+    return found
+
+
+# Which way is better
+
+
+def directed(result: Result, given: Direction, others: Sequence[str] = ()) -> Result:
+    """The result with the direction of its metrics that rankql does not know, and a note on it."""
+    directions, assumed = resolve_directions(result.metrics, given, others)
+    meta = result.meta | {"higher_is_better": directions}
+    return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
+
+
+def resolve_directions(
+    metrics: Sequence[str], given: Direction, others: Sequence[str] = ()
+) -> tuple[dict[str, bool], list[str]]:
+    """Is higher better, by metric; and a note on those of which that is assumed.
+
+    A dict may name `others` too; True or False is that of the metrics that rankql does not know.
+    """
+    own = [name for name in metrics if not is_metric(name, EVERY)]
+    known = {name: not lower_is_better(name) for name in metrics if name not in own}
+    if isinstance(given, Mapping):
+        every = [*dict.fromkeys([*metrics, *others])]
+        told = {_spelled(name, every): value for name, value in given.items()}
+    else:
+        told = {} if given is None else dict.fromkeys(own or metrics, given)
+    for name, value in told.items():
+        if not isinstance(value, bool):
+            raise RankqlError(
+                "higher_is_better must be True, False or a dict of name: True or False, "
+                f"not {value!r}."
+            )
+        if known.get(name, value) != value:
+            way = "higher" if known[name] else "lower"
+            raise RankqlError(
+                f"higher_is_better={value} contradicts {name}, of which {way} is better by "
+                "definition. Leave it out."
+            )
+    assumed = [name for name in own if name not in told]
+    verb = "is" if len(assumed) == 1 else "are"
+    notes = [
+        f"higher {show.listed(names)} {verb} assumed to be better (if not, set higher_is_better=, "
+        "CLI: --lower-is-better)"
+        for names in [assumed] if names
+    ]  # fmt: skip
+    return known | dict.fromkeys(assumed, True) | told, notes
+
+
+def _spelled(name: str, names: Sequence[str]) -> str:
+    """A metric as the result has it."""
+    if name not in names and is_metric(name):
+        name = next((x for x in names if is_metric(x) and parse(x) == parse(name)), name)
+    if name not in names:
+        raise RankqlError(unknown("name in higher_is_better:", name, names))
+    return name

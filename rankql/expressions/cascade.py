@@ -1,0 +1,159 @@
+"""Cascade: what a user meets who reads from the top and stops somewhere.
+
+The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`, `threshold` that of
+`rankql.expressions.precision`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+
+from rankql.expressions.columns import Column, numbers
+from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
+from rankql.expressions.variants import list_form, metric, score_form
+from rankql.registry.options import check, number, option, patience
+
+
+@metric()
+def rr(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
+
+    0 where none stands there, NULL where no judged item is relevant. Its mean over rankings is the
+    MRR. Voorhees 1999.
+
+    >>> df = pl.DataFrame({"rel": [0, 1, 1], "pos": [1, 2, 3]})
+    >>> df.select(rr("rel", "pos")).item()
+    0.5
+    """
+    r = ranking(rel, pos, k)
+    hits = r.hits(threshold)
+    if r.score is None:
+        first = r.top(hits / r.pos).max().fill_null(0)
+    else:
+        first = r.top(r.first_hit(hits) / r.pos).sum()
+    return pl.when(r.relevant(threshold) > 0).then(first)
+
+
+@metric()
+def arhr(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.
+
+    NULL where no judged item is relevant. Its mean over rankings is the ARHR. Deshpande & Karypis
+    2004.
+
+    >>> df = pl.DataFrame({"rel": [0, 1, 0, 1], "pos": [1, 2, 3, 4]})
+    >>> df.select(arhr("rel", "pos")).item()
+    0.75
+    """
+    r = ranking(rel, pos, k)
+    hits = r.mean(r.hits(threshold))
+    return pl.when(r.relevant(threshold) > 0).then(r.top(hits / r.pos).sum())
+
+
+@metric(in_order=True)
+def err(
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    max_rel: float | None = None,
+    p: float = 1,
+    stop: str = "exp2",
+) -> pl.Expr:
+    """Expected reciprocal rank of the item where a user stops, the better the likelier.
+
+    The user stops at an item with probability (2^rel - 1) / 2^max_rel, `max_rel` being the highest
+    grade of the scale, and goes on past one with probability `p`. An unjudged item and a negative
+    grade stop nobody; a grade above max_rel is refused. With stop="rel" the grades, from 0 to 1,
+    are the probabilities themselves, and there is no max_rel. NULL where no grade is positive.
+    Chapelle et al. 2009.
+
+    >>> df = pl.DataFrame({"rel": [0, 2, 1], "pos": [1, 2, 3]})
+    >>> df.select(err("rel", "pos", max_rel=2)).item()
+    0.3958333333333333
+    """
+    r = ranking(rel, pos, k)
+    check(r.score is None, "ties 'expected' is not available for err; use 'item'")
+    option("stop", stop, "exp2", "rel")
+    if stop == "rel":
+        check(max_rel is None, "max_rel is for stop 'exp2', not for 'rel'")
+        chance = r.rel
+    else:
+        highest = _highest(max_rel)
+        chance = 2.0 ** (r.rel.clip(0) - highest) - 2.0**-highest  # 2^highest may overflow
+    p = 1.0 if number(p) == 1 else patience(p)
+    value = r.top(stops(chance.fill_null(0)) * p ** (r.pos - 1) / r.pos).sum()
+    return pl.when((numbers(r.judged) > 0).any()).then(value)
+
+
+@metric(bounded=True)
+def rbp(
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    p: float | None = None,
+    threshold: float = 1,
+    max_rel: float | None = None,
+) -> pl.Expr:
+    """Rank-biased precision: the hits, weighted by the chance that a user gets to see them.
+
+    (1 - p) * sum of p^(pos - 1) over the hits in the first k positions; the user looks at the next
+    item with probability `p`. With `max_rel`, graded: rel / max_rel in the place of a hit's 1, a
+    negative grade 0, one above max_rel refused. 0 where nothing counts. Moffat & Zobel 2008.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 3]})
+    >>> df.select(rbp("rel", "pos", p=0.5)).item()
+    0.625
+    """
+    r = ranking(rel, pos, k)
+    gain = r.hits(threshold)
+    if max_rel is not None:
+        gain = r.rel.clip(0) / _highest(max_rel)
+    return _rank_biased(r, gain, p)
+
+
+@metric()
+def rbp_residual(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, p: float | None = None
+) -> pl.Expr:
+    """Residual of rbp: what it could still gain if all that is unjudged were relevant.
+
+    1 - (1 - p) * sum of p^(pos - 1) over the judged items in the first k positions. Moffat &
+    Zobel 2008.
+
+    >>> df = pl.DataFrame({"rel": [1, None, 0], "pos": [1, 2, 3]})
+    >>> df.select(rbp_residual("rel", "pos", p=0.5)).item()
+    0.375
+    """
+    r = ranking(rel, pos, k)
+    return 1 - _rank_biased(r, r.rel.is_not_null().cast(pl.Float64), p)
+
+
+def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
+    p = patience(p)
+    return near_one((1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum())
+
+
+def _highest(max_rel: float | None) -> float:
+    check(max_rel is not None, "max_rel must be given: the highest grade of the scale")
+    ok = 0 < number(max_rel) < math.inf
+    check(ok, f"max_rel must be a finite number above 0, not {max_rel}")
+    return number(max_rel)
+
+
+list_rr = list_form(rr, ideal=True)
+list_arhr = list_form(arhr, ideal=True)
+list_err = list_form(err, ideal=True, example="max_rel=3")
+list_rbp = list_form(rbp, example="p=0.8")
+list_rbp_residual = list_form(rbp_residual, example="p=0.8")
+
+rr_by_score = score_form(rr)
+arhr_by_score = score_form(arhr)
+err_by_score = score_form(err, example="max_rel=3")
+rbp_by_score = score_form(rbp, example="p=0.8")
+rbp_residual_by_score = score_form(rbp_residual, example="p=0.8")

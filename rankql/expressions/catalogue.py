@@ -1,0 +1,314 @@
+"""Catalogue: what all rankings together show of it, to whom, and of whom.
+
+A row is an item shown to a user: take the top of each ranking first. A value belongs to all rows:
+with `by` a slice, it is that of the slice, which no mean over users gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.expressions.columns import Column, column, numbers
+from rankql.expressions.ranking import ranking, ratio
+from rankql.expressions.variants import metric
+from rankql.registry.options import check, flag, is_whole, number, option
+
+
+@metric(by=None)
+def catalogue_coverage(item: Column = "item", catalogue: float | None = None) -> pl.Expr:
+    """Catalogue coverage: the share of the catalogue that is shown to anyone.
+
+    catalogue: the number of items that could be shown. Herlocker et al. 2004; Ge et al. 2010.
+
+    >>> shown = pl.DataFrame({"item": ["a", "b", "a"]})
+    >>> shown.select(catalogue_coverage("item", catalogue=5)).item()
+    0.4
+    """
+    found = column(item).drop_nulls().n_unique()
+    return found / _total(catalogue, found, "catalogue", "items that could be shown")
+
+
+@metric(by=None)
+def user_coverage(user: Column = "user", users: float | None = None) -> pl.Expr:
+    """User coverage: the share of the users who are shown anything.
+
+    users: the number of those who could be. Of rows with a hit alone: who is shown anything useful.
+
+    >>> pl.DataFrame({"user": [1, 1, 2]}).select(user_coverage("user", users=4)).item()
+    0.5
+    """
+    found = column(user).drop_nulls().n_unique()
+    return found / _total(users, found, "users", "users who could be shown something")
+
+
+@metric(by=None)
+def gini(item: Column = "item", catalogue: float | str | None = None, norm: str = "n") -> pl.Expr:
+    """Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.
+
+    The sum of (2i - n - 1) * x_i / (norm * the sum of x): n items in the catalogue, of which the
+    i-th, the least shown first, is shown x_i times. catalogue: n, so that what is never shown
+    counts, or "shown": what was. norm="n" reaches 1 - 1/n, norm="n-1" 1. NULL where nothing is
+    shown. Fleder and Hosanagar 2009.
+
+    >>> shown = pl.DataFrame({"item": list("abbccddd")})
+    >>> shown.select(gini("item", catalogue=5)).item()
+    0.35
+    """
+    option("norm", norm, "n", "n-1")
+    counts = _counts(item)
+    n = _catalogue(catalogue, counts)
+    ranked = ratio((counts * pl.int_range(1, counts.len() + 1)).sum(), counts.sum())
+    return ratio(2 * ranked + n - 2 * counts.len() - 1, n if norm == "n" else n - 1)
+
+
+@metric(by=None)
+def shannon_entropy(
+    item: Column = "item", catalogue: float | str | None = None, normalized: bool = False
+) -> pl.Expr:
+    """Shannon entropy of how often items are shown, in bits: high if attention is spread.
+
+    The sum of -p * log2(p): p is the share of an item among all that is shown. With
+    normalized=True, divided by the log2 of `catalogue`, the number of items that could be shown,
+    or "shown" for those that were: between 0 and 1. NULL where nothing is shown. Shannon 1948.
+
+    >>> shown = pl.DataFrame({"item": ["a", "b", "a", "b"]})
+    >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
+    0.5
+    """
+    flag("normalized", normalized)
+    counts = _counts(item)
+    total = counts.sum().replace(0, None)
+    bits = total.log(2) - (counts * counts.log(2)).sum() / total
+    if normalized:
+        return ratio(bits, _catalogue(catalogue, counts).log(2))
+    return bits if catalogue is None else bits + 0 * _catalogue(catalogue, counts)
+
+
+@metric(by=None)
+def average_popularity(popularity: Column = "popularity", unseen: str = "zero") -> pl.Expr:
+    """Average popularity: the mean popularity of what is shown.
+
+    A popularity that is NULL or 0 is that of an item never seen in training: 0, or left out with
+    unseen="drop". Where lists differ in length, the mean over users is that of each user's value.
+    Yin et al. 2012.
+
+    >>> pl.DataFrame({"popularity": [8, None, 1]}).select(average_popularity("popularity")).item()
+    3.0
+    """
+    option("unseen", unseen, "zero", "drop")
+    known = numbers(popularity)
+    return (known.fill_null(0) if unseen == "zero" else known.replace(0, None)).mean()
+
+
+@metric(by=None)
+def novelty(
+    popularity: Column = "popularity",
+    users: float | None = None,
+    unseen: str = "one_user",
+    normalized: bool = False,
+) -> pl.Expr:
+    """Novelty: the mean self-information of what is shown, in bits: high if few users know it.
+
+    The mean of log2(users / popularity): of so many users in the training data, so many had the
+    item. A popularity of NULL or 0, of an item never seen there, counts as if one user had it, or
+    unseen="drop" leaves it out, or unseen="max" takes the rarest item shown that was seen. With
+    normalized=True, divided by log2(users). Zhou et al. 2010; Vargas and Castells 2011.
+
+    >>> shown = pl.DataFrame({"popularity": [8, 2, None]})
+    >>> shown.select(novelty("popularity", users=8)).item()
+    1.6666666666666667
+    """
+    option("unseen", unseen, "one_user", "drop", "max")
+    flag("normalized", normalized)
+    _check_total(users, "users", "users in the training data")
+    most = pl.lit(number(users)).log(2)
+    bits = (number(users) / numbers(popularity).replace(0, None)).log(2)
+    if unseen != "drop":
+        bits = bits.fill_null(most if unseen == "one_user" else bits.max())
+    return ratio(bits.mean(), most) if normalized else bits.mean()
+
+
+@metric(by=None)
+def first_position(
+    item: Column = "item", shown_at: Column = "shown_at", pos: Column = "pos"
+) -> pl.Expr:
+    """Mean position at which items stand when they are first shown.
+
+    Over the items, each at its earliest shown_at; at the same time, where it stands highest. Low
+    where new items get a good start.
+
+    >>> shown = pl.DataFrame({"item": ["a", "a", "b"], "shown_at": [1, 2, 2], "pos": [4, 1, 2]})
+    >>> shown.select(first_position("item", "shown_at", "pos")).item()
+    3.0
+    """
+    return _firsts(item, numbers(shown_at), numbers(pos), numbers(pos)).mean()
+
+
+@metric(by=None)
+def first_time(item: Column = "item", shown_at: Column = "shown_at") -> pl.Expr:
+    """Mean time at which items are first shown.
+
+    Over the items, in the unit of shown_at, which is a number: days since release, say.
+
+    >>> shown = pl.DataFrame({"item": ["a", "a", "b"], "shown_at": [1, 2, 4]})
+    >>> shown.select(first_time("item", "shown_at")).item()
+    2.5
+    """
+    return _firsts(item, numbers(shown_at), numbers(shown_at), numbers(shown_at)).mean()
+
+
+@metric(by=None)
+def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
+    """Personalisation: the share of their lists that two users do not have in common.
+
+    Over all pairs of users, the number of items that one of them alone is shown, divided by that
+    of both lists: 0 if all are shown the same, 1 if no two share an item. Where lists have one
+    length L it is the mean of 1 - common / L, the inter-user distance of Zhou et al. 2010. It is
+    worked out from the counts of the items. NULL where there are not two users.
+
+    >>> shown = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"]})
+    >>> shown.select(personalisation("user", "item")).item()
+    0.5
+    """
+    pairs = pl.struct(user=column(user), item=column(item))
+    pairs = pairs.filter(column(user).is_not_null() & column(item).is_not_null()).unique()
+    # Used once: lazy frames work counts out for every use, and in another order each time.
+    counts = pairs.struct.field("item").value_counts().struct.field("count").cast(pl.Float64)
+    users = pairs.struct.field("user").n_unique()
+    n = pairs.len().cast(pl.Float64)
+    return 1 - ratio(counts.pow(2).sum() - n, n * (users - 1))
+
+
+@metric(by=None)
+def exposure(
+    pos: Column = "pos", k: int | None = None, attention: Sequence[float] | None = None
+) -> pl.Expr:
+    """Exposure: the attention that the positions of a group of items get.
+
+    The sum of 1 / log2(pos + 1), or of `attention`, one value for each position: the propensities
+    of a click log, say. With `by` the provider it is that of each. Singh and Joachims 2018.
+
+    >>> shown = pl.DataFrame({"provider": ["x", "y", "x"], "pos": [1, 2, 3]})
+    >>> shown.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
+    [1.5, 0.6309]
+    """
+    listed = attention is None or (
+        isinstance(attention, list | tuple) and not any(isinstance(x, str) for x in attention)
+    )
+    check(listed, f"attention must be a list of numbers, not {type(attention).__name__}")
+    for value in attention or ():
+        ok = 0 <= number(value) < float("inf")
+        check(ok, f"attention must be a finite number from 0, not {value}")
+    r = ranking(pos, pos, k)
+    places = r.top(r.pos)
+    if attention is None:
+        return (1 / (places + 1).log(2)).sum()
+    given = pl.Series(attention, dtype=pl.Float64, strict=False)
+
+    def look(values: pl.Series) -> pl.Series:
+        for beyond in values.filter(values.is_finite() & (values > len(given))).head(1):
+            raise RankqlError(
+                "attention must have a value for every position shown: "
+                f"there is none for {beyond:.0f}"
+            )
+        return given.gather(values.clip(1).cast(pl.Int64, strict=False) - 1)
+
+    return places.map_batches(look, pl.Float64, is_elementwise=True).sum()
+
+
+@metric(by=None)
+def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
+    """Exposure disparity: the share of the exposure that would have to move to follow merit.
+
+    One row per group of items, such as a provider: half the sum of the absolute difference of its
+    share of the exposure and its share of the merit. 0 where all get what they merit. An exposure
+    of NULL, never shown, is 0, a row whose merit is NULL left out; NULL where there is none of
+    either. Singh and Joachims 2018, as one distance over any number of groups.
+
+    >>> groups = pl.DataFrame({"exposure": [3, 1], "merit": [1, 1]})
+    >>> groups.select(exposure_disparity("exposure", "merit")).item()
+    0.25
+    """
+    m = numbers(merit)
+    e = pl.when(m.is_not_null()).then(_exposed(exposure))
+    moved = (ratio(e, e.sum()) - ratio(m, m.sum())).abs()
+    return pl.when(e.sum() > 0, m.sum() > 0).then(moved.sum() / 2)
+
+
+@metric(by=None)
+def disparate_treatment(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
+    """Disparate treatment: the least exposure per merit of a group, over the greatest.
+
+    One row per group of items: 1 where exposure is proportional to merit. An exposure of NULL,
+    never shown, is 0; groups without merit are left out. The ratio of Singh and Joachims 2018, the
+    smaller over the larger.
+
+    >>> groups = pl.DataFrame({"exposure": [3, 1], "merit": [1, 1]})
+    >>> round(groups.select(disparate_treatment("exposure", "merit")).item(), 4)
+    0.3333
+    """
+    each = ratio(_exposed(exposure), numbers(merit))
+    return ratio(each.min(), each.max())
+
+
+@metric(by=None)
+def expected_exposure_loss(exposure: Column = "exposure", target: Column = "target") -> pl.Expr:
+    """Expected exposure loss: the squared distance of exposure from its target.
+
+    One row per item, its exposure the mean over the rankings that a user may be shown, NULL or 0
+    where it never is, and its target that over all orders in which better items stand above worse
+    ones. Diaz et al. 2020.
+
+    >>> items = pl.DataFrame({"exposure": [1.0, 0.5], "target": [0.75, 0.75]})
+    >>> items.select(expected_exposure_loss("exposure", "target")).item()
+    0.125
+    """
+    return (_exposed(exposure) - numbers(target)).pow(2).sum()
+
+
+def _exposed(exposure: Column) -> pl.Expr:
+    """The exposure of a group or an item: none where it was never shown."""
+    return numbers(exposure).fill_null(0)
+
+
+def _counts(item: Column) -> pl.Expr:
+    """How often each item was shown, the least often first."""
+    return column(item).drop_nulls().unique_counts().cast(pl.Float64).sort()
+
+
+def _catalogue(catalogue: float | str | None, counts: pl.Expr) -> pl.Expr:
+    if isinstance(catalogue, str) and catalogue == "shown":
+        return counts.len().cast(pl.Float64)
+    of = "items that could be shown (or 'shown': those that were)"
+    return _total(catalogue, counts.len(), "catalogue", of)
+
+
+def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
+    """A number of items or users, at least as many as were found."""
+    _check_total(total, name, of)
+
+    def enough(counts: pl.Series) -> pl.Series:
+        for more in counts.filter(counts > total).head(1):
+            raise RankqlError(
+                f"{name} must be the number of {of}: "
+                f"{total} is less than the {more} that were shown"
+            )
+        return pl.Series([number(total)]).new_from_index(0, len(counts))
+
+    return found.map_batches(enough, pl.Float64, is_elementwise=True)
+
+
+def _check_total(total: object, name: str, of: str) -> None:
+    check(total is not None, f"{name} must be given: the number of {of}")
+    check(is_whole(total), f"{name} must be a whole number from 1, not {total}")
+
+
+def _firsts(item: Column, shown_at: pl.Expr, pos: pl.Expr, of: pl.Expr) -> pl.Expr:
+    """The value at the first time that each item was shown."""
+    known = column(item).is_not_null() & (shown_at + pos).is_not_null()
+    # Rows are not filtered before they are sorted: polars 1.36 fails where a group has none left.
+    items = pl.when(known).then(column(item)).sort_by(shown_at, pos)
+    return of.sort_by(shown_at, pos).filter(items.is_first_distinct() & items.is_not_null())

@@ -1,0 +1,226 @@
+"""Columns of a metric as polars expressions, and the checks of their values when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.registry.options import check
+from rankql.text import TEXT
+
+Column: TypeAlias = str | pl.Expr
+
+
+def column(given: Column) -> pl.Expr:
+    """A column, given by its name or as an expression."""
+    if isinstance(given, str):
+        return pl.col(given)
+    kind = type(given).__name__
+    check(isinstance(given, pl.Expr), f"a column must be a name or an expression, not a {kind}")
+    return given
+
+
+def need_name(given: object) -> None:
+    """Refuse a name that polars takes for a pattern of names."""
+    pattern = isinstance(given, str) and (given == "*" or given[:1] + given[-1:] == "^$")
+    check(not pattern, f"{given!r} stands for several columns in polars; rename the column")
+
+
+def numbers(given: Column) -> pl.Expr:
+    """A column as Float64; that it holds numbers, `checked` tells."""
+    return column(given).cast(pl.Float64, strict=False)
+
+
+def checked(
+    value: pl.Expr,
+    arguments: Mapping[str, Any],
+    refused: Callable[[pl.Expr], pl.Expr] | None = None,
+) -> pl.Expr:
+    """The value of a metric, an error where one of its columns holds what it must not.
+
+    The checks see all rows. Inside the value they would not: polars may drop the rows that do not
+    count, those beyond k say, before a function gets to see them. What else is refused is looked at
+    where these checks are passed.
+    """
+    checks: dict[str, Callable[[pl.Series], None]] = {
+        "rel": partial(
+            check_rel, max_rel=arguments.get("max_rel"), stop=arguments.get("stop", "exp2")
+        ),
+        "pos": check_pos,
+        "reference": partial(check_pos, name="reference"),
+        "score": check_prediction if {*arguments} == {"rel", "score"} else check_score,
+        "popularity": partial(check_popularity, users=arguments.get("users")),
+        "exposure": partial(check_amount, name="exposure"),
+        "merit": partial(check_amount, name="merit"),
+        "target": partial(check_amount, name="target"),
+        "shown_at": check_time,
+        "attributes": partial(check_sets, name="attributes"),
+        "subtopics": partial(check_sets, name="subtopics"),
+        "embedding": check_embedding,
+        "baseline": check_baseline,
+    }
+    columns = {name: column(arguments[name]) for name in checks if name in arguments}
+    if not columns:
+        return value
+
+    def sound(rows: pl.Series) -> pl.Series:
+        for values in rows.struct.unnest():
+            checks[values.name](values)
+        return _TRUE.new_from_index(0, len(rows))
+
+    named = [expr.alias(name) for name, expr in columns.items()]
+    ok = pl.struct(named).map_batches(sound, pl.Boolean, is_elementwise=True)
+    sound_rows = ok.null_count() == 0
+    if refused:
+        value = pl.when(refused(sound_rows)).then(None).otherwise(value)
+    return pl.when(sound_rows).then(value)
+
+
+_TRUE = pl.Series([True])
+
+
+def lists(name: str, given: Column, max_rel: float | None = None, stop: str = "exp2") -> pl.Expr:
+    """Lists or arrays of grades as List(Float64), the grades checked."""
+
+    def check_lists(values: pl.Series) -> pl.Series:
+        kind = values.dtype
+        check(isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}")
+        check_rel(values.explode(), max_rel, stop)
+        return values.cast(dtype)
+
+    dtype = pl.List(pl.Float64)
+    return column(given).map_batches(check_lists, return_dtype=dtype, is_elementwise=True)
+
+
+def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2") -> None:
+    """The grades: finite, none above max_rel; probabilities where they are what stops a user."""
+    _need_numbers("rel", values)
+    if values.dtype.is_float():
+        refuse("rel must be a finite number", values, ~values.is_finite())
+    if max_rel is not None:
+        for above in values.filter(values.cast(pl.Float64) > max_rel).head(1):
+            raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
+    if stop == "rel":
+        outside = (values < 0) | (values > 1)
+        refuse("rel must lie between 0 and 1 for stop 'rel'", values, outside)
+
+
+def check_pos(values: pl.Series, name: str = "pos") -> None:
+    """The positions: whole and from 1."""
+    _need_numbers(name, values)
+    if values.dtype.is_integer():
+        least = values.min()
+        if least is None or least >= 1:  # type: ignore[operator]
+            return
+        bad = values < 1
+    else:
+        floats = values.cast(pl.Float64)
+        bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
+    refuse(f"{name} must be a whole number from 1", values, bad)
+
+
+def check_score(values: pl.Series) -> None:
+    """The scores: anything but NaN."""
+    _need_numbers("score", values)
+    if values.dtype.is_float():
+        refuse("score must be a number", values, values.is_nan())
+
+
+def check_prediction(values: pl.Series) -> None:
+    """The scores that are to be near the grades: finite."""
+    check_score(values)
+    if values.dtype.is_float():
+        refuse("score must be a finite number", values, ~values.is_finite())
+
+
+def check_amount(values: pl.Series, name: str) -> None:
+    """Amounts: finite and not negative."""
+    _need_numbers(name, values)
+    floats = values.cast(pl.Float64)
+    refuse(f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0))
+
+
+def check_popularity(values: pl.Series, users: float | None = None) -> None:
+    """The popularity of items: amounts, or with `users` numbers of them."""
+    check_amount(values, "popularity")
+    if users is not None:
+        floats = values.cast(pl.Float64)
+        for above in values.filter(floats > users).head(1):
+            raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
+        part = (floats > 0) & (floats < 1)
+        refuse("popularity must be a number of users, 0 or from 1", values, part)
+
+
+def check_time(values: pl.Series) -> None:
+    """Times as finite numbers."""
+    check(
+        not values.dtype.is_temporal(),
+        f"shown_at must be a finite number, such as its dt.epoch('s'), not {values.dtype}",
+    )
+    _need_numbers("shown_at", values)
+    refuse("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
+
+
+def check_sets(values: pl.Series, name: str) -> None:
+    """Lists of anything."""
+    kind = values.dtype
+    ok = isinstance(kind, pl.List | pl.Array) or kind == pl.Null
+    check(ok, f"{name} must be a list, not {kind}; make one, such as ['a', 'b']")
+
+
+def check_embedding(values: pl.Series) -> None:
+    """Lists of finite numbers, not all of them 0."""
+    kind = values.dtype
+    if kind == pl.Null:
+        return
+    inner = kind.inner if isinstance(kind, pl.List | pl.Array) else pl.String()
+    ok = inner.is_numeric() or inner in (pl.Boolean, pl.Null)
+    check(ok, f"embedding must be a list of numbers, not {kind}")
+    vectors = values.cast(pl.List(pl.Float64)).drop_nulls()
+    squared = vectors.list.eval(pl.element().pow(2)).list.sum()
+    finite = squared.is_finite() & ~vectors.list.eval(pl.element().is_null()).list.any()
+    for bad in vectors.filter(~finite).head(1):
+        raise RankqlError(f"embedding must hold finite numbers only, not {bad.to_list()}")
+    check(
+        not (squared == 0).any(),
+        "embedding must not be all zeros, which has no direction: make it NULL",
+    )
+
+
+def check_baseline(values: pl.Series) -> None:
+    """Whether the baseline shows each item."""
+    kind = values.dtype
+    ok = kind in (pl.Boolean, pl.Null)
+    check(ok, f"baseline must be true or false, not {kind}: say what it shows, such as rank <= 10")
+
+
+def _need_numbers(name: str, values: pl.Series) -> None:
+    dtype = values.dtype
+    check(
+        dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
+        f"{name} must be a number, not {'text' if dtype in TEXT else dtype}; cast it first",
+    )
+
+
+def floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
+    """The values as numbers; NULL, to be refused, what is of a type that holds none."""
+    kind, inner = values.dtype, values.dtype
+    while isinstance(inner, pl.List | pl.Array):
+        inner = inner.inner  # type: ignore[assignment]
+    check(inner not in TEXT, f"{name} must be {what}, not text; cast it first")
+    if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
+        return values.cast(pl.Float64, strict=False)
+    return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
+
+
+def refuse(message: str, values: pl.Series, bad: pl.Series) -> None:
+    """Raise the message of the first bad value; a value of which bad is NULL is bad, too."""
+    for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
+        shown = str(value).lower() if isinstance(value, bool) else value
+        if isinstance(value, bytes):
+            shown = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
+        raise RankqlError(f"{message}, not {shown}")

@@ -1,0 +1,400 @@
+"""Diversity: how unlike each other, and how unexpected, the items of one ranking are.
+
+Of the items in the first k positions, or in all. A mean over them is taken of what was shown,
+never of k; NULL where nothing was. Intra-list similarity is 1 - diversity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.expressions.columns import Column, column
+from rankql.expressions.ranking import Ranking, ranking, ratio
+from rankql.expressions.variants import metric
+from rankql.registry.options import check, number, option
+
+
+@metric()
+def category_diversity(
+    category: Column = "category",
+    pos: Column = "pos",
+    k: int | None = None,
+    missing: str = "drop",
+) -> pl.Expr:
+    """Intra-list diversity by category: the share of pairs of different categories.
+
+    An item whose category is NULL is left out; with missing="different" it differs from all
+    others, with missing="same" from none; `missing_at` tells how many there are. NULL where there
+    is no pair. Ziegler et al. 2005, as a mean.
+
+    >>> shown = pl.DataFrame({"category": ["a", "a", "b"], "pos": [1, 2, 3]})
+    >>> round(shown.select(category_diversity("category", "pos")).item(), 4)
+    0.6667
+    """
+    r = ranking(pos, pos, k)
+    known = column(category).filter(r.shown).drop_nulls()
+    # Used once: lazy frames work counts out for every use, and in another order each time.
+    counts = known.value_counts().struct.field("count").cast(pl.Float64)
+    n = known.len().cast(pl.Float64)
+    return _mean_distance((n.pow(2) - counts.pow(2).sum()) / 2, n, r, missing)
+
+
+@metric()
+def jaccard_diversity(
+    attributes: Column = "attributes",
+    pos: Column = "pos",
+    k: int | None = None,
+    missing: str = "drop",
+) -> pl.Expr:
+    """Intra-list diversity by attributes: the mean Jaccard distance of the pairs.
+
+    1 - (attributes of both) / (attributes of either), from one list of them for each item. NULL or
+    empty is missing, as in `category_diversity`. NULL where there is no pair. Looks at all pairs.
+
+    >>> shown = pl.DataFrame({"attributes": [["a", "b"], ["a"]], "pos": [1, 2]})
+    >>> shown.select(jaccard_diversity("attributes", "pos")).item()
+    0.5
+    """
+    r = ranking(pos, pos, k)
+    sets = _sets(attributes)
+    known = r.shown & sets.is_not_null()
+    common = pl.col("a").list.set_intersection("b").list.len().cast(pl.Float64)
+    either = pl.col("a").list.len() + pl.col("b").list.len() - common
+    distances = _over_pairs(sets.filter(known).implode(), (1 - common / either).sum())
+    return _mean_distance(distances, known.sum().cast(pl.Float64), r, missing)
+
+
+@metric()
+def cosine_diversity(
+    embedding: Column = "embedding",
+    pos: Column = "pos",
+    k: int | None = None,
+    missing: str = "drop",
+) -> pl.Expr:
+    """Intra-list diversity by embedding: the mean cosine distance of the pairs.
+
+    1 - cosine, between 0 and 2. NULL is missing, as in `category_diversity`. NULL where there is
+    no pair. Zhang and Hurley 2008.
+
+    >>> shown = pl.DataFrame({"embedding": [[1, 0], [0, 2], [1, 0]], "pos": [1, 2, 3]})
+    >>> round(shown.select(cosine_diversity("embedding", "pos")).item(), 4)
+    0.6667
+    """
+    r = ranking(pos, pos, k)
+    distances = _by_group(_vectors(embedding, r), _cosine)
+    n = (r.shown & column(embedding).is_not_null()).sum().cast(pl.Float64)
+    return _mean_distance(distances, n, r, missing)
+
+
+@metric()
+def missing_at(
+    attribute: Column = "attribute", pos: Column = "pos", k: int | None = None
+) -> pl.Expr:
+    """The share of the items shown that have no such attribute.
+
+    NULL, or an empty list. What the diversity by it does not see.
+
+    >>> shown = pl.DataFrame({"attribute": ["a", None], "pos": [1, 2]})
+    >>> shown.select(missing_at("attribute", "pos")).item()
+    0.5
+    """
+    r = ranking(pos, pos, k)
+
+    def known(values: pl.Series) -> pl.Series:
+        if isinstance(values.dtype, pl.Array):
+            values = values.arr.to_list()
+        if isinstance(values.dtype, pl.List):
+            values = values.list.drop_nulls().list.len().replace(0, None)
+        return values.is_null()
+
+    absent = column(attribute).map_batches(known, pl.Boolean, is_elementwise=True)
+    return _share(absent, r)
+
+
+@metric()
+def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+    """The share of the items shown that stand above already.
+
+    By any key: the item, its title, a hash of its picture. NULL is like nothing else.
+
+    >>> shown = pl.DataFrame({"item": ["a", "a", "b", "a"], "pos": [1, 2, 3, 4]})
+    >>> shown.select(duplicate_share("item", "pos")).item()
+    0.5
+    """
+    r = ranking(pos, pos, k)
+    known = column(item).filter(r.shown).drop_nulls()
+    return ratio((known.len() - known.n_unique()).cast(pl.Float64), r.shown.sum())
+
+
+@metric()
+def near_duplicate_share(
+    embedding: Column = "embedding",
+    pos: Column = "pos",
+    k: int | None = None,
+    similarity: float | None = None,
+) -> pl.Expr:
+    """The share of the items shown that are as good as equal to one above them.
+
+    Those whose greatest cosine with an item above, what MMR holds against them, is at least
+    `similarity`; NULL is like nothing else. Carbonell and Goldstein 1998.
+
+    >>> shown = pl.DataFrame({"embedding": [[1, 0], [0, 2], [30, 1]], "pos": [1, 2, 3]})
+    >>> round(shown.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
+    0.3333
+    """
+    check(
+        similarity is not None,
+        "similarity must be given: the cosine from which two items are duplicates, such as 0.95",
+    )
+    least = number(similarity)
+    check(-1 <= least <= 1, f"similarity must lie between -1 and 1, not {similarity}")
+    r = ranking(pos, pos, k)
+    # Of equal vectors the cosine may come out a hair below 1.
+    cosine = (pl.col("a") * pl.col("b")).list.sum()
+    near = pl.col("j").filter(cosine >= least - 1e-12).n_unique().cast(pl.Float64)
+    return ratio(_over_pairs(_vectors(embedding, r), near), r.shown.sum())
+
+
+@metric()
+def unexpectedness(
+    baseline: Column = "baseline", pos: Column = "pos", k: int | None = None
+) -> pl.Expr:
+    """Unexpectedness: the share of the items shown that the baseline does not show.
+
+    baseline: whether a plain recommender, of the most popular items say, shows the item too; NULL:
+    it does not. Murakami et al. 2008; Ge et al. 2010.
+
+    >>> shown = pl.DataFrame({"baseline": [True, False, None, True], "pos": [1, 2, 3, 4]})
+    >>> shown.select(unexpectedness("baseline", "pos")).item()
+    0.5
+    """
+    return _share(_unexpected(baseline), ranking(pos, pos, k))
+
+
+@metric()
+def serendipity(
+    rel: Column = "rel",
+    baseline: Column = "baseline",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+) -> pl.Expr:
+    """Serendipity: the share of the items shown that are relevant and not in the baseline.
+
+    baseline: as in `unexpectedness`. Ge et al. 2010.
+
+    >>> shown = pl.DataFrame({"rel": [1, 1, 0], "baseline": [True, False, False], "pos": [1, 2, 3]})
+    >>> round(shown.select(serendipity("rel", "baseline", "pos")).item(), 4)
+    0.3333
+    """
+    r = ranking(rel, pos, k)
+    return _share(_unexpected(baseline) & (r.hits(threshold) == 1), r)
+
+
+@metric()
+def subtopic_recall(
+    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None
+) -> pl.Expr:
+    """Subtopic recall: the share of the subtopics that the items shown cover.
+
+    subtopics: a list of those that the item is relevant to; NULL: unjudged. All rows of the group
+    count, retrieved or not. NULL where there is no subtopic. Zhai, Cohen and Lafferty 2003.
+
+    >>> shown = pl.DataFrame({"subtopics": [["a", "b"], ["a"], ["c"]], "pos": [1, 2, None]})
+    >>> round(shown.select(subtopic_recall("subtopics", "pos")).item(), 4)
+    0.6667
+    """
+    r = ranking(pos, pos, k)
+    topics = _sets(subtopics)
+    return ratio(_number(topics.filter(r.shown)), _number(topics))
+
+
+@metric()
+def alpha_dcg(
+    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
+) -> pl.Expr:
+    """DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.
+
+    The sum over the items shown, and over the subtopics of each, of (1 - alpha)^c / log2(pos + 1):
+    c items above it have the subtopic too. subtopics: as in `subtopic_recall`. Clarke et al. 2008.
+
+    >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
+    >>> round(shown.select(alpha_dcg("subtopics", "pos")).item(), 4)
+    1.8155
+    """
+    r = ranking(pos, pos, k)
+    return _novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha)
+
+
+@metric()
+def alpha_ndcg(
+    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
+) -> pl.Expr:
+    """alpha_dcg over that of the ideal ranking, which is built greedily, item by item.
+
+    At each position the ideal has the item of most gain; of equal ones that which takes least from
+    those left, then the first by its subtopics: how items are named changes nothing. A ranking may
+    beat the greedy one, and 1. NULL where there is no subtopic. Clarke et al. 2008.
+
+    >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
+    >>> round(shown.select(alpha_ndcg("subtopics", "pos")).item(), 4)
+    0.9652
+    """
+    r = ranking(pos, pos, k)
+
+    def best(groups: pl.Series) -> pl.Series:
+        return pl.Series([_greedy(sets, r.k, alpha) for sets in groups.to_list()], dtype=pl.Float64)
+
+    judged = _sets(subtopics).drop_nulls().implode()
+    ideal = judged.map_batches(best, pl.Float64, is_elementwise=True)
+    return ratio(_novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha), ideal)
+
+
+@metric()
+def err_ia(
+    subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
+) -> pl.Expr:
+    """Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.
+
+    All subtopics are as likely, and alpha is the chance that an item satisfies who looks for one
+    that it has. subtopics: as in `subtopic_recall`. NULL where there is none. Chapelle et al. 2011.
+
+    >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
+    >>> round(shown.select(err_ia("subtopics", "pos")).item(), 4)
+    0.3958
+    """
+    r = ranking(pos, pos, k)
+    return alpha * ratio(_novel(subtopics, r, 1 / r.pos, alpha), _number(_sets(subtopics)))
+
+
+# So many numbers at a time: the vectors of all pairs must fit in memory.
+_AT_ONCE = 4_000_000
+
+
+def _by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
+    """What `value` makes of rows (g, x), as rows (g, value); 0 for a list that has none."""
+
+    def run(groups: pl.Series) -> pl.Series:
+        every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
+        found = value(every.explode("x").drop_nulls("x"))
+        whole = every.select("g").join(found, on="g", how="left", maintain_order="left")
+        return whole["value"].cast(pl.Float64).fill_null(0)
+
+    return lists.map_batches(run, pl.Float64, is_elementwise=True)
+
+
+def _over_pairs(lists: pl.Expr, value: pl.Expr) -> pl.Expr:
+    """An aggregate over the pairs (a, b) of what each list has; b, the j-th, is below a."""
+
+    def pairs(rows: pl.DataFrame) -> pl.DataFrame:
+        size = (pl.len().over("g") * pl.col("x").list.len()).cum_sum()
+        rows = rows.with_columns(i=pl.int_range(pl.len()).over("g"), size=size)
+        part = pl.col("size").max().over("g") // _AT_ONCE
+        found = []
+        for some in rows.with_columns(part=part).partition_by("part", include_key=False):
+            both = some.select("g", "i", a="x").join(some.select("g", j="i", b="x"), on="g")
+            below = both.filter(pl.col("i") < pl.col("j"))
+            found.append(below.group_by("g").agg(value=value))
+        return pl.concat(found) if found else rows.select("g", value=pl.lit(0.0))
+
+    return _by_group(lists, pairs)
+
+
+def _vectors(embedding: Column, r: Ranking) -> pl.Expr:
+    """The vectors shown, of length 1, in order; all have as many numbers."""
+
+    def units(groups: pl.Series) -> pl.Series:
+        sizes = groups.list.eval(pl.element().list.len())
+        for unlike in sizes.filter(sizes.list.n_unique() > 1).head(1):
+            found = f"{unlike.min()} and {unlike.max()}"
+            raise RankqlError(f"embedding must have one length in a ranking, not {found}")
+        return groups.list.eval(pl.element() / (pl.element() * pl.element()).list.sum().sqrt())
+
+    vectors = column(embedding).cast(pl.List(pl.Float64))
+    known = r.shown & vectors.is_not_null()
+    kind = pl.List(pl.List(pl.Float64))
+    lists = vectors.filter(known).sort_by(r.pos.filter(known)).implode()
+    return lists.map_batches(units, kind, is_elementwise=True)
+
+
+def _cosine(rows: pl.DataFrame) -> pl.DataFrame:
+    """The sum of the cosine distance over all pairs of unit vectors.
+
+    The square of the sum of n of them is n and twice the cosines.
+    """
+    size = rows.select(pl.col("x").list.len().max()).item() or 0
+    each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
+    sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
+    squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
+    return sums.select("g", value=((pl.col("n").pow(2) - squared) / 2).clip(0))
+
+
+def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
+    """The sum of the weights of all subtopics of the items shown, each times (1 - alpha)^c."""
+    check(0 <= number(alpha) <= 1, f"alpha must lie between 0 and 1, not {alpha}")
+
+    def novel(rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows.unnest("x").explode("topic").sort("pos")
+        seen = pl.int_range(pl.len()).over("g", "topic")
+        gain = pl.col("weight") * pl.lit(1.0 - alpha).pow(seen)
+        return rows.with_columns(gain=gain).group_by("g").agg(value=pl.col("gain").sum())
+
+    topics = _sets(subtopics)
+    rows = pl.struct(topic=topics, weight=weight, pos=r.pos)
+    return _by_group(rows.filter(r.shown & topics.is_not_null()).implode(), novel)
+
+
+def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
+    """The alpha_dcg of the greedy ideal. A tie is one up to the twelfth decimal of a sum."""
+    left, seen, total = [sorted(topics) for topics in sets], Counter[str](), 0.0
+
+    def gain(topics: Sequence[str], times: Counter[str] | None = None) -> float:
+        return sum((1 - alpha) ** seen[t] * (times[t] if times else 1) for t in topics)
+
+    for pos in range(1, min(len(left), k or len(left)) + 1):
+        holders = Counter(topic for topics in left for topic in topics)
+        rank = [(-round(gain(t), 12), round(gain(t, holders), 12), t) for t in left]
+        best = min(rank)[2]
+        total += gain(best) / math.log2(pos + 1)
+        left.remove(best)
+        seen.update(best)
+    return total
+
+
+def _mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
+    """The mean over the pairs, of the sum over those in which both are known."""
+    option("missing", missing, "drop", "different", "same")
+    every = _two(r.shown.sum().cast(pl.Float64))
+    if missing == "drop":
+        return ratio(total, _two(known))
+    return ratio(total + (every - _two(known) if missing == "different" else 0), every)
+
+
+def _two(n: pl.Expr) -> pl.Expr:
+    """The number of pairs of n."""
+    return n * (n - 1) / 2
+
+
+def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
+    """The share of the items shown of which it is true."""
+    return ratio((rows & r.shown).sum().cast(pl.Float64), r.shown.sum())
+
+
+def _unexpected(baseline: Column) -> pl.Expr:
+    return ~column(baseline).cast(pl.Boolean).fill_null(False)
+
+
+def _sets(given: Column) -> pl.Expr:
+    """Lists as sets of texts, NULL where they are empty."""
+    sets = column(given).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
+    return pl.when(sets.list.len() > 0).then(sets)
+
+
+def _number(sets: pl.Expr) -> pl.Expr:
+    """How many different subtopics there are."""
+    return sets.explode().drop_nulls().n_unique().cast(pl.Float64)

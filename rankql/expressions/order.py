@@ -1,0 +1,192 @@
+"""Order: how far the order shown is from the order of the grades, or of another ranking.
+
+Of grades: only items with one of them and one of the first k positions take part. Items of equal
+grade may stand in any order. Of another ranking, `reference`: both are positions, of which the
+first k count, NULL where a ranking has not the item. Two items at one position are refused.
+Kendall's distance and tau-b between two rankings are those with the grade -reference.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import cast
+
+import polars as pl
+
+from rankql.expressions.columns import Column
+from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
+from rankql.expressions.variants import list_form, metric, score_form
+from rankql.registry.options import check, flag, option, patience
+
+
+@metric(in_order=True, ties=True)
+def kendall_tau_distance(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
+) -> pl.Expr:
+    """Kendall's distance: the number of pairs in which the lower grade stands above the higher.
+
+    With normalized=True, divided by the number of pairs of different grades: between 0 and 1, NULL
+    where there is no such pair. Kendall 1938.
+
+    >>> df = pl.DataFrame({"rel": [1, 3, 2], "pos": [1, 2, 3]})
+    >>> df.select(kendall_tau_distance("rel", "pos")).item()
+    2.0
+    """
+    flag("normalized", normalized)
+    discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
+    return ratio(discordant, different) if normalized else discordant
+
+
+@metric(in_order=True, ties=True)
+def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+    """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
+
+    (C - D) / sqrt((n0 - n1) * n0): C pairs with the higher grade above, D with the lower, n0 in
+    all, n1 of equal grade. The best order has sqrt((n0 - n1) / n0), its reverse the negative. NULL
+    where no two grades differ. Kendall 1945.
+
+    >>> df = pl.DataFrame({"rel": [1, 3, 2], "pos": [1, 2, 3]})
+    >>> round(df.select(kendall_tau_b("rel", "pos")).item(), 4)
+    -0.3333
+    """
+    discordant, different, pairs = _pairs(ranking(rel, pos, k), "kendall_tau_b")
+    return ratio(different - 2 * discordant, (different * pairs).sqrt())
+
+
+@metric(ties=True)
+def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+    """AP correlation with the order of the reference: Kendall's tau in which the top weighs more.
+
+    2 / (N - 1) * the sum over the places i from 2 to N of C(i) / (i - 1), - 1: of the N items of
+    both rankings, C(i) stand above place i in the order shown, and in the reference too. Not
+    symmetric. NULL where N < 2. Yilmaz, Aslam and Robertson 2008.
+
+    >>> df = pl.DataFrame({"reference": [2, 1, 3], "pos": [1, 2, 3]})
+    >>> df.select(tau_ap("reference", "pos")).item()
+    0.0
+    """
+    theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(theirs, "reference") & _distinct(ours, "pos")
+    common = theirs.shown & ours.shown
+    ranks = _ranks_so_far(theirs.pos.filter(common).sort_by(ours.pos.filter(common)))
+    shares = ranks.list.eval((pl.element() - 1) / pl.int_range(pl.len())).list.slice(1).list.sum()
+    n = common.sum().cast(pl.Float64)
+    return pl.when(known, n > 1).then(2 / (n - 1) * shares - 1)
+
+
+@metric(ties=True)
+def rbo(
+    reference: Column = "reference",
+    pos: Column = "pos",
+    k: int | None = None,
+    p: float | None = None,
+    bound: str = "ext",
+) -> pl.Expr:
+    """Rank-biased overlap of two rankings: the share that their tops have in common.
+
+    The sum over all depths d of (1 - p) * p^(d - 1) * X(d) / d: X(d) items are in the first d of
+    both, p is the chance to look at the next. What lies beyond the last position of a ranking is
+    extrapolated ("ext"), or is as unlike ("min") or as like ("max") as it could be; "residual" is
+    the difference of these two. A gap is an item that the other ranking has not. NULL where a
+    ranking is empty. Webber, Moffat and Zobel 2010, equations 32, 11 and 30.
+
+    >>> df = pl.DataFrame({"reference": [1, 2, 3, None], "pos": [1, 3, None, 2]})
+    >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)
+    0.685
+    """
+    p = patience(p)
+    option("bound", bound, "ext", "min", "max", "residual")
+    theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(theirs, "reference") & _distinct(ours, "pos")
+    depth = pl.when(theirs.shown & ours.shown).then(pl.max_horizontal(theirs.pos, ours.pos))
+    ends = theirs.top(theirs.pos).max(), ours.top(ours.pos).max()
+    short, long, shared = pl.min_horizontal(ends), pl.max_horizontal(ends), depth.count()
+    least = _beyond(depth - 1, p).sum()
+    if bound == "ext":
+        near = (depth <= short).sum()
+        value = least + near * _unseen(short, p) / short + (shared - near) * _unseen(long, p) / long
+        # The sum of the weights is 1, to the last bit, where it is the same ranking.
+        same = (shared == long) & (depth.sum() == long * (long + 1) / 2)
+        value = pl.when(same).then(1.0).otherwise(pl.min_horizontal(value, 1.0))
+    else:
+        together = _unseen(short + long - shared, p)
+        residual = _unseen(short, p) + _unseen(long, p) - together
+        value = {"min": least, "max": least + residual, "residual": residual}[bound]
+    return pl.when(known).then(value)
+
+
+def _distinct(r: Ranking, name: str) -> pl.Expr:
+    """Whether the ranking has any item; an error where two have one position."""
+
+    def refuse(twice: pl.Series) -> pl.Series:
+        check(not twice.any(), f"{name} must not be the same for two items of a group: {_NO_ORDER}")
+        return ~twice
+
+    positions = r.top(r.pos).drop_nulls()
+    twice = positions.n_unique() < positions.len()
+    return twice.map_batches(refuse, pl.Boolean, is_elementwise=True) & (positions.len() > 0)
+
+
+_NO_ORDER = "ties have no order"
+
+
+def _beyond(n: pl.Expr, p: float) -> pl.Expr:
+    """The sum of (1 - p) * p^(d - 1) / d over the depths d beyond n."""
+
+    def sums(depths: pl.Series) -> pl.Series:
+        # What is beyond the weight 1e-18 is left out.
+        last = min(int(cast(float | None, depths.max()) or 0), math.ceil(-41.5 / math.log(p)))
+        d = pl.int_range(1, last + 1, eager=True).cast(pl.Float64)
+        within = pl.Series([0.0]).append(p**d / d).cum_sum()
+        left = (1 - p) / p * (-math.log(1 - p) - within)
+        return left.gather(depths.clip(0, last).cast(pl.Int64))
+
+    most = p**n / (n + 1)
+    left = n.map_batches(sums, pl.Float64, is_elementwise=True)
+    return pl.min_horizontal(pl.max_horizontal(left, 0.0), most)
+
+
+def _unseen(n: pl.Expr, p: float) -> pl.Expr:
+    """The weight beyond depth n of what is not known after n items."""
+    return p**n - n * _beyond(n, p)
+
+
+def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+    """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
+    check(
+        r.score is None or r.k is None,
+        f"ties 'expected' is not available for {name} with k; leave k out",
+    )
+    grades = r.top(r.rel).drop_nulls()
+    n = grades.len().cast(pl.Float64)
+    pairs = n * (n - 1) / 2
+    alike = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
+    # In the rank of a grade among those down to it, the average one, each lower grade counts 1, and
+    # each equal one, itself included, 1/2, over which it stands another 1/2.
+    ranks = _ranks_so_far(grades).list.sum()
+    discordant = ranks - n - alike / 2
+    if r.score is not None:
+        # Tied items stand with the best first; half of their pairs are expected to be reversed.
+        one = r.top(r.rel).is_not_null().cast(pl.Float64)
+        same = replace(r, score=pl.struct(r.score, r.rel))
+        discordant += (one * (r.tied(one) - same.tied(one))).sum() / 4
+    return discordant, pairs - alike, pairs
+
+
+def _ranks_so_far(values: pl.Expr) -> pl.Expr:
+    """The list of the rank of each value among those down to it."""
+
+    def ranks(lists: pl.Series) -> pl.Series:
+        # rolling_rank sets aside memory for the whole window: it must not be wider than the lists.
+        longest = cast(int | None, lists.list.len().max()) or 1
+        return lists.list.eval(pl.element().rolling_rank(longest, "average", min_samples=1))
+
+    return values.implode().map_batches(ranks, pl.List(pl.Float64), is_elementwise=True)
+
+
+list_kendall_tau_distance = list_form(kendall_tau_distance)
+list_kendall_tau_b = list_form(kendall_tau_b)
+
+kendall_tau_distance_by_score = score_form(kendall_tau_distance)
+kendall_tau_b_by_score = score_form(kendall_tau_b)

@@ -1,0 +1,311 @@
+"""Precision and recall: how many shown items are relevant, how many relevant ones are shown.
+
+An item is relevant when `rel >= threshold`; R is the number of relevant items, retrieved or not.
+The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.expressions.columns import Column, column, numbers
+from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
+from rankql.expressions.variants import list_form, metric, score_form
+from rankql.registry.options import check, option
+
+
+@metric()
+def precision_at(
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+    denominator: str = "k",
+) -> pl.Expr:
+    """Precision: the relevant items in the first k positions, divided by k.
+
+    denominator="retrieved" divides by the number of items in the first k positions (as "k" does
+    where k is left out), "min" by min(k, R). 0 where the denominator is 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
+    >>> df.select(precision_at("rel", "pos", k=5)).item()
+    0.4
+    """
+    r = ranking(rel, pos, k)
+    option("denominator", denominator, "k", "retrieved", "min")
+    size = {
+        "k": r.depth(),
+        "retrieved": r.shown.sum(),
+        "min": r.relevant(threshold).clip(upper_bound=r.k),
+    }[denominator]
+    return ratio(r.top(r.mean(r.hits(threshold))).sum(), size).fill_null(0)
+
+
+@metric()
+def recall_at(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """Recall: the share of the relevant items that stand in the first k positions.
+
+    NULL where R = 0.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
+    >>> round(df.select(recall_at("rel", "pos", k=5)).item(), 4)
+    0.6667
+    """
+    r = ranking(rel, pos, k)
+    return ratio(r.top(r.mean(r.hits(threshold))).sum(), r.relevant(threshold))
+
+
+@metric()
+def f1_at(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """F1: the harmonic mean of precision and recall in the first k positions.
+
+    2 hits / (k + R), the number of retrieved items standing for a k that is left out. NULL where
+    R = 0. van Rijsbergen 1979.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
+    >>> df.select(f1_at("rel", "pos", k=5)).item()
+    0.5
+    """
+    r = ranking(rel, pos, k)
+    relevant = r.relevant(threshold)
+    found = r.top(r.mean(r.hits(threshold))).sum()
+    return pl.when(relevant > 0).then(2 * found / (r.depth() + relevant))
+
+
+@metric()
+def hit_at(
+    rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.
+
+    NULL where R = 0.
+
+    >>> df = pl.DataFrame({"rel": [0, 0, 1], "pos": [1, 2, 3]})
+    >>> df.select(hit_at("rel", "pos", k=2)).item()
+    0.0
+    """
+    r = ranking(rel, pos, k)
+    hit = r.hits(threshold)
+    shown = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
+    return pl.when(r.relevant(threshold) > 0).then(shown.fill_null(0))
+
+
+@metric()
+def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """R-precision: the share of relevant items in the first R positions, R the relevant in all.
+
+    NULL where R = 0. Buckley & Voorhees 2005.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
+    >>> round(df.select(r_precision("rel", "pos")).item(), 4)
+    0.6667
+    """
+    r = ranking(rel, pos)
+    relevant = r.relevant(threshold)
+    hits = pl.when(r.pos <= relevant).then(r.mean(r.hits(threshold)))
+    return ratio(hits.sum(), relevant)
+
+
+@metric(in_order=True, bounded=True)
+def ap(
+    rel: Rel = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+    denominator: str = "min",
+) -> pl.Expr:
+    """Average precision: the precision at each hit in the first k, summed, over min(k, R).
+
+    The precision at a hit is the number of hits down to it, divided by its position. Other
+    denominators: "R" (trec_eval), "found" (the hits in the first k), "k". NULL where R = 0.
+    Buckley & Voorhees 2000.
+
+    >>> df = pl.DataFrame({"rel": [1, 0, 1, 1, 0], "pos": [1, 2, 3, 4, 5]})
+    >>> round(df.select(ap("rel", "pos", k=5)).item(), 4)
+    0.8056
+    """
+    r = ranking(rel, pos, k)
+    option("denominator", denominator, "min", "R", "found", "k")
+    check(
+        r.score is None or denominator != "found",
+        "ties 'expected' is not available for ap with denominator 'found'; use 'item'",
+    )
+    hits, relevant = r.hits(threshold), r.relevant(threshold)
+    # A hit among m tied items of which n are hits has (n - 1) / (m - 1) of the places above it.
+    beside = (r.place - 1) * (r.tied(hits) - 1) / (r.size - 1).clip(1)
+    precision = (r.above(hits) + 1 + beside) / r.pos
+    size = {
+        "min": relevant.clip(upper_bound=r.k),
+        "R": relevant,
+        "found": r.top(hits).sum(),
+        "k": r.depth(),
+    }[denominator]
+    value = near_one(ratio(r.top(r.mean(hits) * precision).sum(), size).fill_null(0))
+    return pl.when(relevant > 0).then(value)
+
+
+@metric(in_order=True)
+def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
+    """Binary preference: how few judged non-relevant items stand above the relevant ones.
+
+    The mean over the R relevant items of 1 - min(n, R) / min(R, N), n the judged non-relevant items
+    retrieved above it, N all of them; 0 for one that is not retrieved. Unjudged items do not
+    count. NULL where R = 0. Buckley & Voorhees 2004, as in trec_eval.
+
+    >>> df = pl.DataFrame({"rel": [0, 1, None, 1, 0], "pos": [1, 2, 3, 4, 5]})
+    >>> df.select(bpref("rel", "pos")).item()
+    0.5
+    """
+    r = ranking(rel, pos)
+    relevant = r.relevant(threshold)
+    other = r.rel.lt(threshold).fill_null(False).cast(pl.Float64)
+    others = (numbers(r.judged) < threshold).sum().cast(pl.Float64)
+    above, tied = r.above(other), r.tied(other)
+    # From above to above + tied of the others stand above it, each number as likely; of those
+    # tied + 1 numbers, the lower ones do not reach R.
+    lower = (relevant - above).clip(0, tied + 1)
+    worse = lower * above + lower * (lower - 1) / 2 + (tied + 1 - lower) * relevant
+    worst = pl.min_horizontal(relevant, others).clip(1)
+    preferred = 1 - worse / (tied + 1) / worst
+    score = r.top(r.hits(threshold) * preferred)
+    return ratio(score.sum(), relevant)
+
+
+@metric()
+def judged_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
+    """Judged share: the judged items in the first k positions, divided by k.
+
+    k left out: divided by the number of retrieved items, 0 where there is none.
+
+    >>> df = pl.DataFrame({"rel": [0, None, 2], "pos": [1, 2, 3]})
+    >>> df.select(judged_at("rel", "pos", k=2)).item()
+    0.5
+    """
+    r = ranking(rel, pos, k)
+    judged = r.rel.is_not_null().cast(pl.Float64)
+    return ratio(r.top(r.mean(judged)).sum(), r.depth()).fill_null(0)
+
+
+@metric(by=None)
+def micro_precision_at(
+    rel: Column = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+    query: Column | None = None,
+    denominator: str = "k",
+) -> pl.Expr:
+    """Micro precision: the hits of all rankings, divided by k times the number of rankings.
+
+    `query` distinguishes the rankings. Without k the divisor is the number of retrieved items, and
+    no query is needed. denominator="retrieved" divides by the number of items in the first k
+    positions (no query needed), "min" by the sum of min(k, R) over the rankings. 0 where the
+    denominator is 0.
+
+    >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
+    >>> df.pipe(micro_precision_at, k=2, query="query").item()
+    0.5
+    """
+    r = ranking(rel, pos, k)
+    option("denominator", denominator, "k", "retrieved", "min")
+    if denominator == "retrieved":
+        size = r.shown.sum()
+    elif denominator == "k" or r.k is None:
+        size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
+    else:
+        hits = _ranking_key(query).filter(r.hits(threshold) == 1)
+        size = hits.unique_counts().clip(upper_bound=r.k).sum() + 0 * _depths(r, query)
+    return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
+
+
+@metric(by=None)
+def micro_recall_at(
+    rel: Column = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
+) -> pl.Expr:
+    """Micro recall: the share of the relevant items of all rankings in their first k positions.
+
+    NULL where there is no relevant item.
+
+    >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 1, 1], "pos": [1, None, 1]})
+    >>> round(df.pipe(micro_recall_at, k=2).item(), 4)
+    0.6667
+    """
+    r = ranking(rel, pos, k)
+    return ratio(r.top(r.hits(threshold)).sum(), r.relevant(threshold))
+
+
+@metric(by=None)
+def micro_f1_at(
+    rel: Column = "rel",
+    pos: Column = "pos",
+    k: int | None = None,
+    threshold: float = 1,
+    query: Column | None = None,
+) -> pl.Expr:
+    """Micro F1: the harmonic mean of micro precision and micro recall.
+
+    2 hits / (k times the number of rankings + R), over all rows; `query` and a k that is left out
+    as in `micro_precision_at`. NULL where R = 0.
+
+    >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
+    >>> round(df.pipe(micro_f1_at, k=2, query="query").item(), 4)
+    0.6667
+    """
+    r = ranking(rel, pos, k)
+    relevant = r.relevant(threshold)
+    found = r.top(r.hits(threshold)).sum()
+    return pl.when(relevant > 0).then(2 * found / (_depths(r, query) + relevant))
+
+
+def _depths(r: Ranking, query: Column | None) -> pl.Expr:
+    """The number of positions over all rankings: k for each, or of the items retrieved."""
+    if r.k is None:
+        return r.depth()
+    rankings = _ranking_key(query).n_unique()
+
+    def refuse(counts: Sequence[pl.Series]) -> pl.Series:
+        counted, rankings = counts
+        for n in rankings.filter(counted > rankings * r.k).head(1):
+            raise RankqlError(
+                "query must tell one ranking from the next: more items stand in the first "
+                f"positions of {n} rankings than there is room for"
+            )
+        return rankings.cast(pl.Int64)
+
+    # As a float: k times the number of rankings may be beyond whole numbers.
+    looked_at = pl.map_batches([r.shown.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
+    return float(r.k) * looked_at
+
+
+def _ranking_key(query: Column | None) -> pl.Expr:
+    if query is None:
+        raise RankqlError(
+            "query must be given when k is: the column that tells one ranking from the next"
+        )
+    return column(query)
+
+
+list_precision_at = list_form(precision_at, ideal=True)
+list_recall_at = list_form(recall_at, ideal=True)
+list_f1_at = list_form(f1_at, ideal=True)
+list_hit_at = list_form(hit_at, ideal=True)
+list_r_precision = list_form(r_precision, ideal=True)
+list_ap = list_form(ap, ideal=True)
+list_bpref = list_form(bpref, ideal=True)
+list_judged_at = list_form(judged_at)
+
+precision_at_by_score = score_form(precision_at)
+recall_at_by_score = score_form(recall_at)
+f1_at_by_score = score_form(f1_at)
+hit_at_by_score = score_form(hit_at)
+r_precision_by_score = score_form(r_precision)
+ap_by_score = score_form(ap)
+bpref_by_score = score_form(bpref)
+judged_at_by_score = score_form(judged_at)

@@ -1,0 +1,291 @@
+"""The other forms of a metric, made from the one over rows: frames, lists, scores."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import partial, wraps
+from inspect import Parameter
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, overload
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.expressions.columns import Column, checked, column, lists, numbers
+from rankql.expressions.ranking import Ranking, shared_positions
+from rankql.registry.options import check, option
+
+By: TypeAlias = Column | Iterable[Column] | None
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+Args = ParamSpec("Args")
+
+
+class _BestFirst(TypedDict):
+    descending: bool
+    nulls_last: bool
+
+
+# Of equal scores the higher item, as text, stands first, as in trec_eval; NULL is not retrieved.
+BEST_FIRST: _BestFirst = {"descending": True, "nulls_last": True}
+
+
+class Metric(Protocol[Args]):
+    """A metric: of columns an expression, of a frame a frame with one row per group."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, frame: Frame, /, *args: Any, by: By = ..., **options: Any) -> Frame: ...
+    @overload
+    def __call__(self, *args: Args.args, **options: Args.kwargs) -> pl.Expr: ...
+
+
+def metric(
+    by: str | Iterable[str] | None = "user",
+    in_order: bool = False,
+    bounded: bool = False,
+    ties: bool = False,
+    by_group: Callable[..., pl.LazyFrame | None] | None = None,
+) -> Callable[[Callable[Args, pl.Expr]], Metric[Args]]:
+    """Name the result, check the columns, and take a frame too: `df.pipe(metric, by="user")`.
+
+    in_order: the metric wants its rows in the order of their positions.
+    bounded: the metric is at most 1 where every item has a position of its own.
+    ties: the metric defines what several items at one position mean.
+    by_group: a faster way over the groups of a frame; None where it does not apply.
+    """
+
+    def decorate(function: Callable[..., pl.Expr]) -> Metric[Args]:
+        name, signature = function.__name__, inspect.signature(function)
+
+        @wraps(function)
+        def either(*args: Any, **options: Any) -> Any:
+            if args and isinstance(args[0], pl.DataFrame | pl.LazyFrame):
+                return over_groups(*args, **options)
+            given = signature.bind(*args, **options)
+            given.apply_defaults()
+            if isinstance(given.arguments.get("rel"), Ranking):  # by another form, which checks it
+                return function(**given.arguments)
+            value = sort_first(**given.arguments) if in_order else function(**given.arguments)
+            refused = None
+            if by is not None and "pos" in given.arguments and not ties:
+                pos, k = given.arguments["pos"], given.arguments.get("k")
+                refused = partial(shared_positions, value, pos, k, bounded)
+            return checked(value, given.arguments, refused).alias(name)
+
+        def sort_first(rel: Column, pos: Column, **options: Any) -> pl.Expr:
+            rows = pl.struct(rel=numbers(rel), pos=numbers(pos)).implode()
+            rows = rows.list.eval(pl.element().sort_by(_field("pos"), nulls_last=True))
+            r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
+            return rows.list.agg(function(r, **options))
+
+        def over_groups(frame: Any, *args: Any, by: By = by, **options: Any) -> Any:
+            value = either(*args, **options)
+            keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
+            need_columns(frame, value, *keys)
+            grouped = frame.lazy().select(keys).collect_schema().names()
+            check(name not in grouped, f"by has a column {name!r}, as the result: rename it")
+            if by_group and keys:
+                given = signature.bind(*args, **options)
+                given.apply_defaults()
+                fast = by_group(frame.lazy(), keys, **given.arguments)
+                if fast is not None:
+                    return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
+            return frame.group_by(keys).agg(value) if keys else frame.select(value)
+
+        return either
+
+    return decorate
+
+
+def list_form(
+    metric: Callable[..., pl.Expr], ideal: bool = False, example: str = ""
+) -> Callable[..., pl.Expr]:
+    """The metric over a column of lists.
+
+    ideal: the metric asks for all judged items, so that a list of their grades may be given.
+    example: the options that it cannot do without, for the example in its docstring.
+    """
+    name = metric.__name__
+    doc = f"""{name} over a list of grades in rank order.
+
+    A NULL entry is an unjudged item, a NULL list has no result. The options are those of `{name}`;
+    `ideal`, where there is one, lists the grades of all judged items, retrieved or not.
+
+    >>> lists = pl.DataFrame({{"rels": [[0, 3, 1]]}})
+    >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "pos": [1, 2, 3]}})
+    >>> lists.select(list_{name}({example})).item() == rows.select({name}({example})).item()
+    True
+    """
+
+    @_derived(metric, f"list_{name}", doc, ["rels"], {"ideal": None} if ideal else {}, ["ideal"])
+    def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
+        scale = options.get("max_rel"), options.get("stop", "exp2")
+        rels = lists("rels", rels, *scale)
+        grade, null = pl.element(), pl.lit(None, pl.Float64)
+        judged = grade if ideal is None else null
+        rows = rels.list.eval(pl.struct(rel=grade, pos=_RANK, judged=judged))
+        if ideal is not None:
+            judged = _all_judged(rels, lists("ideal", ideal, *scale))
+            rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
+        r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
+        # list.agg of polars < 1.39 panics where a list is NULL and all results are.
+        value = rows.fill_null([]).list.agg(metric(r, **options))
+        return pl.when(rels.is_not_null()).then(value)
+
+    return over_list
+
+
+def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
+    """`ideal`, which must contain the grades of the list, or the list where it is NULL."""
+
+    def contained(rows: pl.Series) -> pl.Series:
+        given = rows.struct.unnest().with_row_index().drop_nulls()
+        counts = (
+            given.select("index", grade=name)
+            .explode("grade")
+            .drop_nulls()
+            .group_by(pl.all())
+            .len(name)
+            for name in ("rels", "ideal")
+        )
+        both = pl.concat(counts, how="align_left").filter(
+            pl.col("rels") > pl.col("ideal").fill_null(0)
+        )
+        for grade in both.sort("index", "grade")["grade"].head(1):
+            check(
+                False,
+                f"ideal must contain every grade of the list, as often; it lacks a {grade}. "
+                "Pass the grades of all judged items, retrieved or not",
+            )
+        return rows.struct.field("ideal")
+
+    rows = pl.struct(rels=rels, ideal=ideal)
+    checked = rows.map_batches(contained, pl.List(pl.Float64), is_elementwise=True)
+    return pl.coalesce(checked, rels)
+
+
+def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> Metric[...]:
+    """The metric where a score and an item stand for the position; example: as of `list_form`."""
+    name = of_rows.__name__
+    doc = f"""{name} where a score and an item stand for the position.
+
+    The highest score stands first; of equal scores the higher item as text, or with
+    ties="expected" in any order: the mean over all of them. A NULL score: judged, not retrieved.
+    The options are those of `{name}`.
+
+    >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3], "item": 1}})
+    >>> rows.select({name}_by_score({example})).item() == rows.select({name}({example})).item()
+    True
+    """
+
+    @metric()
+    @_derived(of_rows, f"{name}_by_score", doc, ["rel", "score", "item"], {"ties": "item"})
+    def by_score(rel: Column, score: Column, item: Column, ties: str, **options: Any) -> pl.Expr:
+        option("ties", ties, "item", "expected")
+        rel, score = numbers(rel), column(score)
+        order = [score, _text(item) if ties == "item" else rel]
+        rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
+        pos = pl.when(_field("score").is_not_null()).then(_RANK)
+        rows = rows.list.eval(pl.struct(rel=_field("rel"), pos=pos, score=_field("score")))
+        tied = _field("score") if ties == "expected" else None
+        r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"), score=tied)
+        return rows.list.agg(of_rows(r, **options))
+
+    return by_score
+
+
+def ranked(
+    frame: Frame, query: Column | None = "user", item: Column = "item", score: Column = "score"
+) -> Frame:
+    """The table with `pos`, the position of each item by its score within its query.
+
+    As in the score forms: of equal scores the higher item as text stands first; `pos` is NULL
+    where the score is. With query=None the whole table is one ranking.
+
+    >>> df = pl.DataFrame({"user": [1, 1, 1], "item": ["a", "b", "c"], "score": [0.5, 0.5, None]})
+    >>> df.pipe(ranked)["pos"].to_list()
+    [2, 1, None]
+    """
+    score, item = column(score), _text(item)
+    group = [] if query is None else [column(query)]
+    need_columns(frame, score, item, *group)
+    names = frame.collect_schema().names()
+    check("pos" not in names, "the table has a column 'pos' already: drop or rename it")
+    rank = pl.int_range(1, pl.len() + 1)
+    pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)
+    pos = pl.when(score.is_not_null()).then(pos)
+    return frame.with_columns(pos=checked(pos, {"score": score}))
+
+
+def need_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
+    """Refuse a frame without the columns that the expressions read, and what is no frame."""
+    check(
+        isinstance(frame, pl.DataFrame | pl.LazyFrame),
+        f"rows must be a polars DataFrame or LazyFrame, not a {type(frame).__name__} of "
+        f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of pandas and Arrow, "
+        "pl.scan_parquet of a file",
+    )
+    there = frame.collect_schema().names()
+    for name in [name for expr in exprs for name in expr.meta.root_names()]:
+        if name not in there:
+            guess = [f"Did you mean {near!r}?" for near in get_close_matches(name, there, 1)]
+            lines = [f"there is no column {name!r}", *guess, f"The columns are: {', '.join(there)}"]
+            raise RankqlError("\n".join(lines))
+
+
+def sort_key(name: str, kind: pl.DataType) -> pl.Expr:
+    """A column to sort by: categories as text, not in an order of their own, as in SQL."""
+    text = kind in (pl.Enum, pl.Categorical)
+    return pl.col(name).cast(pl.String) if text else pl.col(name)
+
+
+def handed(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
+    """The rows in order of their columns, the slice `s` named or left out, in a frame like that
+    which was given."""
+    order = [sort_key(name, kind) for name, kind in found.collect_schema().items()]
+    found = found.sort(order, nulls_last=True)
+    found = found.drop("s") if slice is None else found.rename({"s": "slice"})
+    return found if isinstance(frame, pl.LazyFrame) else found.collect()
+
+
+_RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
+
+
+def _field(name: str) -> pl.Expr:
+    return pl.element().struct.field(name)
+
+
+def _text(item: Column) -> pl.Expr:
+    return column(item).cast(pl.String)
+
+
+def _derived(
+    metric: Callable[..., pl.Expr],
+    name: str,
+    doc: str,
+    columns: list[str],
+    last: dict[str, Any],
+    without: Iterable[str] = (),
+) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
+    """Give a form its name, its docstring, and the metric's options after its own columns."""
+    given = inspect.signature(metric).parameters.values()
+    options = [option for option in given if option.name not in ("rel", "pos", *without)]
+    first = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=n) for n in columns]
+    end = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in last.items()]
+    signature = inspect.Signature([*first, *options, *end], return_annotation=pl.Expr)
+
+    def decorate(body: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
+        @wraps(metric)
+        def form(*args: Any, **options: Any) -> pl.Expr:
+            bound = signature.bind(*args, **options)
+            bound.apply_defaults()
+            return body(**bound.arguments).alias(name)
+
+        form.__name__ = form.__qualname__ = name
+        form.__doc__ = doc
+        vars(form)["__signature__"] = signature
+        return form
+
+    return decorate

@@ -1,0 +1,101 @@
+"""From a log of events to judgments, in DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankql.errors import RankqlError, did_you_mean
+from rankql.evaluation.execution import execute, reporting
+from rankql.logs.labels import as_float, check_cap, check_grades, event_name, is_finite
+from rankql.macros import literal, quoted
+from rankql.registry.options import check, option
+from rankql.sources.tables import Data, assigned, session
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def grade_events(
+    log: Data,
+    grades: Mapping[str, float | None],
+    how: str = "max",
+    *,
+    cap: float | None = None,
+    until: date | datetime | float | None = None,
+    within: timedelta | float | None = None,
+    half_life: timedelta | float | None = None,
+    unknown: str | float | None = "error",
+    con: duckdb.DuckDBPyConnection | None = None,
+    query: str | None = None,
+    item: str | None = None,
+    event: str = "event",
+    time: str = "time",
+) -> pl.DataFrame:
+    """The judgments that a log of events makes: one grade for every user, or query, and item.
+
+    The log is a file, a table or a frame, as for `evaluate`, with the columns user or query, item,
+    `event`, and `time` where `until` is given; of several that could be meant, such as user and
+    session_id, say which: query='user'. `graded` says what the options are. What comes back is what
+    `evaluate` takes as qrels; items of no grade are left out.
+
+    >>> log = pl.DataFrame({"user": [1, 1], "item": ["a", "a"], "event": ["view", "buy"]})
+    >>> grade_events(log, {"view": 1, "buy": 3}).rows()
+    [(1, 'a', 3.0)]
+    """
+    check_grades(grades, unknown)
+    option("how", how, "max", "sum")
+    check_cap(cap)
+    with session(con, log) as here:
+        given = {"query": query, "item": item}
+        table = assigned(here.table(log, "log"), given, ("query", "item"))
+        for role, name in given.items():
+            known = table.known(role)
+            if name is None and len(known) > 1:
+                listed = " and ".join(known)
+                raise RankqlError(f"log has {listed}; say which is meant: {role}={known[0]!r}")
+        needed = {"event": event} | ({} if until is None else {"time": time})
+        for role, name in needed.items():
+            if name not in table.columns:
+                hint = did_you_mean(name, list(table.columns))
+                raise RankqlError(f"log has no column {name!r}; name it: {role}='...'{hint}")
+        options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
+        options = {name: value for name, value in options.items() if value is not None}
+        named = [f"{name} := {_sql(name, value)}" for name, value in options.items()]
+        if until is not None:
+            named.append(f"moment := {quoted(time)}")
+        other = literal(unknown) if isinstance(unknown, str) else _sql("unknown", unknown)
+        arguments = [quoted(event), _mapping(grades), f"how := {literal(how)}", *named]
+        call = f"graded({', '.join(arguments)}, unknown := {other})"
+        keys = [quoted(table.roles[role]) for role in ("query", "item")]
+        by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
+        back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
+        sql = (
+            f"SELECT {back}, rel FROM (\n"
+            f"    SELECT {by}, {call} AS rel\n    FROM {table.sql} GROUP BY ALL\n)\n"
+            "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
+        )
+        with reporting():
+            found: pl.DataFrame = execute(here, sql, checked=True).pl()
+        return found
+
+
+def _mapping(grades: Mapping[str, float | None]) -> str:
+    pairs = (f"{literal(event_name(x))}: {_sql('grades', grade)}" for x, grade in grades.items())
+    return f"MAP {{{', '.join(pairs)}}}"
+
+
+def _sql(name: str, value: object) -> str:
+    """A time, a length of time or a number as SQL."""
+    if isinstance(value, datetime):
+        return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
+    if isinstance(value, date):
+        return f"DATE '{value}'"
+    if isinstance(value, timedelta):
+        return f"to_microseconds({value // timedelta(microseconds=1)})"
+    sound, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
+    check(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
+    return "NULL" if value is None else f"'{as_float(value)}'::DOUBLE"

@@ -1,0 +1,80 @@
+"""Checks of the arguments of a metric and other functions, when it is called."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from statistics import NormalDist
+
+from rankql.errors import RankqlError
+
+
+def check(ok: bool, message: str) -> None:
+    """Raise the message unless ok."""
+    if not ok:
+        raise RankqlError(message)
+
+
+def number(value: object) -> float:
+    """An argument as a float; NaN, which fails every comparison, where it cannot be one."""
+    try:
+        return float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def shown(value: object) -> str:
+    """An argument that must be a number, as an error shows it: text as text."""
+    return f"the text {value!r}" if isinstance(value, str) else str(value)
+
+
+def is_whole(value: object, least: float = 1) -> bool:
+    """Is it a whole number from the least, which a float can count to, also one such as 3.0?"""
+    return least <= number(value) <= 2**53 and number(value) % 1 == 0
+
+
+def cutoff(k: object) -> None:
+    """Refuse a cutoff that is none."""
+    ok = k is None or is_whole(k)
+    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {shown(k)}")
+
+
+def whole(name: str, value: object, least: int) -> None:
+    """Refuse an argument that is not an int from the least."""
+    ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    check(ok, f"{name} must be a whole number from {least}, not {value!r}")
+
+
+def patience(p: float | None) -> float:
+    """The chance to look at the next item, which has no default."""
+    check(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
+    check(0 < number(p) < 1, f"p must lie between 0 and 1, not {shown(p)}")
+    return number(p)
+
+
+def finite(name: str, value: object) -> None:
+    """Refuse an argument that is not a finite number."""
+    check(math.isfinite(number(value)), f"{name} must be a finite number, not {shown(value)}")
+
+
+def option(name: str, value: object, *choices: str) -> None:
+    """Refuse an option that is none of the choices."""
+    *most, last = map(repr, choices)
+    check(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
+
+
+def flag(name: str, value: object) -> None:
+    """Refuse an option that is neither true nor false."""
+    check(isinstance(value, bool), f"{name} must be true or false, not {value}")
+
+
+def z(confidence: float) -> float:
+    """How many standard errors an interval of this confidence reaches to either side."""
+    ok = 0 < number(confidence) < 1
+    check(ok, f"confidence must lie between 0 and 1, not {shown(confidence)}")
+    return -normal_quantile((1 - number(confidence)) / 2)
+
+
+def normal_quantile(p: float) -> float:
+    """The value below which a standard normal variable lies with the chance p."""
+    return NormalDist().inv_cdf(p)

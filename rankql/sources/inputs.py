@@ -1,0 +1,307 @@
+"""What is evaluated: the runs, the judgments and the attributes, their columns recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankql.errors import RankqlError, did_you_mean
+from rankql.macros import OURS
+from rankql.sources.tables import (
+    DISTANCES,
+    Data,
+    Session,
+    Table,
+    assigned,
+    hashed,
+    same_kind,
+    shared,
+)
+
+_OF_QRELS = ("query", "item", "rel")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is evaluated: the runs by the name of their system, the judgments, the attributes."""
+
+    runs: Mapping[str | None, Table]
+    qrels: Table | None = None
+    attributes: Table | None = None
+    system: str | None = None
+    by: Sequence[str] = ()
+    # Which of the tables has each attribute: 'run', 'qrels', 'reference' or 'attributes'.
+    homes: Mapping[str, str] = field(default_factory=dict)
+    # The ranking that the runs are compared with, in place of judgments.
+    reference: Table | None = None
+    # The values of `system`, where the table has a part of them.
+    systems: Sequence[str] = ()
+    # A condition on the query, where only a part of them is evaluated.
+    part: str = ""
+
+    @property
+    def many(self) -> bool:
+        """Are the results told apart by system?"""
+        return self.system is not None or None not in self.runs
+
+    @property
+    def keys(self) -> str:
+        """The columns that tell one ranking from the next."""
+        return "system, query" if self.many else "query"
+
+    @property
+    def scored(self) -> bool:
+        """Do scores make the ranking? (Positions win over scores.)"""
+        return all("pos" not in table.roles for table in self.runs.values())
+
+    @property
+    def ascending(self) -> bool:
+        """Is the lowest score the best, in one run at least?"""
+        return any(table.ascending for table in self.runs.values())
+
+    @property
+    def query(self) -> str:
+        """What the column of the query is called: by what the run is held against, else by it."""
+        return (self.qrels or self.reference or next(iter(self.runs.values()))).roles["query"]
+
+    @property
+    def graded(self) -> str:
+        """Where the grades are: in the table `qrels`, or in the run itself."""
+        return "run" if self.qrels is None else "qrels"
+
+    @property
+    def judging(self) -> list[Table]:
+        """The tables that have grades."""
+        return [self.qrels] if self.qrels else list(self.runs.values())
+
+    @property
+    def tables(self) -> list[Table]:
+        """All of them."""
+        others = (self.qrels, self.reference, self.attributes)
+        return [*self.runs.values(), *filter(None, others)]
+
+    def every(self, role: str) -> bool:
+        """Has every run a column of this role?"""
+        return all(role in table.roles for table in self.runs.values())
+
+    def as_text(self, role: str) -> bool:
+        """Are the ids of the tables of different types? Then they are compared as text."""
+        kinds = [t.columns[t.roles[role]] for t in self.tables if role in t.roles]
+        return not same_kind(kinds)
+
+    def query_hash(self) -> str:
+        """The hash of the query, by which the tables can be cut into parts."""
+        return hashed("query", [t.columns[t.roles["query"]] for t in self.tables])
+
+    def homed(self, home: str) -> list[str]:
+        """The attributes that a table has."""
+        return [name for name in self.by if self.homes[name] == home]
+
+    def attribute(self, name: str) -> str:
+        """What an attribute is called within the SQL, where any name may be taken."""
+        return f"{OURS}by_{self.by.index(name)}"
+
+    def kinds(self, name: str) -> list[str]:
+        """The types of an attribute in all tables that it is looked up in."""
+        tables = (table for table in self.tables if self.home(table) == self.homes[name])
+        return [table.columns[table.spelled(name)] for table in tables]
+
+    def home(self, table: Table) -> str:
+        """What its attributes are said to be in."""
+        return "run" if table in self.runs.values() else table.label
+
+    def ids(self, table: Table) -> list[str]:
+        """The columns that tell its rows apart."""
+        names = [table.roles[role] for role in ("query", "item") if role in table.roles]
+        system = self.system if self.home(table) == "run" else None
+        return [*names, table.spelled(system)] if system else names
+
+
+def read(
+    here: Session,
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    attributes: Data | None,
+    columns: Mapping[str, Any],
+    system: str | None = None,
+    groups: Sequence[Sequence[str]] = (),
+    reference: Data | None = None,
+    descending: bool | None = None,
+) -> Inputs:
+    """The tables with their columns recognised, or an error that says what is amiss."""
+    if descending is not None and not isinstance(descending, bool):
+        raise RankqlError(f"descending must be True or False, not {descending!r}")
+    opened = opened_runs(here, run)
+    runs = opened if isinstance(opened, Mapping) else {None: opened}
+    judged = None if qrels is None else here.table(qrels, "qrels")
+    theirs = None if reference is None else here.table(reference, "reference")
+    _known(columns, [*runs.values(), *filter(None, (judged, theirs))])
+    first = [_side(columns, 0), _side(columns, 1)]
+    if judged:
+        for table in runs.values():
+            _not_swapped(table, judged, *first)
+    alone = judged is None and theirs is None
+    both = shared([*runs.values(), *filter(None, (judged, theirs))])
+    runs = {
+        name: _ordered(_run(table, first[0], not alone, both), descending)
+        for name, table in runs.items()
+    }
+    if len({"pos" in table.roles for table in runs.values()}) > 1:
+        raise RankqlError("some runs have positions, others scores; name what all have: score=")
+    if judged:
+        judged = _only(assigned(judged, first[1], _OF_QRELS, both), _OF_QRELS)
+    if theirs:
+        theirs = _ordered(_run(theirs, first[1], True, both), None)
+    about = None
+    if attributes is not None:
+        about = here.table(attributes, "attributes")
+        side = first[0] if first[0]["query"] in about.columns else first[1]
+        ids = [table.roles["query"] for table in (*runs.values(), *filter(None, (judged, theirs)))]
+        same = {"query": [name.lower() for name in ids]}
+        about = _only(assigned(about, side, ["query"], same), ["query"])
+    homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
+    for name in by:
+        tables = {"attributes": about, "qrels": judged, "reference": theirs, "run": runs}
+        homes[name] = _home(name, tables)
+    if system is not None:
+        for table in runs.values():
+            _need(table, system, "system")
+        if isinstance(run, Mapping):
+            raise RankqlError("system= names a column of one run; a dict names its runs itself")
+    given = Inputs(runs, judged, about, system, by, homes, theirs)
+    _named_apart(given)
+    return given
+
+
+def _named_apart(given: Inputs) -> None:
+    """Refuse a column whose name another column of the result has."""
+    for name in given.by:
+        if name.lower() == given.query.lower():
+            raise RankqlError(f"by: {name!r} is also the column of the queries. Rename one of them")
+    for what, names in (("query", [given.query]), ("by", given.by)):
+        for name in names:
+            if given.many and name.lower() == "system":
+                raise RankqlError(
+                    f"{what}: {name!r} is also the column that names the runs in the result. "
+                    "Rename it"
+                )
+
+
+def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
+    """The table of the run; or of each, by its name."""
+    if not isinstance(run, Mapping):
+        return here.table(run, "run")
+    if not run or not all(isinstance(name, str) and name for name in run):
+        raise RankqlError("run as a dict must hold at least one run, each by its name")
+    return {name: here.table(data, f"run {name!r}") for name, data in run.items()}
+
+
+def _only(table: Table, roles: Sequence[str]) -> Table:
+    """The table without the columns that nobody looks at."""
+    return replace(table, roles={role: table.roles[role] for role in roles})
+
+
+def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
+    """The names that were given for the columns of the run (0) or of the judgments (1)."""
+    return {
+        role: given[side] if isinstance(given, list | tuple) else given
+        for role, given in columns.items()
+    }
+
+
+def _known(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
+    """Refuse a name that no table has."""
+    there = list(dict.fromkeys(name for table in tables for name in table.columns))
+    for role, given in columns.items():
+        if isinstance(given, list | tuple):
+            if len(given) != 2 or len(tables) < 2:
+                raise RankqlError(f"{role}={given!r}: a pair names the columns of run and qrels")
+            for name, side in ((given[0], tables[:-1]), (given[1], tables[-1:])):
+                for table in side:
+                    _need(table, name, role)
+        for name in given if isinstance(given, list | tuple) else [given]:
+            if name is not None and str(name).lower() not in map(str.lower, there):
+                raise RankqlError(
+                    f"{role}={name!r}: no column of that name{did_you_mean(str(name), there)}"
+                )
+
+
+def _not_swapped(
+    run: Table, qrels: Table, left: Mapping[str, Any], right: Mapping[str, Any]
+) -> None:
+    def ranks(table: Table, given: Mapping[str, Any]) -> bool:
+        return any(table.find(role, given.get(role)) for role in ("pos", "score"))
+
+    if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
+        raise RankqlError(
+            f"{run.label} and qrels look swapped: {run.label} has no score or pos, but qrels has, "
+            "and no rel; give the run first"
+        )
+
+
+def _run(
+    table: Table,
+    given: Mapping[str, str | None],
+    judged: bool,
+    preferred: Mapping[str, Sequence[str]],
+) -> Table:
+    """The columns of a run; of one with judgments in another table, or of a ranked table."""
+    table = assigned(table, given, ["query", "item"] if judged else ["query", "rel"], preferred)
+    roles = dict(table.roles)
+    if judged:
+        roles.pop("rel", None)
+    if given.get("score") and not given.get("pos"):
+        roles.pop("pos", None)
+    if "pos" not in roles:
+        assigned(table, given, ["score", "item"])  # equal scores are told apart by item
+    return replace(table, roles=roles)
+
+
+def _ordered(table: Table, descending: bool | None) -> Table:
+    """The run with the order of its scores: as the caller says, or by the name of the column."""
+    if "pos" in table.roles:
+        if descending is not None:
+            raise RankqlError(
+                f"descending={descending} orders scores, but {table.label} is ordered by its "
+                f"positions ({table.roles['pos']}). Name the scores, score='...', or leave "
+                "descending out"
+            )
+        return table
+    return replace(table, ascending=lowest_is_best(table, descending))
+
+
+def lowest_is_best(table: Table, descending: bool | None) -> bool:
+    """Is the lowest score the best? So says the caller, or the name of the column."""
+    if descending is None:
+        return table.roles["score"].lower() in DISTANCES
+    return not descending
+
+
+def _need(table: Table, name: str, what: str) -> None:
+    if name.lower() not in map(str.lower, table.columns):
+        hint = did_you_mean(name, list(table.columns))
+        raise RankqlError(f"{what}={name!r}: {table.label} has no column of that name{hint}")
+
+
+def _home(name: str, tables: Mapping[str, Any]) -> str:
+    """Where an attribute is found: the attributes, the judgments or the run."""
+    there: list[str] = []
+    for home, table in tables.items():
+        those = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
+        if any(name in each.columns for each in those):
+            for each in those:
+                if name.lower() not in map(str.lower, each.columns):
+                    raise RankqlError(
+                        f"by: {each.label} has no column {name!r}; give it one as the other runs "
+                        "have, or all in attributes="
+                    )
+                if name == each.roles["query"]:
+                    raise RankqlError(
+                        f"by: {name!r} tells rankings apart already; name an attribute"
+                    )
+            return home
+        there += [column for each in those for column in each.columns]
+    raise RankqlError(
+        f"by: no table has a column {name!r}{did_you_mean(name, list(dict.fromkeys(there)))}"
+    )
