@@ -57,7 +57,6 @@ FAMILIES = [
 ]
 
 
-
 def functions():
     return {name: getattr(rankql, name) for name in rankql.__all__ if name not in OTHERS}
 

@@ -21,8 +21,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-import rankql.spark as metrics  # noqa: E402
 from sessions import session  # noqa: E402
+
+import rankql.spark as metrics  # noqa: E402
 
 # As in a long life, in the end.
 COMPILED = {"spark.driver.extraJavaOptions": "", "spark.driver.memory": "2g"}
