@@ -28,7 +28,7 @@ from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation.execution import execute, reporting
 from rankql.evaluation.result import groupings, slices
 from rankql.evaluation.values import resolve_directions
-from rankql.registry.options import check, z
+from rankql.registry.options import normal_z, require
 from rankql.registry.parse import is_metric, parse
 from rankql.sources.tables import Data, session
 
@@ -98,7 +98,7 @@ def associate(
     0.938
     """
     needs("scipy", "stats", "associate")
-    z(confidence)  # refused before anything is read
+    normal_z(confidence)  # refused before anything is read
     keys, groups = key_columns(on), groupings(by)
     with session(con, per_query, outcomes) as here:
         scores, counts = opened(here, per_query, "per_query"), opened(here, outcomes, "outcomes")
@@ -336,7 +336,7 @@ class Association(show.Tabular):
             )
         rows = self.pairs.drop_nulls([metric, outcome])
         one = unit_of(self.on)
-        check(len(rows) > 0, f"No {one} has a value of both {metric!r} and {outcome!r}.")
+        require(len(rows) > 0, f"No {one} has a value of both {metric!r} and {outcome!r}.")
         moved = [pl.col(name).sign().cast(pl.Int8) for name in (metric, outcome)]
         counts = dict.fromkeys(itertools.product((1, -1, 0), repeat=2), 0)
         counts |= {(x, y): n for x, y, n in rows.group_by(x=moved[0], y=moved[1]).len().rows()}
@@ -427,7 +427,7 @@ class Association(show.Tabular):
 def _one(what: str, name: str | None, known: Sequence[str]) -> str:
     """The one that is named, or the only one."""
     if name is None:
-        check(len(known) == 1, f"name the {what}: {what}= one of {', '.join(known)}")
+        require(len(known) == 1, f"name the {what}: {what}= one of {', '.join(known)}")
         return known[0]
     if name not in known:
         raise RankqlError(f"{what}: there is no {name!r}{did_you_mean(name, known)}")
@@ -462,7 +462,7 @@ def sign_agreement(
     6 of 8 launches agree in sign: 0.75 (0.35 to 0.97), not significantly different from chance
     """
     needs("scipy", "stats", "sign_agreement")
-    z(confidence)  # refused before anything is read
+    normal_z(confidence)  # refused before anything is read
     import numpy as np
     from scipy.stats import binomtest
 
@@ -484,7 +484,7 @@ def sign_agreement(
             rows = execute(here, sql).pl()
     needed = ["x", "y"] if experiment is None else ["key", "x", "y"]
     kept = rows.drop_nulls(needed)
-    check(len(kept) > 0, "experiments has no row with both differences")
+    require(len(kept) > 0, "experiments has no row with both differences")
     if experiment is None:
         kept = kept.with_columns(key=pl.int_range(pl.len()))
     kept = kept.sort("key", "x", "y")
@@ -509,7 +509,7 @@ def sign_agreement(
     scale = greatest["y"] / greatest["x"]
     ends = [end if end is None else end * scale for end in line]
     sound = all(end is None or math.isfinite(end) for end in ends)
-    check(sound, f"the slope of {online} on {offline} is beyond all numbers; scale one of them")
+    require(sound, f"the slope of {online} on {offline} is beyond all numbers; scale one of them")
     row = {
         "launches": len(launches), "agree": agree, "disagree": disagree,
         "unmoved": len(launches) - n, "share": share, "lo": lo, "hi": hi,

@@ -20,7 +20,7 @@ from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.result import Result, attribute_column, groupings, together, written
 from rankql.evaluation.values import Request, aligned, directed, read_result
 from rankql.registry.conventions import option_names
-from rankql.registry.options import check
+from rankql.registry.options import require
 from rankql.registry.parse import is_metric, parse
 from rankql.sources.tables import Data
 
@@ -528,10 +528,10 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     from scipy import special, stats
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
-        check(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
-    check(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
-    check(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
-    check(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
+        require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
+    require(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
+    require(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
+    require(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
 
     def reached(n: int) -> bool:
         critical = special.stdtrit(n - 1, 1 - alpha / 2)

@@ -21,7 +21,7 @@ from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.result import Result, groupings, require_finite, together
 from rankql.evaluation.values import Request, directed, read_result
 from rankql.macros import MISSING
-from rankql.registry.options import flag, option, whole
+from rankql.registry.options import require_choice, require_flag, require_whole_number
 from rankql.registry.parse import Metric, is_metric, parse
 from rankql.sources.tables import Data
 
@@ -85,10 +85,10 @@ def gate(
     """
     if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
         raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
-    whole("min_queries", min_queries, 1)
-    option("inconclusive", inconclusive, *ON_INCONCLUSIVE)
-    flag("minimum_bound", minimum_bound)
-    flag("beyond_noise", beyond_noise)
+    require_whole_number("min_queries", min_queries, 1)
+    require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
+    require_flag("minimum_bound", minimum_bound)
+    require_flag("beyond_noise", beyond_noise)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
     tests = None

@@ -14,10 +14,10 @@ from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import examples, execute, reporting
 from rankql.evaluation.result import Result, written
-from rankql.expressions.columns import need_name
+from rankql.expressions.columns import require_plain_name
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions
-from rankql.registry.options import check
+from rankql.registry.options import require
 from rankql.registry.parse import EVERY, is_metric, parse
 from rankql.sources.tables import Session, Table, same_kind
 
@@ -30,8 +30,8 @@ def key_columns(on: Any) -> dict[str, str]:
     if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
         names = dict(zip(names, names, strict=True))
     sound = isinstance(names, Mapping) and all(isinstance(x, str) for x in names.items() for x in x)
-    check(bool(names) and sound, f"on must name the columns of the key, not {on!r}")
-    check("system" not in names, "on: system is told apart anyway; name the key beside it")
+    require(bool(names) and sound, f"on must name the columns of the key, not {on!r}")
+    require("system" not in names, "on: system is told apart anyway; name the key beside it")
     return dict(names)
 
 
@@ -101,14 +101,14 @@ def opened(here: Session, data: Any, label: str) -> Side:
     several = isinstance(data, Mapping)
     given: dict[str | None, Any] = dict(data) if several else {None: data}
     sound = bool(given) and (not several or all(isinstance(name, str) and name for name in given))
-    check(sound, f"{label} as a dict must hold two systems, each by its name")
+    require(sound, f"{label} as a dict must hold two systems, each by its name")
     known: list[str] | None = None
     tables = {}
     for name, part in given.items():
         result = _result(part)
         if result is not None:
             known = [m for m in known or result.metrics if m in result.metrics]
-            check(not several or not result.meta["system"],
+            require(not several or not result.meta["system"],
                   f"{label}: {name!r} holds several systems; give it alone")  # fmt: skip
             part = _plain(result)
         tables[name] = here.table(part, label if name is None else f"{label} {name!r}")
@@ -140,11 +140,11 @@ def metric_columns(
         if not names:
             tables = side.tables.values()
             names = [name for name in numbers if all(_holds_numbers(here, t, name) for t in tables)]
-        check(bool(names), "per_query has no column of numbers; name the metrics: metrics=")
+        require(bool(names), "per_query has no column of numbers; name the metrics: metrics=")
         return names
     given = [asked] if isinstance(asked, str) else asked
     sound = isinstance(given, list | tuple) and given and all(isinstance(x, str) for x in given)
-    check(bool(sound), f"metrics must be names of columns of per_query, not {asked!r}")
+    require(bool(sound), f"metrics must be names of columns of per_query, not {asked!r}")
     return list(dict.fromkeys(name for text in given for name in _spelt(side, text)))
 
 
@@ -177,7 +177,7 @@ def outcome_columns(
         names = [x for x in side.columns if x not in taken and side.is_number(x)]
         tables = side.tables.values()
         names = [name for name in names if all(_holds_numbers(here, t, name) for t in tables)]
-        check(bool(names), "outcomes has no column of numbers beside the key; name one: outcome=")
+        require(bool(names), "outcomes has no column of numbers beside the key; name one: outcome=")
         return {name: (name,) for name in names}
     found: dict[Any, Any] = {}
     if isinstance(asked, Mapping):
@@ -191,7 +191,7 @@ def outcome_columns(
         and all(isinstance(part, str) for part in y)
         for x, y in found.items()
     )
-    check(sound, "outcome must be names of columns, or a dict of names and pairs of columns, such "
+    require(sound, "outcome must be names of columns, or a dict of names and pairs of columns, such "
           f"as {{'CTR': ('clicks', 'impressions')}}, not {asked!r}")  # fmt: skip
     for columns in found.values():
         for name in columns:
@@ -251,10 +251,10 @@ class Given:
             self.outcomes.need(theirs, "on")
         for name in self.by:
             self.home(name)
-        check("system" not in self.by, "by: system is told apart anyway; leave it out")
+        require("system" not in self.by, "by: system is told apart anyway; leave it out")
         names = ["system", *self.keys, *self.by, *self.metrics, *self.counted]
         for name in names:
-            need_name(name)
+            require_plain_name(name)
             if names.count(name) > 1:
                 raise RankqlError(
                     f"{name!r} would be the name of two columns; name the metrics, or call the "
@@ -353,9 +353,9 @@ def matched(
                 f"{show.count(count, 'row')} of {side.label} without {unit}{what} (NULL) left out"
             )
     for side in given.sides:
-        check(rows[side.label].sum() > 0, f"{side.label} has no row")
+        require(rows[side.label].sum() > 0, f"{side.label} has no row")
         named = rows.filter(~nameless)[side.label].sum()
-        check(named > 0, f"{side.label} has no row with a {unit}")
+        require(named > 0, f"{side.label} has no row with a {unit}")
     rows = rows.filter(~nameless)
     _sound(rows, given, unit)
     systems = _systems(rows, given, baseline)
@@ -440,13 +440,13 @@ def _systems(rows: pl.DataFrame, given: Given, baseline: str | None) -> tuple[st
         if None not in given.scores.tables:
             names = [name for name in given.scores.tables if name is not None]
             for name in names:
-                check(name in found, f"per_query {name!r} has no row with a key")
+                require(name in found, f"per_query {name!r} has no row with a key")
     if len(names) > 2:
         raise RankqlError(
             f"per_query holds {len(names)} systems, not one or two: {examples(names)}"
         )
     if len(names) < 2:
-        check(baseline is None, "baseline goes with two systems, and per_query holds one")
+        require(baseline is None, "baseline goes with two systems, and per_query holds one")
         return None
     if baseline is None and None not in given.scores.tables:
         baseline = names[0]

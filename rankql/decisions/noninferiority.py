@@ -20,7 +20,7 @@ from scipy import special
 from rankql.decisions.significance import ROUNDING, TESTS, Array, Sample, Setting, untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError, closest
-from rankql.registry.options import whole
+from rankql.registry.options import require_whole_number
 
 # The tests whose interval is one of the mean difference.
 INTERVAL_TESTS = ("t", "randomisation", "bootstrap")
@@ -95,8 +95,8 @@ class Tests:
                 f"test={self.test!r} has no confidence interval of the mean, which a gate needs. "
                 f"Use one of {', '.join(map(repr, INTERVAL_TESTS))}"
             )
-        whole("resamples", self.setting.resamples, 100)
-        whole("seed", self.setting.seed, 0)
+        require_whole_number("resamples", self.setting.resamples, 100)
+        require_whole_number("seed", self.setting.seed, 0)
         if self.cluster is not None and not TESTS[self.test].clusters:
             able = ", ".join(repr(name) for name in INTERVAL_TESTS if TESTS[name].clusters)
             raise RankqlError(f"test={self.test!r} does not support cluster=. Use one of {able}")

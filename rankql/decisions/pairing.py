@@ -35,7 +35,7 @@ from rankql.decisions.significance import (
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.result import Result, require_finite, require_no_system, slices
 from rankql.macros import MISSING
-from rankql.registry.options import whole
+from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse
 
 MICRO = "a mean over all queries at once"
@@ -86,7 +86,7 @@ class Settings:
         if not isinstance(self.confidence, float) or not 0 < self.alpha < 1:
             raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence!r}")
         for name, smallest in _LEAST.items():
-            whole(name, getattr(self, name), smallest)
+            require_whole_number(name, getattr(self, name), smallest)
         if self.cluster is not None and not TESTS[self.test].clusters:
             able = ", ".join(repr(name) for name, test in TESTS.items() if test.clusters)
             raise RankqlError(

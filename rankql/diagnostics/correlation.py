@@ -26,7 +26,7 @@ from rankql.evaluation.query import BY_ITEM, about, applied, sources, with_ctes
 from rankql.evaluation.result import Result, groupings, validate
 from rankql.macros import MISSING, OURS, literal, quoted
 from rankql.registry.conventions import Conventions
-from rankql.registry.options import whole
+from rankql.registry.options import require_whole_number
 from rankql.registry.parse import CORRELATIONS, Metric, parse
 from rankql.sources.inputs import Inputs, read
 from rankql.sources.tables import Data, Session, session
@@ -112,7 +112,7 @@ def correlate(
 def _cut(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
     """The metrics, at the cutoff where they have none of their own."""
     if k is not None:
-        whole("k", k, 1)
+        require_whole_number("k", k, 1)
     for metric in metrics:
         if metric.measure is None:
             raise RankqlError(f"{metric.label!r} is an expression; name metrics of two rankings")

@@ -36,7 +36,7 @@ from rankql.evaluation.query import (
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions, choose
-from rankql.registry.options import whole
+from rankql.registry.options import require_whole_number
 from rankql.registry.parse import MEASURES, Metric, Rows, parse
 from rankql.sources.inputs import Inputs, read
 from rankql.sources.tables import Data, Session, Table, assigned, session
@@ -85,7 +85,7 @@ def explain(
     >>> explain(run, qrels, "a", "RR").positions["item", "contribution", "loss"].rows()
     [('x', 0.0, 0.0), ('y', 0.5, 0.5)]
     """
-    whole("worst", worst, 1)
+    require_whole_number("worst", worst, 1)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     wanted, chosen = _one(metric), choose(conventions, options)
     with session(con, run, qrels) as here:

@@ -18,7 +18,7 @@ from rankql import text as show
 from rankql.errors import RankqlError, unknown
 from rankql.evaluation.execution import execute, reporting
 from rankql.evaluation.result import Result, combine, require_one_row_per_query, written
-from rankql.expressions.columns import need_name
+from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import EVERY, is_metric, lower_is_better, parse
@@ -107,7 +107,7 @@ def _read(here: Session, table: Table, label: str, request: Request) -> Result |
     if columns is None:
         return None
     for name in (columns.key, *columns.attributes, *columns.metrics):
-        need_name(name)
+        require_plain_name(name)
     numbers = [f"{_number(here, table, name, label)} AS {quoted(name)}" for name in columns.metrics]
     system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
     kept = [*system, *map(quoted, (columns.key, *columns.attributes)), f"false AS {MISSING}"]

@@ -10,10 +10,10 @@ import math
 
 import polars as pl
 
-from rankql.expressions.columns import Column, numbers
+from rankql.expressions.columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import check, number, option, patience
+from rankql.registry.options import as_number, require, require_choice, require_p
 
 
 @metric()
@@ -78,17 +78,17 @@ def err(
     0.3958333333333333
     """
     r = ranking(rel, pos, k)
-    check(r.score is None, "ties 'expected' is not available for err; use 'item'")
-    option("stop", stop, "exp2", "rel")
+    require(r.score is None, "ties 'expected' is not available for err; use 'item'")
+    require_choice("stop", stop, "exp2", "rel")
     if stop == "rel":
-        check(max_rel is None, "max_rel is for stop 'exp2', not for 'rel'")
+        require(max_rel is None, "max_rel is for stop 'exp2', not for 'rel'")
         chance = r.rel
     else:
         highest = _highest(max_rel)
         chance = 2.0 ** (r.rel.clip(0) - highest) - 2.0**-highest  # 2^highest may overflow
-    p = 1.0 if number(p) == 1 else patience(p)
+    p = 1.0 if as_number(p) == 1 else require_p(p)
     value = r.top(stops(chance.fill_null(0)) * p ** (r.pos - 1) / r.pos).sum()
-    return pl.when((numbers(r.judged) > 0).any()).then(value)
+    return pl.when((as_float(r.judged) > 0).any()).then(value)
 
 
 @metric(bounded=True)
@@ -135,15 +135,15 @@ def rbp_residual(
 
 
 def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
-    p = patience(p)
+    p = require_p(p)
     return near_one((1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum())
 
 
 def _highest(max_rel: float | None) -> float:
-    check(max_rel is not None, "max_rel must be given: the highest grade of the scale")
-    ok = 0 < number(max_rel) < math.inf
-    check(ok, f"max_rel must be a finite number above 0, not {max_rel}")
-    return number(max_rel)
+    require(max_rel is not None, "max_rel must be given: the highest grade of the scale")
+    ok = 0 < as_number(max_rel) < math.inf
+    require(ok, f"max_rel must be a finite number above 0, not {max_rel}")
+    return as_number(max_rel)
 
 
 list_rr = list_form(rr, ideal=True)

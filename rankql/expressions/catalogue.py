@@ -11,10 +11,16 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, column, numbers
+from rankql.expressions.columns import Column, as_float, column
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.options import check, flag, is_whole, number, option
+from rankql.registry.options import (
+    as_number,
+    is_whole_number,
+    require,
+    require_choice,
+    require_flag,
+)
 
 
 @metric(by=None)
@@ -57,7 +63,7 @@ def gini(item: Column = "item", catalogue: float | str | None = None, norm: str 
     >>> shown.select(gini("item", catalogue=5)).item()
     0.35
     """
-    option("norm", norm, "n", "n-1")
+    require_choice("norm", norm, "n", "n-1")
     counts = _counts(item)
     n = _catalogue(catalogue, counts)
     ranked = ratio((counts * pl.int_range(1, counts.len() + 1)).sum(), counts.sum())
@@ -78,7 +84,7 @@ def shannon_entropy(
     >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
     0.5
     """
-    flag("normalized", normalized)
+    require_flag("normalized", normalized)
     counts = _counts(item)
     total = counts.sum().replace(0, None)
     bits = total.log(2) - (counts * counts.log(2)).sum() / total
@@ -98,8 +104,8 @@ def average_popularity(popularity: Column = "popularity", unseen: str = "zero") 
     >>> pl.DataFrame({"popularity": [8, None, 1]}).select(average_popularity("popularity")).item()
     3.0
     """
-    option("unseen", unseen, "zero", "drop")
-    known = numbers(popularity)
+    require_choice("unseen", unseen, "zero", "drop")
+    known = as_float(popularity)
     return (known.fill_null(0) if unseen == "zero" else known.replace(0, None)).mean()
 
 
@@ -121,11 +127,11 @@ def novelty(
     >>> shown.select(novelty("popularity", users=8)).item()
     1.6666666666666667
     """
-    option("unseen", unseen, "one_user", "drop", "max")
-    flag("normalized", normalized)
+    require_choice("unseen", unseen, "one_user", "drop", "max")
+    require_flag("normalized", normalized)
     _check_total(users, "users", "users in the training data")
-    most = pl.lit(number(users)).log(2)
-    bits = (number(users) / numbers(popularity).replace(0, None)).log(2)
+    most = pl.lit(as_number(users)).log(2)
+    bits = (as_number(users) / as_float(popularity).replace(0, None)).log(2)
     if unseen != "drop":
         bits = bits.fill_null(most if unseen == "one_user" else bits.max())
     return ratio(bits.mean(), most) if normalized else bits.mean()
@@ -144,7 +150,7 @@ def first_position(
     >>> shown.select(first_position("item", "shown_at", "pos")).item()
     3.0
     """
-    return _firsts(item, numbers(shown_at), numbers(pos), numbers(pos)).mean()
+    return _firsts(item, as_float(shown_at), as_float(pos), as_float(pos)).mean()
 
 
 @metric(by=None)
@@ -157,7 +163,7 @@ def first_time(item: Column = "item", shown_at: Column = "shown_at") -> pl.Expr:
     >>> shown.select(first_time("item", "shown_at")).item()
     2.5
     """
-    return _firsts(item, numbers(shown_at), numbers(shown_at), numbers(shown_at)).mean()
+    return _firsts(item, as_float(shown_at), as_float(shown_at), as_float(shown_at)).mean()
 
 
 @metric(by=None)
@@ -198,10 +204,10 @@ def exposure(
     listed = attention is None or (
         isinstance(attention, list | tuple) and not any(isinstance(x, str) for x in attention)
     )
-    check(listed, f"attention must be a list of numbers, not {type(attention).__name__}")
+    require(listed, f"attention must be a list of numbers, not {type(attention).__name__}")
     for value in attention or ():
-        ok = 0 <= number(value) < float("inf")
-        check(ok, f"attention must be a finite number from 0, not {value}")
+        ok = 0 <= as_number(value) < float("inf")
+        require(ok, f"attention must be a finite number from 0, not {value}")
     r = ranking(pos, pos, k)
     places = r.top(r.pos)
     if attention is None:
@@ -232,7 +238,7 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
     >>> groups.select(exposure_disparity("exposure", "merit")).item()
     0.25
     """
-    m = numbers(merit)
+    m = as_float(merit)
     e = pl.when(m.is_not_null()).then(_exposed(exposure))
     moved = (ratio(e, e.sum()) - ratio(m, m.sum())).abs()
     return pl.when(e.sum() > 0, m.sum() > 0).then(moved.sum() / 2)
@@ -250,7 +256,7 @@ def disparate_treatment(exposure: Column = "exposure", merit: Column = "merit") 
     >>> round(groups.select(disparate_treatment("exposure", "merit")).item(), 4)
     0.3333
     """
-    each = ratio(_exposed(exposure), numbers(merit))
+    each = ratio(_exposed(exposure), as_float(merit))
     return ratio(each.min(), each.max())
 
 
@@ -266,12 +272,12 @@ def expected_exposure_loss(exposure: Column = "exposure", target: Column = "targ
     >>> items.select(expected_exposure_loss("exposure", "target")).item()
     0.125
     """
-    return (_exposed(exposure) - numbers(target)).pow(2).sum()
+    return (_exposed(exposure) - as_float(target)).pow(2).sum()
 
 
 def _exposed(exposure: Column) -> pl.Expr:
     """The exposure of a group or an item: none where it was never shown."""
-    return numbers(exposure).fill_null(0)
+    return as_float(exposure).fill_null(0)
 
 
 def _counts(item: Column) -> pl.Expr:
@@ -296,14 +302,14 @@ def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
                 f"{name} must be the number of {of}: "
                 f"{total} is less than the {more} that were shown"
             )
-        return pl.Series([number(total)]).new_from_index(0, len(counts))
+        return pl.Series([as_number(total)]).new_from_index(0, len(counts))
 
     return found.map_batches(enough, pl.Float64, is_elementwise=True)
 
 
 def _check_total(total: object, name: str, of: str) -> None:
-    check(total is not None, f"{name} must be given: the number of {of}")
-    check(is_whole(total), f"{name} must be a whole number from 1, not {total}")
+    require(total is not None, f"{name} must be given: the number of {of}")
+    require(is_whole_number(total), f"{name} must be a whole number from 1, not {total}")
 
 
 def _firsts(item: Column, shown_at: pl.Expr, pos: pl.Expr, of: pl.Expr) -> pl.Expr:

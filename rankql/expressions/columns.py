@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.registry.options import check
+from rankql.registry.options import require
 from rankql.text import TEXT
 
 Column: TypeAlias = str | pl.Expr
@@ -20,22 +20,22 @@ def column(given: Column) -> pl.Expr:
     if isinstance(given, str):
         return pl.col(given)
     kind = type(given).__name__
-    check(isinstance(given, pl.Expr), f"a column must be a name or an expression, not a {kind}")
+    require(isinstance(given, pl.Expr), f"a column must be a name or an expression, not a {kind}")
     return given
 
 
-def need_name(given: object) -> None:
+def require_plain_name(given: object) -> None:
     """Refuse a name that polars takes for a pattern of names."""
     pattern = isinstance(given, str) and (given == "*" or given[:1] + given[-1:] == "^$")
-    check(not pattern, f"{given!r} stands for several columns in polars; rename the column")
+    require(not pattern, f"{given!r} stands for several columns in polars; rename the column")
 
 
-def numbers(given: Column) -> pl.Expr:
+def as_float(given: Column) -> pl.Expr:
     """A column as Float64; that it holds numbers, `checked` tells."""
     return column(given).cast(pl.Float64, strict=False)
 
 
-def checked(
+def with_checks(
     value: pl.Expr,
     arguments: Mapping[str, Any],
     refused: Callable[[pl.Expr], pl.Expr] | None = None,
@@ -83,12 +83,16 @@ def checked(
 _TRUE = pl.Series([True])
 
 
-def lists(name: str, given: Column, max_rel: float | None = None, stop: str = "exp2") -> pl.Expr:
+def as_grade_lists(
+    name: str, given: Column, max_rel: float | None = None, stop: str = "exp2"
+) -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
     def check_lists(values: pl.Series) -> pl.Series:
         kind = values.dtype
-        check(isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}")
+        require(
+            isinstance(kind, pl.List | pl.Array), f"{name} must be a list of grades, not {kind}"
+        )
         check_rel(values.explode(), max_rel, stop)
         return values.cast(dtype)
 
@@ -100,13 +104,13 @@ def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2
     """The grades: finite, none above max_rel; probabilities where they are what stops a user."""
     _need_numbers("rel", values)
     if values.dtype.is_float():
-        refuse("rel must be a finite number", values, ~values.is_finite())
+        refuse_values("rel must be a finite number", values, ~values.is_finite())
     if max_rel is not None:
         for above in values.filter(values.cast(pl.Float64) > max_rel).head(1):
             raise RankqlError(f"rel must not exceed max_rel: {above} is above {max_rel}")
     if stop == "rel":
         outside = (values < 0) | (values > 1)
-        refuse("rel must lie between 0 and 1 for stop 'rel'", values, outside)
+        refuse_values("rel must lie between 0 and 1 for stop 'rel'", values, outside)
 
 
 def check_pos(values: pl.Series, name: str = "pos") -> None:
@@ -120,28 +124,30 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     else:
         floats = values.cast(pl.Float64)
         bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
-    refuse(f"{name} must be a whole number from 1", values, bad)
+    refuse_values(f"{name} must be a whole number from 1", values, bad)
 
 
 def check_score(values: pl.Series) -> None:
     """The scores: anything but NaN."""
     _need_numbers("score", values)
     if values.dtype.is_float():
-        refuse("score must be a number", values, values.is_nan())
+        refuse_values("score must be a number", values, values.is_nan())
 
 
 def check_prediction(values: pl.Series) -> None:
     """The scores that are to be near the grades: finite."""
     check_score(values)
     if values.dtype.is_float():
-        refuse("score must be a finite number", values, ~values.is_finite())
+        refuse_values("score must be a finite number", values, ~values.is_finite())
 
 
 def check_amount(values: pl.Series, name: str) -> None:
     """Amounts: finite and not negative."""
     _need_numbers(name, values)
     floats = values.cast(pl.Float64)
-    refuse(f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0))
+    refuse_values(
+        f"{name} must be a finite number from 0", values, ~floats.is_finite() | (floats < 0)
+    )
 
 
 def check_popularity(values: pl.Series, users: float | None = None) -> None:
@@ -152,24 +158,24 @@ def check_popularity(values: pl.Series, users: float | None = None) -> None:
         for above in values.filter(floats > users).head(1):
             raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
         part = (floats > 0) & (floats < 1)
-        refuse("popularity must be a number of users, 0 or from 1", values, part)
+        refuse_values("popularity must be a number of users, 0 or from 1", values, part)
 
 
 def check_time(values: pl.Series) -> None:
     """Times as finite numbers."""
-    check(
+    require(
         not values.dtype.is_temporal(),
         f"shown_at must be a finite number, such as its dt.epoch('s'), not {values.dtype}",
     )
     _need_numbers("shown_at", values)
-    refuse("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
+    refuse_values("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
 
 
 def check_sets(values: pl.Series, name: str) -> None:
     """Lists of anything."""
     kind = values.dtype
     ok = isinstance(kind, pl.List | pl.Array) or kind == pl.Null
-    check(ok, f"{name} must be a list, not {kind}; make one, such as ['a', 'b']")
+    require(ok, f"{name} must be a list, not {kind}; make one, such as ['a', 'b']")
 
 
 def check_embedding(values: pl.Series) -> None:
@@ -179,13 +185,13 @@ def check_embedding(values: pl.Series) -> None:
         return
     inner = kind.inner if isinstance(kind, pl.List | pl.Array) else pl.String()
     ok = inner.is_numeric() or inner in (pl.Boolean, pl.Null)
-    check(ok, f"embedding must be a list of numbers, not {kind}")
+    require(ok, f"embedding must be a list of numbers, not {kind}")
     vectors = values.cast(pl.List(pl.Float64)).drop_nulls()
     squared = vectors.list.eval(pl.element().pow(2)).list.sum()
     finite = squared.is_finite() & ~vectors.list.eval(pl.element().is_null()).list.any()
     for bad in vectors.filter(~finite).head(1):
         raise RankqlError(f"embedding must hold finite numbers only, not {bad.to_list()}")
-    check(
+    require(
         not (squared == 0).any(),
         "embedding must not be all zeros, which has no direction: make it NULL",
     )
@@ -195,29 +201,31 @@ def check_baseline(values: pl.Series) -> None:
     """Whether the baseline shows each item."""
     kind = values.dtype
     ok = kind in (pl.Boolean, pl.Null)
-    check(ok, f"baseline must be true or false, not {kind}: say what it shows, such as rank <= 10")
+    require(
+        ok, f"baseline must be true or false, not {kind}: say what it shows, such as rank <= 10"
+    )
 
 
 def _need_numbers(name: str, values: pl.Series) -> None:
     dtype = values.dtype
-    check(
+    require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
         f"{name} must be a number, not {'text' if dtype in TEXT else dtype}; cast it first",
     )
 
 
-def floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
+def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
     """The values as numbers; NULL, to be refused, what is of a type that holds none."""
     kind, inner = values.dtype, values.dtype
     while isinstance(inner, pl.List | pl.Array):
         inner = inner.inner  # type: ignore[assignment]
-    check(inner not in TEXT, f"{name} must be {what}, not text; cast it first")
+    require(inner not in TEXT, f"{name} must be {what}, not text; cast it first")
     if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
         return values.cast(pl.Float64, strict=False)
     return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
 
 
-def refuse(message: str, values: pl.Series, bad: pl.Series) -> None:
+def refuse_values(message: str, values: pl.Series, bad: pl.Series) -> None:
     """Raise the message of the first bad value; a value of which bad is NULL is bad, too."""
     for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
         shown = str(value).lower() if isinstance(value, bool) else value

@@ -16,7 +16,7 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, column
 from rankql.expressions.ranking import Ranking, ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.options import check, number, option
+from rankql.registry.options import as_number, require, require_choice
 
 
 @metric()
@@ -147,12 +147,12 @@ def near_duplicate_share(
     >>> round(shown.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
     0.3333
     """
-    check(
+    require(
         similarity is not None,
         "similarity must be given: the cosine from which two items are duplicates, such as 0.95",
     )
-    least = number(similarity)
-    check(-1 <= least <= 1, f"similarity must lie between -1 and 1, not {similarity}")
+    least = as_number(similarity)
+    require(-1 <= least <= 1, f"similarity must lie between -1 and 1, not {similarity}")
     r = ranking(pos, pos, k)
     # Of equal vectors the cosine may come out a hair below 1.
     cosine = (pl.col("a") * pl.col("b")).list.sum()
@@ -336,7 +336,7 @@ def _cosine(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
     """The sum of the weights of all subtopics of the items shown, each times (1 - alpha)^c."""
-    check(0 <= number(alpha) <= 1, f"alpha must lie between 0 and 1, not {alpha}")
+    require(0 <= as_number(alpha) <= 1, f"alpha must lie between 0 and 1, not {alpha}")
 
     def novel(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.unnest("x").explode("topic").sort("pos")
@@ -368,7 +368,7 @@ def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float
 
 def _mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
     """The mean over the pairs, of the sum over those in which both are known."""
-    option("missing", missing, "drop", "different", "same")
+    require_choice("missing", missing, "drop", "different", "same")
     every = _two(r.shown.sum().cast(pl.Float64))
     if missing == "drop":
         return ratio(total, _two(known))

@@ -17,10 +17,10 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, check_rel, checked, column, numbers
+from rankql.expressions.columns import Column, as_float, check_rel, column, with_checks
 from rankql.expressions.ranking import SHARED, Ranking, Rel, near_one, ranking, ratio, refuse_above
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import check, number, option
+from rankql.registry.options import as_number, require, require_choice
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
@@ -111,7 +111,7 @@ def _ideal(
     """idcg, but NULL where no grade is positive."""
     r = ranking(rel, pos, k)
     _check_discount(discounts, base)
-    option("ideal", ideal, "judged", "retrieved")
+    require_choice("ideal", ideal, "judged", "retrieved")
     judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
     if discounts is None and not isinstance(rel, Ranking):
         return _ideal_by_counts(judged, r.k, base)
@@ -124,7 +124,7 @@ def _ideal_by_sort(
     best = judged.sort(descending=True, nulls_last=True)
     if k is not None:
         best = best.head(k)
-    gain = numbers(pl.element()).clip(0)
+    gain = as_float(pl.element()).clip(0)
     if discounts is not None:
         gain, discounts = gain.replace(0, None), sorted(discounts[:k])
     pos = pl.int_range(1, pl.len() + 1)
@@ -144,7 +144,7 @@ def _ideal_by_counts(judged: pl.Expr, k: int | None, base: float) -> pl.Expr:
     Grades that are not counted, rare as a rule, are listed; only where there are any, the list is
     filled up with those counted and sorted.
     """
-    grade = numbers(judged)
+    grade = as_float(judged)
     counted = [float(level) for level in range(LEVELS + 1)]
     other = grade.filter(~grade.is_in(counted)).implode(**_ANY_ORDER)
     none, one, half = (pl.lit(n, pl.UInt64) for n in (0, 1, HALF))
@@ -234,7 +234,7 @@ def _ndcg_by_counts(
     value = pl.when(refuse_above(value, 1)).then(None).otherwise(value)
     first = pl.col("_run").struct.field("first")
     kept = rows.filter((grade > 0) | other | first).group_by(names)
-    exact = kept.agg(checked(value, {"rel": grade, "pos": place}).alias("ndcg"))
+    exact = kept.agg(with_checks(value, {"rel": grade, "pos": place}).alias("ndcg"))
     shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
     gain = pl.when(other).then(math.nan).otherwise(shown)
     sums = kept.agg(
@@ -252,7 +252,7 @@ def _ndcg_by_counts(
     def finish(groups: pl.DataFrame) -> pl.DataFrame:
         if groups["_dcg"].is_nan().any() or (groups["_rows"] >= 1 << BITS).any():
             return exact.collect()
-        check(not (groups["_count"] > groups["_most"]).any(), SHARED)
+        require(not (groups["_count"] > groups["_most"]).any(), SHARED)
         value = near_one(ratio(pl.col("_dcg"), best))
         return groups.select(
             *names, ndcg=pl.when(refuse_above(value, 1)).then(None).otherwise(value)
@@ -320,22 +320,22 @@ def ndcg(
     [(7, 0.875)]
     """
     r = ranking(rel, pos, k)
-    option("negative", negative, "zero", "keep")
+    require_choice("negative", negative, "zero", "keep")
     shown = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
     best = _ideal(rel, pos, k, discounts, base, ideal)
     return near_one(dcg(shown, pos, k, discounts, base) / best)
 
 
 def _check_discount(discounts: Sequence[float] | None, base: float) -> None:
-    ok = 1 < number(base) < math.inf
-    check(ok, f"base must be a finite number above 1, not {base}")
+    ok = 1 < as_number(base) < math.inf
+    require(ok, f"base must be a finite number above 1, not {base}")
     listed = discounts is None or (
         isinstance(discounts, list | tuple) and not any(isinstance(x, str) for x in discounts)
     )
-    check(listed, f"discounts must be a list of numbers, not {type(discounts).__name__}")
+    require(listed, f"discounts must be a list of numbers, not {type(discounts).__name__}")
     for value in discounts or ():
-        ok = 0 < number(value) < math.inf
-        check(ok, f"discounts must be finite numbers above 0, not {value}")
+        ok = 0 < as_number(value) < math.inf
+        require(ok, f"discounts must be finite numbers above 0, not {value}")
 
 
 def _discounted(

@@ -17,7 +17,7 @@ import polars as pl
 from rankql.expressions.columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import check, flag, option, patience
+from rankql.registry.options import require, require_choice, require_flag, require_p
 
 
 @metric(in_order=True, ties=True)
@@ -33,7 +33,7 @@ def kendall_tau_distance(
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
     2.0
     """
-    flag("normalized", normalized)
+    require_flag("normalized", normalized)
     discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
     return ratio(discordant, different) if normalized else discordant
 
@@ -95,8 +95,8 @@ def rbo(
     >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)
     0.685
     """
-    p = patience(p)
-    option("bound", bound, "ext", "min", "max", "residual")
+    p = require_p(p)
+    require_choice("bound", bound, "ext", "min", "max", "residual")
     theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
     known = _distinct(theirs, "reference") & _distinct(ours, "pos")
     depth = pl.when(theirs.shown & ours.shown).then(pl.max_horizontal(theirs.pos, ours.pos))
@@ -120,7 +120,9 @@ def _distinct(r: Ranking, name: str) -> pl.Expr:
     """Whether the ranking has any item; an error where two have one position."""
 
     def refuse(twice: pl.Series) -> pl.Series:
-        check(not twice.any(), f"{name} must not be the same for two items of a group: {_NO_ORDER}")
+        require(
+            not twice.any(), f"{name} must not be the same for two items of a group: {_NO_ORDER}"
+        )
         return ~twice
 
     positions = r.top(r.pos).drop_nulls()
@@ -154,7 +156,7 @@ def _unseen(n: pl.Expr, p: float) -> pl.Expr:
 
 def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
-    check(
+    require(
         r.score is None or r.k is None,
         f"ties 'expected' is not available for {name} with k; leave k out",
     )

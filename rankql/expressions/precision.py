@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, column, numbers
+from rankql.expressions.columns import Column, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import check, option
+from rankql.registry.options import require, require_choice
 
 
 @metric()
@@ -35,7 +35,7 @@ def precision_at(
     0.4
     """
     r = ranking(rel, pos, k)
-    option("denominator", denominator, "k", "retrieved", "min")
+    require_choice("denominator", denominator, "k", "retrieved", "min")
     size = {
         "k": r.depth(),
         "retrieved": r.shown.sum(),
@@ -132,8 +132,8 @@ def ap(
     0.8056
     """
     r = ranking(rel, pos, k)
-    option("denominator", denominator, "min", "R", "found", "k")
-    check(
+    require_choice("denominator", denominator, "min", "R", "found", "k")
+    require(
         r.score is None or denominator != "found",
         "ties 'expected' is not available for ap with denominator 'found'; use 'item'",
     )
@@ -166,7 +166,7 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     r = ranking(rel, pos)
     relevant = r.relevant(threshold)
     other = r.rel.lt(threshold).fill_null(False).cast(pl.Float64)
-    others = (numbers(r.judged) < threshold).sum().cast(pl.Float64)
+    others = (as_float(r.judged) < threshold).sum().cast(pl.Float64)
     above, tied = r.above(other), r.tied(other)
     # From above to above + tied of the others stand above it, each number as likely; of those
     # tied + 1 numbers, the lower ones do not reach R.
@@ -214,7 +214,7 @@ def micro_precision_at(
     0.5
     """
     r = ranking(rel, pos, k)
-    option("denominator", denominator, "k", "retrieved", "min")
+    require_choice("denominator", denominator, "k", "retrieved", "min")
     if denominator == "retrieved":
         size = r.shown.sum()
     elif denominator == "k" or r.k is None:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.expressions.columns import Column, column, numbers
-from rankql.registry.options import check, cutoff, finite
+from rankql.expressions.columns import Column, as_float, column
+from rankql.registry.options import require, require_cutoff, require_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,13 @@ class Ranking:
 
     def hits(self, threshold: float) -> pl.Expr:
         """1 where the row is relevant, else 0."""
-        finite("threshold", threshold)
+        require_finite("threshold", threshold)
         return self.rel.ge(threshold).fill_null(False).cast(pl.Float64)
 
     def relevant(self, threshold: float) -> pl.Expr:
         """R, the number of relevant items, retrieved or not."""
-        finite("threshold", threshold)
-        return (numbers(self.judged) >= threshold).sum().cast(pl.Float64)
+        require_finite("threshold", threshold)
+        return (as_float(self.judged) >= threshold).sum().cast(pl.Float64)
 
     def mean(self, values: pl.Expr) -> pl.Expr:
         """The value to be expected in each row's position; NULL where no item there has one."""
@@ -103,7 +103,7 @@ Rel: TypeAlias = Column | Ranking
 
 def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
     """The ranking that a metric reads, its k checked."""
-    cutoff(k)
+    require_cutoff(k)
     k = k and int(k)
     if isinstance(rel, Ranking):
         return replace(rel, k=k)
@@ -111,7 +111,7 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
     if not judged.meta.root_names():  # a literal has one row, however many positions there are
         rows = pl.struct(judged.alias("rel"), column(pos).alias("pos"))
         judged = rows.struct.field("rel")
-    return Ranking(numbers(judged), numbers(pos), judged=judged, k=k)
+    return Ranking(as_float(judged), as_float(pos), judged=judged, k=k)
 
 
 SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
@@ -127,7 +127,7 @@ def shared_positions(
     bounded: the value is at most 1, so that it is an error too if it is more. sound: whether the
     rows have passed the checks of their values, without which there is nothing to look at.
     """
-    counted = numbers(pos)
+    counted = as_float(pos)
     if k is not None:
         counted = pl.when(counted <= k).then(counted)
     excess = counted.count().cast(pl.Float64) - counted.max()
@@ -144,7 +144,7 @@ def refuse_above(values: pl.Expr, most: float) -> pl.Expr:
     """False for every value; an error if one is above `most`."""
 
     def refuse(values: pl.Series) -> pl.Series:
-        check(not (values > most).any(), SHARED)
+        require(not (values > most).any(), SHARED)
         return _FALSE.new_from_index(0, len(values))
 
     return values.map_batches(refuse, pl.Boolean, is_elementwise=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rankql.expressions.columns import Column, numbers
+from rankql.expressions.columns import Column, as_float
 from rankql.expressions.variants import metric
 
 
@@ -45,4 +45,4 @@ def mae(rel: Column = "rel", score: Column = "score") -> pl.Expr:
 
 
 def _error(rel: Column, score: Column) -> pl.Expr:
-    return numbers(rel) - numbers(score)
+    return as_float(rel) - as_float(score)

@@ -12,9 +12,9 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, over
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, checked, column, lists, numbers
+from rankql.expressions.columns import Column, as_float, as_grade_lists, column, with_checks
 from rankql.expressions.ranking import Ranking, shared_positions
-from rankql.registry.options import check, option
+from rankql.registry.options import require, require_choice
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -72,10 +72,10 @@ def metric(
             if by is not None and "pos" in given.arguments and not ties:
                 pos, k = given.arguments["pos"], given.arguments.get("k")
                 refused = partial(shared_positions, value, pos, k, bounded)
-            return checked(value, given.arguments, refused).alias(name)
+            return with_checks(value, given.arguments, refused).alias(name)
 
         def sort_first(rel: Column, pos: Column, **options: Any) -> pl.Expr:
-            rows = pl.struct(rel=numbers(rel), pos=numbers(pos)).implode()
+            rows = pl.struct(rel=as_float(rel), pos=as_float(pos)).implode()
             rows = rows.list.eval(pl.element().sort_by(_field("pos"), nulls_last=True))
             r = Ranking(_field("rel"), _field("pos"), judged=_field("rel"))
             return rows.list.agg(function(r, **options))
@@ -83,9 +83,9 @@ def metric(
         def over_groups(frame: Any, *args: Any, by: By = by, **options: Any) -> Any:
             value = either(*args, **options)
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
-            need_columns(frame, value, *keys)
+            require_columns(frame, value, *keys)
             grouped = frame.lazy().select(keys).collect_schema().names()
-            check(name not in grouped, f"by has a column {name!r}, as the result: rename it")
+            require(name not in grouped, f"by has a column {name!r}, as the result: rename it")
             if by_group and keys:
                 given = signature.bind(*args, **options)
                 given.apply_defaults()
@@ -122,12 +122,12 @@ def list_form(
     @_derived(metric, f"list_{name}", doc, ["rels"], {"ideal": None} if ideal else {}, ["ideal"])
     def over_list(rels: Column, ideal: Column | None = None, **options: Any) -> pl.Expr:
         scale = options.get("max_rel"), options.get("stop", "exp2")
-        rels = lists("rels", rels, *scale)
+        rels = as_grade_lists("rels", rels, *scale)
         grade, null = pl.element(), pl.lit(None, pl.Float64)
         judged = grade if ideal is None else null
         rows = rels.list.eval(pl.struct(rel=grade, pos=_RANK, judged=judged))
         if ideal is not None:
-            judged = _all_judged(rels, lists("ideal", ideal, *scale))
+            judged = _all_judged(rels, as_grade_lists("ideal", ideal, *scale))
             rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
         r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
         # list.agg of polars < 1.39 panics where a list is NULL and all results are.
@@ -154,7 +154,7 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
             pl.col("rels") > pl.col("ideal").fill_null(0)
         )
         for grade in both.sort("index", "grade")["grade"].head(1):
-            check(
+            require(
                 False,
                 f"ideal must contain every grade of the list, as often; it lacks a {grade}. "
                 "Pass the grades of all judged items, retrieved or not",
@@ -183,8 +183,8 @@ def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> Metric[...
     @metric()
     @_derived(of_rows, f"{name}_by_score", doc, ["rel", "score", "item"], {"ties": "item"})
     def by_score(rel: Column, score: Column, item: Column, ties: str, **options: Any) -> pl.Expr:
-        option("ties", ties, "item", "expected")
-        rel, score = numbers(rel), column(score)
+        require_choice("ties", ties, "item", "expected")
+        rel, score = as_float(rel), column(score)
         order = [score, _text(item) if ties == "item" else rel]
         rows = pl.struct(rel=rel, score=score).sort_by(order, **BEST_FIRST).implode()
         pos = pl.when(_field("score").is_not_null()).then(_RANK)
@@ -210,18 +210,18 @@ def ranked(
     """
     score, item = column(score), _text(item)
     group = [] if query is None else [column(query)]
-    need_columns(frame, score, item, *group)
+    require_columns(frame, score, item, *group)
     names = frame.collect_schema().names()
-    check("pos" not in names, "the table has a column 'pos' already: drop or rename it")
+    require("pos" not in names, "the table has a column 'pos' already: drop or rename it")
     rank = pl.int_range(1, pl.len() + 1)
     pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)
     pos = pl.when(score.is_not_null()).then(pos)
-    return frame.with_columns(pos=checked(pos, {"score": score}))
+    return frame.with_columns(pos=with_checks(pos, {"score": score}))
 
 
-def need_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
+def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
     """Refuse a frame without the columns that the expressions read, and what is no frame."""
-    check(
+    require(
         isinstance(frame, pl.DataFrame | pl.LazyFrame),
         f"rows must be a polars DataFrame or LazyFrame, not a {type(frame).__name__} of "
         f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of pandas and Arrow, "
@@ -241,7 +241,7 @@ def sort_key(name: str, kind: pl.DataType) -> pl.Expr:
     return pl.col(name).cast(pl.String) if text else pl.col(name)
 
 
-def handed(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
+def in_frame_like(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
     """The rows in order of their columns, the slice `s` named or left out, in a frame like that
     which was given."""
     order = [sort_key(name, kind) for name, kind in found.collect_schema().items()]

@@ -15,17 +15,24 @@ import polars as pl
 
 from rankql.expressions.columns import (
     Column,
+    as_floats,
     check_popularity,
     check_pos,
     column,
-    floats,
-    need_name,
-    refuse,
+    refuse_values,
+    require_plain_name,
 )
 from rankql.expressions.gain import cg, dcg, idcg, ndcg
 from rankql.expressions.ranking import ranking, ratio, stops
-from rankql.expressions.variants import Frame, handed, metric, need_columns
-from rankql.registry.options import check, finite, is_whole, number, shown, z
+from rankql.expressions.variants import Frame, in_frame_like, metric, require_columns
+from rankql.registry.options import (
+    as_number,
+    describe,
+    is_whole_number,
+    normal_z,
+    require,
+    require_finite,
+)
 
 
 @metric(by=("query", "item"))
@@ -154,7 +161,7 @@ def counterfactual(
     >>> new.pipe(counterfactual, 1).filter(metric="DCG@1").select("estimator", "value").rows()
     [('naive', 1.0), ('IPS', 2.0), ('SNIPS', 1.0)]
     """
-    reach = z(confidence)
+    reach = normal_z(confidence)
     _check_cutoff(k)
     items = _items(frame, clip, predicted, examination, query, item, click, propensity, pos, slice)
     looked_at = pl.when(pl.col("e").is_not_null()).then(1.0)
@@ -192,7 +199,7 @@ def counterfactual(
         unsupported=unsupported,
         warning=_warning(size, unsupported),
     )
-    return handed(frame, found, slice).drop("line", "place")
+    return in_frame_like(frame, found, slice).drop("line", "place")
 
 
 def _items(
@@ -215,7 +222,7 @@ def _items(
     def examined(rows: pl.Series) -> pl.Series:
         e, p = rows.struct.field("e"), rows.struct.field("p")
         missing = examination is not None and (e.is_null() & p.is_not_null()).any()
-        check(not missing, f"{names['e']} must be given where {names['p']} is")
+        require(not missing, f"{names['e']} must be given where {names['p']} is")
         return _chance(names["e"], e)
 
     clicked, seen, divisor = _clicks("c", "t", clip, names["c"], names["t"])
@@ -246,7 +253,7 @@ def _items(
     def sole(rows: pl.Series) -> pl.Series:
         name = rows.struct.fields[2]
         for row in rows.filter(rows.struct.field("different " + name) > 1).head(1):
-            check(
+            require(
                 False,
                 f"{names[name]} must be the same in all rows of a query and item: "
                 f"{names['i']} {row['i']} of {names['q']} {row['q']} has several",
@@ -315,7 +322,7 @@ def _own_place(query: str, pos: str) -> pl.Expr:
 
     def own(rows: pl.Series) -> pl.Series:
         for row in rows.filter(rows.struct.field("twice")).head(1):
-            check(
+            require(
                 False, f"{pos} must be of one item alone: two of {query} {row['q']} have the same"
             )
         return rows.struct.field("p")
@@ -366,10 +373,10 @@ def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float 
     >>> items.select(item_propensity("popularity", users=10000).round(3)).to_series().to_list()
     [0.084, 0.22, 0.767]
     """
-    check(is_whole(users, 3), f"users must be a whole number from 3, not {users}")
+    require(is_whole_number(users, 3), f"users must be a whole number from 3, not {users}")
     for name, value in {"a": a, "b": b}.items():
-        ok = 0 < number(value) < float("inf")
-        check(ok, f"{name} must be a finite number above 0, not {value}")
+        ok = 0 < as_number(value) < float("inf")
+        require(ok, f"{name} must be a finite number above 0, not {value}")
 
     def had(values: pl.Series) -> pl.Series:
         check_popularity(values, users)
@@ -405,20 +412,20 @@ def propensity_scored(
     >>> df.pipe(propensity_scored, 2).select("metric", pl.col("value").round(4), "queries").rows()
     [('PSP@2', 0.3333, 1), ('PSnDCG@2', 0.3801, 1)]
     """
-    finite("threshold", threshold)
-    reach = z(confidence)
+    require_finite("threshold", threshold)
+    reach = normal_z(confidence)
     _check_cutoff(k)
     given, names = _given(frame, s=slice, q=query, c=rel, p=pos, t=propensity)
 
     def weight(rows: pl.Series) -> pl.Series:
         hit, t = rows.struct.field("hit"), rows.struct.field("t")
         missing = (hit.eq(1) & t.is_null()).any()
-        check(not missing, f"{names['t']} must be given where an item is relevant")
+        require(not missing, f"{names['t']} must be given where an item is relevant")
         return hit / _chance(names["t"], t).fill_null(1)
 
     def graded(values: pl.Series) -> pl.Series:
-        grades = floats(names["c"], values)
-        refuse(f"{names['c']} must be a finite number", values, ~grades.is_finite())
+        grades = as_floats(names["c"], values)
+        refuse_values(f"{names['c']} must be a finite number", values, ~grades.is_finite())
         return grades
 
     hit = _each_row(graded, pl.col("c")).ge(threshold).cast(pl.Float64)
@@ -447,7 +454,7 @@ def propensity_scored(
     )
     measured = _each(queries, lines, "s")
     found = _estimated(measured, ["s", "line", "metric"], reach)
-    return handed(frame, found, slice).drop("line")
+    return in_frame_like(frame, found, slice).drop("line")
 
 
 def _estimated(rows: pl.LazyFrame, keys: list[str], reach: float, *others: pl.Expr) -> pl.LazyFrame:
@@ -478,16 +485,16 @@ def _given(
 ) -> tuple[pl.LazyFrame, dict[str, str]]:
     """The columns under short names, NULL where there is none, and what errors call them."""
     for given in needed.values():
-        need_name(given)
+        require_plain_name(given)
     columns = {name: column(given) for name, given in needed.items() if given is not None}
-    need_columns(frame, *columns.values())
+    require_columns(frame, *columns.values())
     names = dict.fromkeys(needed, "") | {n: expr.meta.output_name() for n, expr in columns.items()}
     rows = frame.lazy().select(**(dict.fromkeys(needed, _NONE) | columns))
     types = rows.collect_schema()
 
     def named(name: str) -> pl.Expr:
         def known(values: pl.Series) -> pl.Series:
-            check(values.null_count() == 0, f"{names[name]} must not be NULL")
+            require(values.null_count() == 0, f"{names[name]} must not be NULL")
             return values
 
         return pl.col(name).map_batches(known, types[name], is_elementwise=True)
@@ -506,9 +513,10 @@ def _each_row(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.E
 
 def _check_cutoff(k: int | None) -> None:
     """The cutoffs that a position can be compared with exactly."""
-    sound = k is None or number(k) <= _HIGHEST
-    check(
-        sound, f"k must be a whole number from 1, or left out for the whole ranking; not {shown(k)}"
+    sound = k is None or as_number(k) <= _HIGHEST
+    require(
+        sound,
+        f"k must be a whole number from 1, or left out for the whole ranking; not {describe(k)}",
     )
 
 
@@ -531,7 +539,7 @@ def _clicks(
 ) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     """The clicks as 1 and 0, the propensities, and what clicks are divided by."""
     if clip is not None:
-        check(0 < number(clip) <= 1, f"clip must be above 0 and at most 1, not {clip}")
+        require(0 < as_number(clip) <= 1, f"clip must be above 0 and at most 1, not {clip}")
     click_name, propensity_name = names or ("click", "propensity")
 
     def clicked(values: pl.Series) -> pl.Series:
@@ -539,7 +547,7 @@ def _clicks(
 
     def seen(rows: pl.Series) -> pl.Series:
         shown, chance = rows.struct.field("c").is_not_null(), rows.struct.field("t")
-        check(
+        require(
             not (shown & chance.is_null()).any(),
             f"{propensity_name} must be given where an item was shown; "
             "estimate it, or leave such rows out",
@@ -553,23 +561,23 @@ def _clicks(
 
 def check_clicks(values: pl.Series, name: str = "click") -> pl.Series:
     """Clicks as 1 and 0, NULL where there is none."""
-    clicks = floats(name, values, "0 or 1")
-    refuse(f"{name} must be 0 or 1", values, ~clicks.is_in([0.0, 1.0]))
+    clicks = as_floats(name, values, "0 or 1")
+    refuse_values(f"{name} must be 0 or 1", values, ~clicks.is_in([0.0, 1.0]))
     return clicks
 
 
 def _chance(name: str, values: pl.Series) -> pl.Series:
     """Chances that can be divided by."""
-    chances = floats(name, values)
+    chances = as_floats(name, values)
     fit = chances.is_finite() & (chances > 0) & (chances <= 1)
-    refuse(f"{name} must be above 0 and at most 1", values, ~fit)
+    refuse_values(f"{name} must be above 0 and at most 1", values, ~fit)
     return chances
 
 
 def _prediction(predicted: Column, name: str = "predicted") -> pl.Expr:
     def sound(values: pl.Series) -> pl.Series:
-        guesses = floats(name, values)
-        refuse(f"{name} must lie between 0 and 1", values, ~guesses.is_between(0, 1))
+        guesses = as_floats(name, values)
+        refuse_values(f"{name} must lie between 0 and 1", values, ~guesses.is_between(0, 1))
         return guesses
 
     return _each_row(sound, column(predicted))
@@ -580,7 +588,7 @@ def _position(name: str) -> Callable[[pl.Series], pl.Series]:
         check_pos(values, name)
         exact = values if values.dtype == pl.UInt64 else values.cast(pl.Int64, strict=False)
         beyond = (values.cast(pl.Float64) > _HIGHEST) | (exact > _HIGHEST)
-        refuse(f"{name} must be a whole number from 1", values, beyond)
+        refuse_values(f"{name} must be a whole number from 1", values, beyond)
         return values.cast(pl.Float64)
 
     return whole

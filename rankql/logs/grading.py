@@ -10,9 +10,9 @@ import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import execute, reporting
-from rankql.logs.labels import as_float, check_cap, check_grades, event_name, is_finite
+from rankql.logs.labels import check_cap, check_grades, decimal_as_float, event_name, is_finite
 from rankql.macros import literal, quoted
-from rankql.registry.options import check, option
+from rankql.registry.options import require, require_choice
 from rankql.sources.tables import Data, assigned, session
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def grade_events(
     [(1, 'a', 3.0)]
     """
     check_grades(grades, unknown)
-    option("how", how, "max", "sum")
+    require_choice("how", how, "max", "sum")
     check_cap(cap)
     with session(con, log) as here:
         given = {"query": query, "item": item}
@@ -97,5 +97,5 @@ def _sql(name: str, value: object) -> str:
     if isinstance(value, timedelta):
         return f"to_microseconds({value // timedelta(microseconds=1)})"
     sound, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
-    check(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
-    return "NULL" if value is None else f"'{as_float(value)}'::DOUBLE"
+    require(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
+    return "NULL" if value is None else f"'{decimal_as_float(value)}'::DOUBLE"

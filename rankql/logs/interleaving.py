@@ -17,9 +17,9 @@ from uuid import UUID
 
 import polars as pl
 
-from rankql.expressions.columns import Column, column, floats, refuse
+from rankql.expressions.columns import Column, as_floats, column, refuse_values
 from rankql.expressions.variants import metric
-from rankql.registry.options import check, cutoff, flag
+from rankql.registry.options import require, require_cutoff, require_flag
 
 Items: TypeAlias = Sequence[Hashable]
 
@@ -38,7 +38,7 @@ def team_draft(
     ['bB', 'aA', 'cB']
     """
     _check(k, a=a, b=b)
-    flag("prefix", prefix)
+    require_flag("prefix", prefix)
     most, top = math.inf if k is None else k, []
     if prefix:
         alike = [x == y for x, y in zip(a, b, strict=False)]
@@ -68,7 +68,7 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
     fit = isinstance(picks, Collection) and all(
         isinstance(pick, Mapping) and {"item", "team"} <= pick.keys() for pick in picks
     )
-    check(fit, f"picks must be a list of items and their teams, as of team_draft, not {picks}")
+    require(fit, f"picks must be a list of items and their teams, as of team_draft, not {picks}")
     _check_clicks(clicks)
     teams = [pick["team"] for pick in picks if pick["item"] in clicks]
     return _sign(teams.count("A") - teams.count("B"))
@@ -90,8 +90,8 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
 
 
 def _preferences(values: pl.Series) -> pl.Series:
-    given = floats("preference", values)
-    refuse("preference must be a finite number", values, ~given.is_finite())
+    given = as_floats("preference", values)
+    refuse_values("preference must be a finite number", values, ~given.is_finite())
     return given
 
 
@@ -119,25 +119,25 @@ def _before(items: Items, one: Hashable, other: Hashable) -> bool:
 def _toss(seed: object, toss: int) -> bool:
     """Heads or tails, the same for the same seed and toss: the first bit of an MD5 sum."""
     message = "seed must be given: what tells one showing from the next, such as its id"
-    check(seed is not None, message)
+    require(seed is not None, message)
     fit = isinstance(seed, str | Integral | UUID) and not isinstance(seed, bool)
-    check(fit, f"seed must be text, a whole number or a UUID, not {seed}")
+    require(fit, f"seed must be text, a whole number or a UUID, not {seed}")
     return md5(f"{seed}:{toss}".encode()).hexdigest() < "8"
 
 
 def _check(k: int | None = None, **rankings: Items) -> None:
     for name, items in rankings.items():
         listed = isinstance(items, Collection) and not isinstance(items, Set)
-        check(listed, f"{name} must be a list of items, not {items}")
-        check(None not in set(items), f"{name} must not hold NULL")
-        check(len(set(items)) == len(items), f"{name} must not hold an item twice")
-    cutoff(k)
+        require(listed, f"{name} must be a list of items, not {items}")
+        require(None not in set(items), f"{name} must not hold NULL")
+        require(len(set(items)) == len(items), f"{name} must not hold an item twice")
+    require_cutoff(k)
 
 
 def _check_clicks(clicks: object) -> None:
     """In any order, and again and again; but one item is not the list of its letters."""
     listed = isinstance(clicks, Collection) and not isinstance(clicks, str)
-    check(listed, f"clicks must be a list of items, not {clicks}")
+    require(listed, f"clicks must be a list of items, not {clicks}")
 
 
 def _sign(value: int) -> float:

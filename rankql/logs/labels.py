@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rankql.expressions.columns import Column, column, numbers, refuse
-from rankql.expressions.variants import Frame, handed, metric, need_columns
+from rankql.expressions.columns import Column, as_float, column, refuse_values
+from rankql.expressions.variants import Frame, in_frame_like, metric, require_columns
 from rankql.logs.table_macros import add_column_by_table_macro, run_table_macro
-from rankql.registry.options import check, is_whole, number, option
+from rankql.registry.options import as_number, is_whole_number, require, require_choice
 from rankql.text import TEXT
 
 Moment: TypeAlias = date | datetime | float
@@ -48,8 +48,8 @@ def graded(
     >>> log.pipe(graded, "event", {"view": 1, "buy": 3, "": 0}).sort("item").rows()
     [(1, 'a', 3.0), (1, 'b', 0.0)]
     """
-    option("how", how, "max", "sum")
-    check(how == "sum" or cap is None, "cap is for how 'sum', not for 'max'")
+    require_choice("how", how, "max", "sum")
+    require(how == "sum" or cap is None, "cap is for how 'sum', not for 'max'")
     value = _left(moment, until, within, half_life) * _grade(event, grades, unknown)
     if how == "max":
         return value.max()
@@ -69,19 +69,19 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
         dtype = events.dtype
         fit = dtype.is_integer() or dtype in (*TEXT, pl.Boolean, pl.Null)
         remedy = "cast it to text"
-        check(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
+        require(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
         events = events.cast(pl.String)
         if strict:
             for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
                 hint = "add it to grades, or give unknown a grade"
-                check(False, f"event {name} has no grade; {hint}; there are: {listed}")
+                require(False, f"event {name} has no grade; {hint}; there are: {listed}")
         return events
 
     events = column(event).map_batches(known, pl.String, is_elementwise=True)
-    other = None if strict or unknown is None else as_float(unknown)
+    other = None if strict or unknown is None else decimal_as_float(unknown)
     found = pl.lit(other, pl.Float64)
     if names:
-        values = [None if grade is None else as_float(grade) for grade in grades.values()]
+        values = [None if grade is None else decimal_as_float(grade) for grade in grades.values()]
         found = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
     return pl.when(events.is_not_null()).then(found)
 
@@ -89,13 +89,15 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
 def check_grades(grades: Mapping[str, float | None], unknown: object) -> None:
     """The mapping of events to grades, and the grade of all others."""
     kind = type(grades).__name__
-    check(isinstance(grades, Mapping), f"grades must be a dict of events and grades, not a {kind}")
+    require(
+        isinstance(grades, Mapping), f"grades must be a dict of events and grades, not a {kind}"
+    )
     sound = all(grade is None or is_finite(grade) for grade in grades.values())
-    check(sound, f"grades must be finite numbers, not {grades}")
+    require(sound, f"grades must be finite numbers, not {grades}")
     once = len({event_name(name) for name in grades}) == len(grades)
-    check(once, f"grades must name an event once, as text, not {grades}")
+    require(once, f"grades must name an event once, as text, not {grades}")
     sound = unknown is None or (isinstance(unknown, str) and unknown == "error")
-    check(
+    require(
         sound or is_finite(unknown),
         f"unknown must be a grade or 'error', not {unknown}",
     )
@@ -103,7 +105,7 @@ def check_grades(grades: Mapping[str, float | None], unknown: object) -> None:
 
 def check_cap(cap: float | None) -> None:
     """The most that events add up to."""
-    check(cap is None or is_finite(cap), f"cap must be a finite number, not {cap}")
+    require(cap is None or is_finite(cap), f"cap must be a finite number, not {cap}")
 
 
 def event_name(name: object) -> str:
@@ -111,14 +113,14 @@ def event_name(name: object) -> str:
     return str(name).lower() if isinstance(name, bool) else str(name)
 
 
-def as_float(value: object) -> float:
+def decimal_as_float(value: object) -> float:
     """A number as a float, one of a column of DECIMAL too; NaN where it cannot be one."""
-    return number(float(value) if isinstance(value, Decimal) else value)
+    return as_number(float(value) if isinstance(value, Decimal) else value)
 
 
 def is_finite(value: object) -> bool:
     """Is it a number that a float can be?"""
-    return math.isfinite(as_float(value))
+    return math.isfinite(decimal_as_float(value))
 
 
 def _left(
@@ -127,9 +129,9 @@ def _left(
     """What is left of each event at `until`: NULL from there on and before the window."""
     if until is None:
         message = "until must be given: the time that within and half_life count back from"
-        check(within is None and half_life is None, message)
+        require(within is None and half_life is None, message)
         return pl.lit(1.0)
-    check(moment is not None, "moment must be a timestamp or a finite number, not None")
+    require(moment is not None, "moment must be a timestamp or a finite number, not None")
 
     def left(times: pl.Series) -> pl.Series:
         times = check_moment("moment", times)
@@ -153,7 +155,7 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
         return times.cast(pl.Float64)
     kind = "text" if dtype in TEXT else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
-    check(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
+    require(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()
     if dtype.is_float():
         bad |= ~times.is_finite().fill_null(True)
@@ -162,8 +164,8 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
         ends = times.to_physical().cast(pl.Int64)
         for end in ends.filter(ends.abs() >= (_DAYS if dtype == pl.Date else 2**63 - 1)).head(1):
             infinity = "infinity" if end > 0 else "-infinity"
-            check(False, f"{name} must be a timestamp or a finite number, not {infinity}")
-    refuse(f"{name} must be a timestamp or a finite number", times, bad)
+            require(False, f"{name} must be a timestamp or a finite number, not {infinity}")
+    refuse_values(f"{name} must be a timestamp or a finite number", times, bad)
     return times
 
 
@@ -185,7 +187,7 @@ def _instant(name: str, value: Moment, clock: bool) -> float:
     """A moment as a number on the clock of a column."""
     kind = "a timestamp" if clock else "a finite number"
     fit = isinstance(value, date) if clock else is_finite(value)
-    check(fit, f"{name} must be {kind}, as moment is, not {value}")
+    require(fit, f"{name} must be {kind}, as moment is, not {value}")
     if not isinstance(value, date):
         return float(value)
     if not isinstance(value, datetime):
@@ -199,7 +201,7 @@ def _length(name: str, value: Duration, clock: bool) -> float:
     given = value / timedelta(microseconds=1) if isinstance(value, timedelta) else value
     fit = isinstance(value, timedelta) == clock and is_finite(given) and given > 0
     kinds = ("an interval", "a timestamp") if clock else ("a number", "a number")
-    check(fit, f"{name} must be {kinds[0]} above 0, as moment is {kinds[1]}, not {value}")
+    require(fit, f"{name} must be {kinds[0]} above 0, as moment is {kinds[1]}, not {value}")
     return float(given)
 
 
@@ -218,9 +220,9 @@ def consensus(
     >>> df.select(consensus(), median=consensus(how="median"), w=consensus(weight="weight")).row(0)
     (2.5, 2.0, 3.5714285714285716)
     """
-    option("how", how, "mean", "median", "majority")
-    option("ties", ties, "low", "high", "null")
-    grades, weights = numbers(rel), _weights(rel, weight)
+    require_choice("how", how, "mean", "median", "majority")
+    require_choice("ties", ties, "low", "high", "null")
+    grades, weights = as_float(rel), _weights(rel, weight)
     given = pl.when(weights.count() > 0).then(weights.sum())
     whole = given.map_batches(_need_weight, pl.Float64, is_elementwise=True)
     if how == "mean":
@@ -253,7 +255,7 @@ def _weights(rel: Column, weight: Column | float) -> pl.Expr:
         good = (values >= 0) & values.is_finite()
         missing = labels.is_null() & given.is_null()
         bad = ~(good.fill_null(False) | missing)
-        refuse("weight must be a finite number from 0", given, bad)
+        refuse_values("weight must be a finite number from 0", given, bad)
         return values.set(labels.is_null(), None)
 
     given = column(weight) if isinstance(weight, Column) else pl.lit(weight)
@@ -262,7 +264,7 @@ def _weights(rel: Column, weight: Column | float) -> pl.Expr:
 
 
 def _need_weight(sums: pl.Series) -> pl.Series:
-    check(not sums.eq(0).any(), "weight must not be 0 for all labels of a group")
+    require(not sums.eq(0).any(), "weight must not be 0 for all labels of a group")
     return sums
 
 
@@ -321,7 +323,7 @@ def cohen_kappa(
     >>> df.pipe(cohen_kappa).rows()
     [('a', 'b', 0.33333333333333337, 2)]
     """
-    option("weights", weights, "none", "linear", "quadratic")
+    require_choice("weights", weights, "none", "linear", "quadratic")
     given = _labels(frame, unit, annotator, label, slice)
     pairs = given.join(given, on=["s", "u"], nulls_equal=True).filter(
         pl.col("a") < pl.col("a_right")
@@ -347,7 +349,7 @@ def cohen_kappa(
         cohen_kappa=1 - pl.col("seen") / pl.col("chance").replace(0, None),
         units="units",
     )
-    return handed(frame, found, slice)
+    return in_frame_like(frame, found, slice)
 
 
 def fleiss_kappa(
@@ -371,7 +373,7 @@ def fleiss_kappa(
 
     def equal(rows: pl.Series) -> pl.Series:
         for row in rows.filter(rows.struct.field("least") < rows.struct.field("most")).head(1):
-            check(
+            require(
                 False,
                 f"fleiss_kappa needs as many labels of every unit: one has {row['least']:.0f}, "
                 f"another {row['most']:.0f}; use krippendorff_alpha, for which labels may be "
@@ -396,7 +398,7 @@ def fleiss_kappa(
         units="units",
         labels=pl.col("n").cast(pl.Int64),
     )
-    return handed(frame, found, slice)
+    return in_frame_like(frame, found, slice)
 
 
 def _labels(
@@ -405,20 +407,20 @@ def _labels(
     """The labels of a table: s the slice, u the unit, a the annotator, v the label."""
     needed = {"s": slice, "u": unit, "a": annotator, "v": label}
     columns = {name: column(given) for name, given in needed.items() if given is not None}
-    need_columns(frame, *columns.values())
+    require_columns(frame, *columns.values())
     lines = {name: expr.meta.output_name() for name, expr in columns.items()}
     columns = {"s": pl.lit(0), "a": pl.lit(0)} | columns
 
     def sound(rows: pl.Series) -> pl.Series:
         row = rows.struct
         for name in ("u", "a"):
-            check(row.field(name).null_count() == 0, f"{lines.get(name)} must not be NULL")
+            require(row.field(name).null_count() == 0, f"{lines.get(name)} must not be NULL")
         values = row.field("v")
         if values.dtype.is_float():
-            refuse(f"{lines['v']} must be a finite number", values, ~values.is_finite())
+            refuse_values(f"{lines['v']} must be a finite number", values, ~values.is_finite())
         if annotator is not None:
             for twice in rows.filter(row.field("n") > 1).head(1):
-                check(
+                require(
                     False,
                     f"{lines['a']} {twice['a']} has labelled {lines['u']} {twice['u']} twice; "
                     "keep one of the labels",
@@ -439,7 +441,7 @@ def _label(name: str, what: str) -> pl.Expr:
         dtype = labels.dtype
         kind = "text" if dtype in TEXT else str(dtype)
         fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
-        check(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
+        require(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
         return labels.cast(pl.Float64)
 
     return pl.col(name).map_batches(sound, pl.Float64, is_elementwise=True)
@@ -459,11 +461,11 @@ def tally(frame: Frame, label: Column = "rel", slice: Column | None = None) -> F
     [(0, 2, 0.5), (2, 1, 0.25), (None, 1, 0.25)]
     """
     grade, by = column(label), pl.lit(0) if slice is None else column(slice)
-    need_columns(frame, grade, by)
+    require_columns(frame, grade, by)
     given = frame.lazy().select(s=by, grade=grade)
     found = given.group_by("s", "grade").agg(n=pl.len().cast(pl.Int64))
     share = pl.col("n") / pl.col("n").sum().over("s")
-    return handed(frame, found.with_columns(share=share), slice)
+    return in_frame_like(frame, found.with_columns(share=share), slice)
 
 
 def leave_one_out(
@@ -483,9 +485,9 @@ def leave_one_out(
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """
-    check(is_whole(n), f"n must be a whole number from 1, not {n}")
+    require(is_whole_number(n), f"n must be a whole number from 1, not {n}")
     times, text = _logged(frame, moment), column(item).cast(pl.String)
-    need_columns(frame, text, column(query))
+    require_columns(frame, text, column(query))
     _no_split(frame)
     place = pl.struct(times, text.fill_null("")).rank("min", descending=True).over(query)
     last = place <= n
@@ -521,7 +523,7 @@ def time_split(
 def _logged(frame: pl.DataFrame | pl.LazyFrame, moment: Column) -> pl.Expr:
     """The times of a log, as they are."""
     times = column(moment)
-    need_columns(frame, times)
+    require_columns(frame, times)
     ((name, dtype),) = frame.lazy().select(times).collect_schema().items()
 
     def sound(values: pl.Series) -> pl.Series:
@@ -533,4 +535,4 @@ def _logged(frame: pl.DataFrame | pl.LazyFrame, moment: Column) -> pl.Expr:
 def _no_split(frame: pl.DataFrame | pl.LazyFrame) -> None:
     names = frame.collect_schema().names()
     message = "the log has a column 'split' already: drop or rename it"
-    check("split" not in map(str.lower, names), message)
+    require("split" not in map(str.lower, names), message)

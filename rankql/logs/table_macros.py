@@ -17,7 +17,7 @@ import polars as pl
 from rankql import macros
 from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column
-from rankql.expressions.variants import Frame, need_columns
+from rankql.expressions.variants import Frame, require_columns
 
 Columns = Mapping[str, "Column | None"]
 
@@ -66,7 +66,7 @@ def _named(
 ) -> tuple[list[pl.Expr], dict[str, str | None]]:
     """The columns to hand over, each once, and by parameter the name of its column."""
     exprs = {role: column(given) for role, given in columns.items() if given is not None}
-    need_columns(frame, *exprs.values())
+    require_columns(frame, *exprs.values())
     names: dict[str, str | None] = dict.fromkeys(columns)
     selected: dict[str, pl.Expr] = {}
     for role, expr in exprs.items():

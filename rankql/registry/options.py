@@ -9,13 +9,13 @@ from statistics import NormalDist
 from rankql.errors import RankqlError
 
 
-def check(ok: bool, message: str) -> None:
+def require(ok: bool, message: str) -> None:
     """Raise the message unless ok."""
     if not ok:
         raise RankqlError(message)
 
 
-def number(value: object) -> float:
+def as_number(value: object) -> float:
     """An argument as a float; NaN, which fails every comparison, where it cannot be one."""
     try:
         return float(value) if isinstance(value, Real) else math.nan
@@ -23,56 +23,60 @@ def number(value: object) -> float:
         return math.nan
 
 
-def shown(value: object) -> str:
+def describe(value: object) -> str:
     """An argument that must be a number, as an error shows it: text as text."""
     return f"the text {value!r}" if isinstance(value, str) else str(value)
 
 
-def is_whole(value: object, least: float = 1) -> bool:
+def is_whole_number(value: object, least: float = 1) -> bool:
     """Is it a whole number from the least, which a float can count to, also one such as 3.0?"""
-    return least <= number(value) <= 2**53 and number(value) % 1 == 0
+    return least <= as_number(value) <= 2**53 and as_number(value) % 1 == 0
 
 
-def cutoff(k: object) -> None:
+def require_cutoff(k: object) -> None:
     """Refuse a cutoff that is none."""
-    ok = k is None or is_whole(k)
-    check(ok, f"k must be a whole number from 1, or left out for the whole ranking; not {shown(k)}")
+    ok = k is None or is_whole_number(k)
+    require(
+        ok, f"k must be a whole number from 1, or left out for the whole ranking; not {describe(k)}"
+    )
 
 
-def whole(name: str, value: object, least: int) -> None:
+def require_whole_number(name: str, value: object, least: int) -> None:
     """Refuse an argument that is not an int from the least."""
     ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    check(ok, f"{name} must be a whole number from {least}, not {value!r}")
+    require(ok, f"{name} must be a whole number from {least}, not {value!r}")
 
 
-def patience(p: float | None) -> float:
+def require_p(p: float | None) -> float:
     """The chance to look at the next item, which has no default."""
-    check(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
-    check(0 < number(p) < 1, f"p must lie between 0 and 1, not {shown(p)}")
-    return number(p)
+    require(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
+    require(0 < as_number(p) < 1, f"p must lie between 0 and 1, not {describe(p)}")
+    return as_number(p)
 
 
-def finite(name: str, value: object) -> None:
+def require_finite(name: str, value: object) -> None:
     """Refuse an argument that is not a finite number."""
-    check(math.isfinite(number(value)), f"{name} must be a finite number, not {shown(value)}")
+    require(
+        math.isfinite(as_number(value)), f"{name} must be a finite number, not {describe(value)}"
+    )
 
 
-def option(name: str, value: object, *choices: str) -> None:
+def require_choice(name: str, value: object, *choices: str) -> None:
     """Refuse an option that is none of the choices."""
     *most, last = map(repr, choices)
-    check(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
+    require(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
 
 
-def flag(name: str, value: object) -> None:
+def require_flag(name: str, value: object) -> None:
     """Refuse an option that is neither true nor false."""
-    check(isinstance(value, bool), f"{name} must be true or false, not {value}")
+    require(isinstance(value, bool), f"{name} must be true or false, not {value}")
 
 
-def z(confidence: float) -> float:
+def normal_z(confidence: float) -> float:
     """How many standard errors an interval of this confidence reaches to either side."""
-    ok = 0 < number(confidence) < 1
-    check(ok, f"confidence must lie between 0 and 1, not {shown(confidence)}")
-    return -normal_quantile((1 - number(confidence)) / 2)
+    ok = 0 < as_number(confidence) < 1
+    require(ok, f"confidence must lie between 0 and 1, not {describe(confidence)}")
+    return -normal_quantile((1 - as_number(confidence)) / 2)
 
 
 def normal_quantile(p: float) -> float:
