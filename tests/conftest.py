@@ -31,8 +31,34 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 PACKAGE = Path(__file__).parents[1] / "rankql"
 # Fixtures that start a component: their tests get its marker.
 STARTED_BY = {"browser": "browser", "server": "postgres"}
-# Tests with many parameters: the default run takes every n-th of them, and the others are slow.
+# The default run takes every n-th test of these files, and every n-th parameter of these tests. The
+# others are slow.
 THINNED = {
+    "test_associate.py": 2,
+    "test_beyond.py": 2,
+    "test_check.py": 2,
+    "test_convert.py": 2,
+    "test_correlation.py": 3,
+    "test_debias.py": 6,
+    "test_errors.py": 2,
+    "test_evaluate.py": 2,
+    "test_explain.py": 3,
+    "test_facts.py": 4,
+    "test_fast_sql.py": 3,
+    "test_gate.py": 2,
+    "test_inputs.py": 2,
+    "test_labels.py": 4,
+    "test_limits.py": 4,
+    "test_options.py": 5,
+    "test_propensity.py": 5,
+    "test_properties.py": 2,
+    "test_ranges.py": 3,
+    "test_register.py": 2,
+    "test_remote.py": 8,
+    "test_significance.py": 3,
+    "test_sql_clauses.py": 2,
+    "test_values.py": 3,
+    "test_windows.py": 4,
     "test_beyond.py::test_k_beyond_the_list": 3,
     "test_beyond.py::test_properties": 3,
     "test_beyond.py::test_types": 4,
@@ -119,10 +145,12 @@ def pytest_collection_modifyitems(items):
     """Mark heavy and slow tests, before pytest selects by marker."""
     counted = Counter()
     for item in items:
-        name = f"{item.path.name}::{getattr(item, 'originalname', item.name)}"
-        if counted[name] % THINNED.get(name, 1):
-            item.add_marker("slow")
-        counted[name] += 1
+        file = item.path.name
+        for part in (f"{file}::{getattr(item, 'originalname', item.name)}", file):
+            counted[part] += 1
+            if (counted[part] - 1) % THINNED.get(part, 1):
+                item.add_marker("slow")
+                break
         for fixture in STARTED_BY.keys() & set(item.fixturenames):
             item.add_marker(STARTED_BY[fixture])
         if any(component.heavy for component in needed(item)):
