@@ -21,7 +21,7 @@ CREATE OR REPLACE MACRO rankql_sums(list) AS
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
 
 -- The positions of some items.
-CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_.pos);
+CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
 -- How many of the positions lie within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
@@ -36,36 +36,36 @@ CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
 -- are relevant and not relevant while the open ones are neither.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
-        {'pos': x_.pos, 'hit': rankql_mark(x_.rel, levels, threshold), 'new': x_.rel IS NULL})], lambda marks: {
+        {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
         'items': marks,
-        'hits': rankql_places(list_filter(marks, lambda x_: x_.hit = 1)),
-        'open': rankql_places(list_filter(marks, lambda x_: x_.hit IS NULL)),
+        'hits': rankql_places(list_filter(marks, lambda x_: x_['hit'] = 1)),
+        'open': rankql_places(list_filter(marks, lambda x_: x_['hit'] IS NULL)),
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
-                    + len(list_filter(marks, lambda x_: x_.new AND x_.hit = 1)),
+                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1)),
         'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
-                  + len(list_filter(marks, lambda x_: x_.new AND x_.hit = 0))})[1];
+                  + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 0))})[1];
 
 -- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([{
-            'hits': rankql_within(marked_.hits, k), 'open': rankql_within(marked_.open, k), 'all': len(marked_.open),
-            'relevant': marked_.relevant, 'retrieved': rankql_within(rankql_places(marked_.items), k)}], lambda n_:
-            list_transform(range(n_.all + 1), lambda m: {
-                'fewest': CAST(n_.hits + greatest(m - (n_.all - n_.open), 0) AS DOUBLE),
-                'most': CAST(n_.hits + least(m, n_.open) AS DOUBLE),
-                'relevant': n_.relevant + m,
-                'retrieved': n_.retrieved}))[1])[1];
+            'hits': rankql_within(marked_['hits'], k), 'open': rankql_within(marked_['open'], k), 'all': len(marked_['open']),
+            'relevant': marked_['relevant'], 'retrieved': rankql_within(rankql_places(marked_['items']), k)}], lambda n_:
+            list_transform(range(n_['all'] + 1), lambda m: {
+                'fewest': CAST(n_['hits'] + greatest(m - (n_['all'] - n_['open']), 0) AS DOUBLE),
+                'most': CAST(n_['hits'] + least(m, n_['open']) AS DOUBLE),
+                'relevant': n_['relevant'] + m,
+                'retrieved': n_['retrieved']}))[1])[1];
 
 -- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
 -- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
 CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
-        'low': list_filter(CASE WHEN marked_.relevant > 0 THEN marked_.hits
-                                WHEN len(marked_.open) > 0 THEN [marked_.open[-1]] END,
+        'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
+                                WHEN len(marked_['open']) > 0 THEN [marked_['open'][-1]] END,
                            lambda p: p <= rankql_cutoff(k)),
-        'high': list_filter(CASE WHEN marked_.relevant + len(marked_.open) > 0
-                                 THEN list_concat(marked_.hits, marked_.open) END,
+        'high': list_filter(CASE WHEN marked_['relevant'] + len(marked_['open']) > 0
+                                 THEN list_concat(marked_['hits'], marked_['open']) END,
                             lambda p: p <= rankql_cutoff(k))})[1];
 
 -- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
@@ -88,13 +88,13 @@ CREATE OR REPLACE MACRO rankql_preferences(hits) AS
     list_transform([{
         'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
         'b': rankql_ones(hits)}], lambda found_: {
-        'a': rankql_sums(list_transform(found_.a, lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found_.b, lambda i, j: i - j)),
+        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
+        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
         'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
                                    lambda i, j: i - j),
         'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
                                    lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found_.a, lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
+        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
 
 CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
     (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
@@ -107,28 +107,28 @@ CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) A
     'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
 
 -- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
-CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a.total + b.open * ((a.above + 1) * b.weight + a.rest);
+CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
 
 -- The ap with m of the open relevant. (`n` are the numbers that do not change.)
 CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
-    rankql_ap(total, n.hits + m, n.relevant + m, n.retrieved, k, denominator);
+    rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
 
 -- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
 CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
-    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n.rest, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
+    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             steps), lambda a_, b_: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_.above + 1, 'rest': a_.rest - (1 - b_.open) * b_.weight,
-        'total': rankql_ap_total(a_, b_), 'm': a_.m + b_.open,
-        'best': greatest(a_.best, CASE WHEN b_.open = 1 THEN
-            rankql_ap_of(rankql_ap_total(a_, b_), a_.m + 1, n, k, denominator) END)}).best;
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] + 1, 'rest': a_['rest'] - (1 - b_['open']) * b_['weight'],
+        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
+        'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
 CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
-    list_reduce(list_concat([rankql_ap_item(0, 0, n.hits, 0, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
+    list_reduce(list_concat([rankql_ap_item(0, 0, n['hits'], 0, n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             list_reverse(steps)), lambda a_, b_: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_.above - (1 - b_.open), 'rest': a_.rest + b_.weight,
-        'total': rankql_ap_total(a_, b_), 'm': a_.m + b_.open,
-        'best': least(a_.best, CASE WHEN b_.open = 1 THEN
-            rankql_ap_of(rankql_ap_total(a_, b_), a_.m + 1, n, k, denominator) END)}).best;
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] - (1 - b_['open']), 'rest': a_['rest'] + b_['weight'],
+        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
+        'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
 -- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
 CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
@@ -145,10 +145,10 @@ CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
 -- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
 CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
-        {'gain': rankql_negative(x_.rel, negative), 'weight': rankql_weight(x_.pos, k, discounts, base)})], lambda xs: {
-        'own': rankql_sum(list_transform(xs, lambda x_: x_.gain * x_.weight))
+        {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
+        'own': rankql_sum(list_transform(xs, lambda x_: x_['gain'] * x_['weight']))
                / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END,
-        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_.gain IS NULL), lambda x_: x_.weight),
+        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_['gain'] IS NULL), lambda x_: x_['weight']),
                              'DESC', 'NULLS LAST')})[1];
 
 -- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
@@ -164,15 +164,15 @@ CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
 
 -- The part of idcg that some slices have, m more items reaching over them.
 CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
-    rankql_sum(list_transform(slices, lambda slice_: slice_.width * ideal[least(slice_.judged + m + 1, len(ideal))]));
+    rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
 
 -- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
 -- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
 CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
     list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
                    lambda level:
-        list_transform([list_filter(slices, lambda slice_: slice_.level = level)], lambda own:
-            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_.width))], lambda width: {
+        list_transform([list_filter(slices, lambda slice_: slice_['level'] = level)], lambda own:
+            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_['width']))], lambda width: {
                 'dcg': list_transform(shown, lambda sum: width * sum),
                 'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
                 'width': width})[1])[1]);
@@ -190,121 +190,121 @@ CREATE OR REPLACE MACRO rankql_peak(list) AS
 -- and is found exactly after a few rounds: t is always one that some judgement reaches.
 CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
     list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
-        list_transform([list_transform(s.levels, lambda x_:
-            rankql_peak(list_transform(x_.dcg, lambda dcg, m: dcg - t * x_.idcg[m])))], lambda peaks:
-            coalesce(rankql_one_ndcg(s.own, s.above, list_transform(s.levels, lambda x_, i: x_.dcg[peaks[i]]),
-                                     list_transform(s.levels, lambda x_, i: x_.idcg[peaks[i]])), t))[1]);
+        list_transform([list_transform(s['levels'], lambda x_:
+            rankql_peak(list_transform(x_['dcg'], lambda dcg, m: dcg - t * x_['idcg'][m])))], lambda peaks:
+            coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
+                                     list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
 -- The lowest: 0, or all at one level, for the bottom m.
 CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
-    list_transform([levels], lambda chosen: list_min(list_transform(s.hidden, lambda sum, m:
-        rankql_one_ndcg(s.own, s.above, list_transform(chosen, lambda x_: x_.width * sum),
-                        list_transform(chosen, lambda x_: x_.idcg[m])))))[1];
+    list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
+        rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
+                        list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
 
 
 CREATE OR REPLACE MACRO rankql_bounds_precision_at(
     items, judged, k, levels, threshold := 1, denominator := 'k'
 ) AS
     list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
-        list_transform(hits, lambda x_: rankql_precision(x_.fewest, x_.relevant, x_.retrieved, k, denominator)),
-        list_transform(hits, lambda x_: rankql_precision(x_.most, x_.relevant, x_.retrieved, k, denominator))))[1];
+        list_transform(hits, lambda x_: rankql_precision(x_['fewest'], x_['relevant'], x_['retrieved'], k, denominator)),
+        list_transform(hits, lambda x_: rankql_precision(x_['most'], x_['relevant'], x_['retrieved'], k, denominator))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_recall_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
-        list_transform(hits, lambda x_: x_.fewest / nullif(x_.relevant, 0)),
-        list_transform(hits, lambda x_: x_.most / nullif(x_.relevant, 0))))[1];
+        list_transform(hits, lambda x_: x_['fewest'] / nullif(x_['relevant'], 0)),
+        list_transform(hits, lambda x_: x_['most'] / nullif(x_['relevant'], 0))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1) AS
-    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_.relevant > 0)],
+    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_['relevant'] > 0)],
                    lambda hits: rankql_span(
-        list_transform(hits, lambda x_: 2 * x_.fewest / (rankql_size(k, x_.retrieved) + x_.relevant)),
-        list_transform(hits, lambda x_: 2 * x_.most / (rankql_size(k, x_.retrieved) + x_.relevant))))[1];
+        list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
+        list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
-        'low': CAST(len(x_.low) > 0 AS DOUBLE), 'high': CAST(len(x_.high) > 0 AS DOUBLE)})[1];
+        'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([list_transform(range(len(marked_.open) + 1), lambda m: marked_.relevant + m)], lambda depths:
-            list_transform([{'hits': rankql_above(marked_.hits, depths), 'open': rankql_above(marked_.open, depths),
-                             'all': len(marked_.open)}], lambda n_: rankql_span(
+        list_transform([list_transform(range(len(marked_['open']) + 1), lambda m: marked_['relevant'] + m)], lambda depths:
+            list_transform([{'hits': rankql_above(marked_['hits'], depths), 'open': rankql_above(marked_['open'], depths),
+                             'all': len(marked_['open'])}], lambda n_: rankql_span(
                 list_transform(depths, lambda r, j:
-                    (n_.hits[j] + greatest(j - 1 - (n_.all - n_.open[j]), 0)) / nullif(r, 0)),
+                    (n_['hits'][j] + greatest(j - 1 - (n_['all'] - n_['open'][j]), 0)) / nullif(r, 0)),
                 list_transform(depths, lambda r, j:
-                    (n_.hits[j] + least(j - 1, n_.open[j])) / nullif(r, 0))))[1])[1])[1];
+                    (n_['hits'][j] + least(j - 1, n_['open'][j])) / nullif(r, 0))))[1])[1])[1];
 
 -- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([list_transform(
-            list_filter(marked_.items, lambda x_: (x_.hit IS NULL OR x_.hit = 1)
-                                                AND (denominator <> 'found' OR x_.pos <= rankql_cutoff(k))),
-            lambda x_: rankql_ap_item(x_.hit IS NULL, CASE WHEN x_.pos <= rankql_cutoff(k) THEN 1 / x_.pos ELSE 0 END,
+            list_filter(marked_['items'], lambda x_: (x_['hit'] IS NULL OR x_['hit'] = 1)
+                                                AND (denominator <> 'found' OR x_['pos'] <= rankql_cutoff(k))),
+            lambda x_: rankql_ap_item(x_['hit'] IS NULL, CASE WHEN x_['pos'] <= rankql_cutoff(k) THEN 1 / x_['pos'] ELSE 0 END,
                                      0, 0, 0, NULL))], lambda steps:
-            list_transform([list_filter(steps, lambda x_: x_.open = 0)], lambda hits:
+            list_transform([list_filter(steps, lambda x_: x_['open'] = 0)], lambda hits:
                 list_transform([{
                     'hits': len(hits),
-                    'rest': rankql_sum(list_transform(hits, lambda x_: x_.weight)),
-                    'total': rankql_sum(list_transform(hits, lambda x_, j: x_.weight * j)),
-                    'relevant': marked_.relevant + CASE WHEN denominator = 'found'
-                        THEN len(marked_.open) - rankql_within(marked_.open, k) ELSE 0 END,
-                    'retrieved': rankql_within(rankql_places(marked_.items), k)}], lambda n: {
+                    'rest': rankql_sum(list_transform(hits, lambda x_: x_['weight'])),
+                    'total': rankql_sum(list_transform(hits, lambda x_, j: x_['weight'] * j)),
+                    'relevant': marked_['relevant'] + CASE WHEN denominator = 'found'
+                        THEN len(marked_['open']) - rankql_within(marked_['open'], k) ELSE 0 END,
+                    'retrieved': rankql_within(rankql_places(marked_['items']), k)}], lambda n: {
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([rankql_preferences(list_transform(marked_.items, lambda x_: x_.hit))], lambda found_:
-            list_transform([{'hits': len(found_.b) - 1, 'all': len(found_.a) - 1, 'open': len(found_.ranks),
-                             'relevant': marked_.relevant, 'others': marked_.others + len(found_.ranks)}], lambda n_:
+        list_transform([rankql_preferences(list_transform(marked_['items'], lambda x_: x_['hit']))], lambda found_:
+            list_transform([{'hits': len(found_['b']) - 1, 'all': len(found_['a']) - 1, 'open': len(found_['ranks']),
+                             'relevant': marked_['relevant'], 'others': marked_['others'] + len(found_['ranks'])}], lambda n_:
                 rankql_span(
-                    list_transform(range(n_.open + 1), lambda m: rankql_bpref_of(
-                        n_.hits + m,
-                        rankql_capped(found_.b, found_.before_b, 0,
-                                      coalesce(found_.ranks[n_.open - m] - (n_.open - m), 0), n_.relevant + m, 0)
-                        + rankql_capped(found_.a, found_.before_a, coalesce(found_.ranks[n_.open - m], 0), n_.all,
-                                        n_.relevant + m, n_.open - m),
-                        n_.relevant + m, n_.others - m)),
-                    list_transform(range(n_.open + 1), lambda m: rankql_bpref_of(
-                        n_.hits + m,
-                        rankql_capped(found_.a, found_.before_a, 0, coalesce(found_.ranks[m], 0), n_.relevant + m, 0)
-                        + rankql_capped(found_.b, found_.before_b, coalesce(found_.ranks[m] - m, 0), n_.hits,
-                                        n_.relevant + m, -m),
-                        n_.relevant + m, n_.others - m))))[1])[1])[1];
+                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
+                        n_['hits'] + m,
+                        rankql_capped(found_['b'], found_['before_b'], 0,
+                                      coalesce(found_['ranks'][n_['open'] - m] - (n_['open'] - m), 0), n_['relevant'] + m, 0)
+                        + rankql_capped(found_['a'], found_['before_a'], coalesce(found_['ranks'][n_['open'] - m], 0), n_['all'],
+                                        n_['relevant'] + m, n_['open'] - m),
+                        n_['relevant'] + m, n_['others'] - m)),
+                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
+                        n_['hits'] + m,
+                        rankql_capped(found_['a'], found_['before_a'], 0, coalesce(found_['ranks'][m], 0), n_['relevant'] + m, 0)
+                        + rankql_capped(found_['b'], found_['before_b'], coalesce(found_['ranks'][m] - m, 0), n_['hits'],
+                                        n_['relevant'] + m, -m),
+                        n_['relevant'] + m, n_['others'] - m))))[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
-        'low': CASE WHEN x_.low IS NOT NULL THEN coalesce(1 / list_min(x_.low), 0) END,
-        'high': CASE WHEN x_.high IS NOT NULL THEN coalesce(1 / list_min(x_.high), 0) END})[1];
+        'low': CASE WHEN x_['low'] IS NOT NULL THEN coalesce(1 / list_min(x_['low']), 0) END,
+        'high': CASE WHEN x_['high'] IS NOT NULL THEN coalesce(1 / list_min(x_['high']), 0) END})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
-        'low': rankql_sum(list_transform(x_.low, lambda p: 1 / p)),
-        'high': rankql_sum(list_transform(x_.high, lambda p: 1 / p))})[1];
+        'low': rankql_sum(list_transform(x_['low'], lambda p: 1 / p)),
+        'high': rankql_sum(list_transform(x_['high'], lambda p: 1 / p))})[1];
 
 -- err with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
-    rankql_walk(list_transform(list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)), lambda x_: rankql_step(
-        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel, stop), rankql_utility(x_.pos, p))));
+    rankql_walk(list_transform(list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)), lambda x_: rankql_step(
+        x_['pos'], rankql_stop(coalesce(x_['rel'], level), max_rel, stop), rankql_utility(x_['pos'], p))));
 
 -- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
 -- item at the bottom, a level above 0.
 CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
     list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
-        list_transform([list_filter(x_.items, lambda item_: item_.rel IS NULL)], lambda open: {
-            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p, stop)
+        list_transform([list_filter(x_['items'], lambda item_: item_['rel'] IS NULL)], lambda open: {
+            'low': CASE WHEN x_['use'] THEN rankql_err_at(x_['items'], 0, k, max_rel, p, stop)
                         WHEN len(open) > 0 AND len(levels) > 1
                         THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p, stop) END,
-            'high': CASE WHEN x_.use OR (len(open) > 0 AND levels[-1] > 0)
-                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p, stop) END})[1])[1];
+            'high': CASE WHEN x_['use'] OR (len(open) > 0 AND levels[-1] > 0)
+                         THEN rankql_err_at(x_['items'], levels[-1], k, max_rel, p, stop) END})[1])[1];
 
 -- rbp with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
-        list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)),
-        lambda x_: rankql_worth(coalesce(x_.rel, level), threshold, max_rel) * rankql_look(x_.pos, p)));
+        list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)),
+        lambda x_: rankql_worth(coalesce(x_['rel'], level), threshold, max_rel) * rankql_look(x_['pos'], p)));
 
 CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, threshold := 1, max_rel := NULL) AS
     list_transform([rankql_items(items)], lambda xs: {
@@ -312,21 +312,21 @@ CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, t
         'high': rankql_rbp_at(xs, levels[-1], k, p, threshold, max_rel)})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
-    list_transform([list_filter(rankql_items(items), lambda x_: x_.pos <= rankql_cutoff(k))], lambda xs: {
-        'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_.rel, levels[1]))),
-        'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_.rel, levels[-1])))})[1];
+    list_transform([list_filter(rankql_items(items), lambda x_: x_['pos'] <= rankql_cutoff(k))], lambda xs: {
+        'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[1]))),
+        'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[-1])))})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts := NULL, base := 2) AS
     list_transform([rankql_open_gains(items, k, discounts, base, 'keep')], lambda x_: {
-        'low': x_.own + levels[1] * rankql_sum(x_.weights),
-        'high': x_.own + levels[-1] * rankql_sum(x_.weights)})[1];
+        'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
+        'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
 -- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
 CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
     list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
-                     'open': list_filter(rankql_items(items), lambda x_: x_.rel IS NULL)}], lambda x_: {
-        'low': list_idcg(x_.judged, k, discounts, base),
-        'high': list_idcg(list_concat(x_.judged, list_transform(x_.open, lambda item: levels[-1])), k, discounts, base)
+                     'open': list_filter(rankql_items(items), lambda x_: x_['rel'] IS NULL)}], lambda x_: {
+        'low': list_idcg(x_['judged'], k, discounts, base),
+        'high': list_idcg(list_concat(x_['judged'], list_transform(x_['open'], lambda item: levels[-1])), k, discounts, base)
         })[1];
 
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
@@ -338,19 +338,19 @@ CREATE OR REPLACE MACRO rankql_bounds_ndcg(
     list_transform([{'gains': rankql_open_gains(items, k, discounts, base, negative),
                      'best': rankql_list_best(coalesce(CAST(judged AS DOUBLE[]), []), k)}], lambda x_:
         list_transform([{
-            'slices': rankql_slices(x_.best, CAST(levels AS DOUBLE[])),
+            'slices': rankql_slices(x_['best'], CAST(levels AS DOUBLE[])),
             'ideal': rankql_sums(rankql_ideal_weights(
-                CAST(least(len(x_.best) + len(x_.gains.weights), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
-            'shown': rankql_sums(list_filter(x_.gains.weights, lambda weight: weight > 0))}], lambda y_:
+                CAST(least(len(x_['best']) + len(x_['gains']['weights']), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
+            'shown': rankql_sums(list_filter(x_['gains']['weights'], lambda weight: weight > 0))}], lambda y_:
             list_transform([{
-                'own': x_.gains.own,
-                'hidden': rankql_sums(list_reverse(x_.gains.weights)),
-                'above': rankql_slices_idcg(list_filter(y_.slices, lambda slice_: slice_.level IS NULL), y_.ideal, 0),
-                'levels': rankql_level_gains(y_.slices, y_.ideal, y_.shown, len(x_.gains.weights),
+                'own': x_['gains']['own'],
+                'hidden': rankql_sums(list_reverse(x_['gains']['weights'])),
+                'above': rankql_slices_idcg(list_filter(y_['slices'], lambda slice_: slice_['level'] IS NULL), y_['ideal'], 0),
+                'levels': rankql_level_gains(y_['slices'], y_['ideal'], y_['shown'], len(x_['gains']['weights']),
                                              CAST(levels AS DOUBLE[])),
-                'barren': x_.gains.own < 0 AND len(x_.best) = 0}], lambda s_:
+                'barren': x_['gains']['own'] < 0 AND len(x_['best']) = 0}], lambda s_:
                 list_transform([rankql_one_ndcg(
-                    s_.own, s_.above, list_transform(s_.levels, lambda level_: level_.width * s_.hidden[-1]),
-                    list_transform(s_.levels, lambda level_: level_.idcg[-1]))], lambda start: {
-                    'low': rankql_lowest_ndcg(CASE WHEN s_.barren THEN s_.levels[:1] ELSE s_.levels END, s_),
+                    s_['own'], s_['above'], list_transform(s_['levels'], lambda level_: level_['width'] * s_['hidden'][-1]),
+                    list_transform(s_['levels'], lambda level_: level_['idcg'][-1]))], lambda start: {
+                    'low': rankql_lowest_ndcg(CASE WHEN s_['barren'] THEN s_['levels'][:1] ELSE s_['levels'] END, s_),
                     'high': CASE WHEN start < 0 THEN start ELSE rankql_highest_ndcg(start, s_) END})[1])[1])[1])[1];

@@ -378,20 +378,20 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
     list_transform([{
         'p': CAST(p AS DOUBLE),
         'df': CASE WHEN df > 1e13 THEN 1e13::DOUBLE ELSE CAST(df AS DOUBLE) END,
-        'central': p BETWEEN 0.1 AND 0.9}], lambda x_: CASE WHEN x_.p > 0 AND x_.p < 1 AND x_.df > 0 THEN
-            sign(x_.p - 0.5) * sqrt(x_.df) * sinh(list_reduce(
-                [sqrt(-2 * ln(2 * least(x_.p, 1 - x_.p)) / x_.df), 1, 2, 3, 4, 5, 6],
+        'central': p BETWEEN 0.1 AND 0.9}], lambda x_: CASE WHEN x_['p'] > 0 AND x_['p'] < 1 AND x_['df'] > 0 THEN
+            sign(x_['p'] - 0.5) * sqrt(x_['df']) * sinh(list_reduce(
+                [sqrt(-2 * ln(2 * least(x_['p'], 1 - x_['p'])) / x_['df']), 1, 2, 3, 4, 5, 6],
                 lambda u, step: list_transform([{
-                    'height': x_.df * rankql_log_cosh(u),
-                    'goal': rankql_log_beta_half(x_.df / 2) + ln(
-                        CASE WHEN x_.central THEN abs(x_.p - 0.5) ELSE least(x_.p, 1 - x_.p) END),
-                    'end': CASE WHEN x_.central THEN 0
-                                ELSE acosh(exp(least(700, rankql_log_cosh(u) + 30 / x_.df))) END}],
+                    'height': x_['df'] * rankql_log_cosh(u),
+                    'goal': rankql_log_beta_half(x_['df'] / 2) + ln(
+                        CASE WHEN x_['central'] THEN abs(x_['p'] - 0.5) ELSE least(x_['p'], 1 - x_['p']) END),
+                    'end': CASE WHEN x_['central'] THEN 0
+                                ELSE acosh(exp(least(700, rankql_log_cosh(u) + 30 / x_['df']))) END}],
                 lambda y_: list_transform([
-                    rankql_integrate_cosh(x_.df, y_.height, (y_.end + u) / 2, abs(y_.end - u) / 2)],
+                    rankql_integrate_cosh(x_['df'], y_['height'], (y_['end'] + u) / 2, abs(y_['end'] - u) / 2)],
                     lambda area: u + CASE
-                        WHEN x_.central THEN exp(y_.goal + y_.height) - area
-                        ELSE area * (ln(area) - y_.goal - y_.height) END)[1])[1])) END)[1];
+                        WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
+                        ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
 -- How many standard errors an interval of this confidence reaches to either side.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS

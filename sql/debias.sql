@@ -52,7 +52,7 @@ CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
                 rankql_divisor(rankql_seen(click, propensity), clip));
 
 CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_.weight * x_.weight / nullif(x_.squares, 0))[1];
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
 
 CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
@@ -60,7 +60,7 @@ CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
 COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
 
 CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_.cut / nullif(x_.clicks, 0))[1];
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['cut'] / nullif(x_['clicks'], 0))[1];
 COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 
@@ -184,7 +184,7 @@ CREATE OR REPLACE MACRO counterfactual(
             {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg / nullif(idcg, 0), 'part': 1},
             {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1},
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1}
-        ] END, lambda x_: x_.line < 4 OR examination IS NOT NULL), recursive := true)
+        ] END, lambda x_: x_['line'] < 4 OR examination IS NOT NULL), recursive := true)
         FROM queries
     ), measured AS (
         SELECT *, CASE WHEN counts THEN sum END AS value FROM lines

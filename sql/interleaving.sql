@@ -41,16 +41,16 @@ CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
 -- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
     list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
-        WHEN state.done OR CASE
+        WHEN state['done'] OR CASE
             WHEN turn % 2 = 0
-            THEN rankql_next(a, state.items) IS NULL OR rankql_next(b, state.items) IS NULL
-            WHEN toss_.heads THEN NOT rankql_answers(state.items, a, b)
-            ELSE NOT rankql_answers(state.items, b, a) END
-        THEN {'items': state.items, 'teams': state.teams, 'turn': turn, 'done': true}
-        WHEN toss_.heads = (turn % 2 = 0)
-        THEN {'items': list_append(state.items, rankql_next(a, state.items)), 'teams': list_append(state.teams, 'A'),
+            THEN rankql_next(a, state['items']) IS NULL OR rankql_next(b, state['items']) IS NULL
+            WHEN toss_['heads'] THEN NOT rankql_answers(state['items'], a, b)
+            ELSE NOT rankql_answers(state['items'], b, a) END
+        THEN {'items': state['items'], 'teams': state['teams'], 'turn': turn, 'done': true}
+        WHEN toss_['heads'] = (turn % 2 = 0)
+        THEN {'items': list_append(state['items'], rankql_next(a, state['items'])), 'teams': list_append(state['teams'], 'A'),
               'turn': turn, 'done': false}
-        ELSE {'items': list_append(state.items, rankql_next(b, state.items)), 'teams': list_append(state.teams, 'B'),
+        ELSE {'items': list_append(state['items'], rankql_next(b, state['items'])), 'teams': list_append(state['teams'], 'B'),
               'turn': turn, 'done': false} END)[1];
 
 CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
@@ -61,14 +61,14 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
             list_transform(rankql_turns(a, b, k)[:greatest(0, len(rankql_turns(a, b, k)) - len(top))],
                 lambda turn: {'items': CAST([] AS VARCHAR[]), 'teams': CAST([] AS VARCHAR[]), 'turn': turn,
                               'done': false})),
-        lambda state, next_: rankql_pick(state, next_.turn, a, b, seed))],
-        lambda state_: list_transform(state_.items, lambda item, i: {'item': item, 'team': state_.teams[i]}))[1];
+        lambda state, next_: rankql_pick(state, next_['turn'], a, b, seed))],
+        lambda state_: list_transform(state_['items'], lambda item, i: {'item': item, 'team': state_['teams'][i]}))[1];
 
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x_:
-            rankql_draft(x_.a, x_.b, k, seed,
-            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_.a, x_.b), k)
+            rankql_draft(x_['a'], x_['b'], k, seed,
+            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_['a'], x_['b']), k)
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
@@ -87,8 +87,8 @@ CREATE OR REPLACE MACRO rankql_picks(picks) AS
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
-        list_transform([[pick_.team for pick_ in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), pick_.item)]], lambda teams: CAST(sign(
+        list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
+                         if list_contains(rankql_clicks(clicks), pick_['item'])]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
@@ -107,5 +107,5 @@ CREATE OR REPLACE MACRO rankql_preference(preference) AS
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
-        lambda x_: rankql_even(least(x_.up, x_.down), x_.up + x_.down))[1];
+        lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';

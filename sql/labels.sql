@@ -222,8 +222,8 @@ CREATE OR REPLACE MACRO rankql_unlike(v) AS
 -- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
 CREATE OR REPLACE MACRO rankql_ratios(counts) AS
     list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
-        cells, lambda b_: CASE WHEN a_.key = b_.key THEN 0
-            ELSE a_.value * b_.value * pow((a_.key - b_.key) / (a_.key + b_.key), 2) END)))))[1];
+        cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
+            ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
 -- The mean over all pairs.
 CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS

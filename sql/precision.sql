@@ -74,7 +74,7 @@ CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
 
 -- The positions of a tied group within the cutoff.
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
-    range(tied.lo, CAST(least(CAST(tied.lo + tied.m - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
+    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
 
 -- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
 -- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.

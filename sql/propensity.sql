@@ -100,45 +100,45 @@ COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from 
 -- these numbered, unclicked impressions as m.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
-        list_filter(unit, lambda a_: list_contains(told, a_.k)),
-        lambda a_: {'k': list_position(told, a_.k), 'm': a_.n - a_.c, 'c': a_.c})], lambda cells:
-        CASE WHEN list_sum([a_.c for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
+        list_filter(unit, lambda a_: list_contains(told, a_['k'])),
+        lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
+        CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
 
 -- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
 -- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
 -- It rises ever less, so that Newton's steps from below stay below.
 CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
     list_reduce(
-        list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_.m * x_.share))],
+        list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_['m'] * x_['share']))],
                     list_transform(range(8), lambda i: CAST(0 AS DOUBLE))),
         lambda o, unused: o + (clicks - list_sum(list_transform(parts, lambda x_:
-                                   x_.m * x_.share * o / (1 + (1 - x_.share) * o))))
+                                   x_['m'] * x_['share'] * o / (1 + (1 - x_['share']) * o))))
                               / list_sum(list_transform(parts, lambda x_:
-                                   x_.m * x_.share / pow(1 + (1 - x_.share) * o, 2))));
+                                   x_['m'] * x_['share'] / pow(1 + (1 - x_['share']) * o, 2))));
 
 -- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
-    list_transform([list_max([p[a_.k] for a_ in unit if a_.m > 0])], lambda best: coalesce(least(1, list_transform([
-        rankql_odds(list_transform(list_filter(unit, lambda a_: a_.m > 0),
-                                   lambda a_: {'m': a_.m, 'share': p[a_.k] / best}),
-                    list_sum([a_.c for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
+    list_transform([list_max([p[a_['k']] for a_ in unit if a_['m'] > 0])], lambda best: coalesce(least(1, list_transform([
+        rankql_odds(list_transform(list_filter(unit, lambda a_: a_['m'] > 0),
+                                   lambda a_: {'m': a_['m'], 'share': p[a_['k']] / best}),
+                    list_sum([a_['c'] for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
 -- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
 -- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
 -- expected; of an item seen at one position nothing then remains.
 CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
     list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
-        list_transform(unit, lambda a_: {'k': a_.k, 'm': a_.m, 'c': a_.c,
-            'odds': CASE WHEN a_.m > 0 THEN p[a_.k] * r / (1 - p[a_.k] * r) ELSE 0 END}),
-        lambda a_: {'k': a_.k, 'c': a_.c, 'u': a_.c - a_.m * a_.odds, 'w': a_.m * a_.odds * (1 + a_.odds)}))[1]],
+        list_transform(unit, lambda a_: {'k': a_['k'], 'm': a_['m'], 'c': a_['c'],
+            'odds': CASE WHEN a_['m'] > 0 THEN p[a_['k']] * r / (1 - p[a_['k']] * r) ELSE 0 END}),
+        lambda a_: {'k': a_['k'], 'c': a_['c'], 'u': a_['c'] - a_['m'] * a_['odds'], 'w': a_['m'] * a_['odds'] * (1 + a_['odds'])}))[1]],
         lambda cells:
-        list_transform([{'bound': list_sum([a_.u for a_ in cells]) >= 1e-10 * list_sum([a_.c for a_ in cells]),
-                         'w': list_sum([a_.w for a_ in cells])}], lambda whole_:
-            CASE WHEN whole_.bound OR len(cells) > 1
+        list_transform([{'bound': list_sum([a_['u'] for a_ in cells]) >= 1e-10 * list_sum([a_['c'] for a_ in cells]),
+                         'w': list_sum([a_['w'] for a_ in cells])}], lambda whole_:
+            CASE WHEN whole_['bound'] OR len(cells) > 1
                  THEN flatten(list_transform(cells, lambda a_: list_transform(cells, lambda b_: {
-                    'k': a_.k, 'l': b_.k, 'u': CASE WHEN a_.k = b_.k THEN a_.u ELSE 0 END,
-                    'h': CASE WHEN a_.k = b_.k THEN a_.w ELSE 0 END
-                         - CASE WHEN whole_.bound OR whole_.w = 0 THEN 0 ELSE a_.w / whole_.w * b_.w END})))
+                    'k': a_['k'], 'l': b_['k'], 'u': CASE WHEN a_['k'] = b_['k'] THEN a_['u'] ELSE 0 END,
+                    'h': CASE WHEN a_['k'] = b_['k'] THEN a_['w'] ELSE 0 END
+                         - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
 -- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
@@ -208,8 +208,8 @@ CREATE OR REPLACE MACRO rankql_propensities(
     ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
         FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
-                         list_filter(unit, lambda b_: a_.k <> b_.k),
-                         lambda b_: {'a': a_.k, 'b': b_.k, 'win': a_.c > 0 OR pairs = 'model'}))), recursive := true)
+                         list_filter(unit, lambda b_: a_['k'] <> b_['k']),
+                         lambda b_: {'a': a_['k'], 'b': b_['k'], 'win': a_['c'] > 0 OR pairs = 'model'}))), recursive := true)
               FROM patterns) AS edge
         JOIN positions ON edge.s IS NOT DISTINCT FROM positions.s AND edge.b = positions.k
         GROUP BY edge.s, edge.a, edge.b
@@ -271,7 +271,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, q, a.k AS k, sum(a.u) AS u
         FROM (SELECT units.s AS s, q, unnest(list_filter(
                          rankql_terms(rankql_telling(unit, ks), list_transform(x, lambda a: exp(a))),
-                         lambda a_: a_.k = a_.l)) AS a
+                         lambda a_: a_['k'] = a_['l'])) AS a
               FROM units JOIN fitted ON units.s IS NOT DISTINCT FROM fitted.s
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)

@@ -378,20 +378,20 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
     list_transform([{
         'p': CAST(p AS DOUBLE),
         'df': CASE WHEN df > 1e13 THEN 1e13::DOUBLE ELSE CAST(df AS DOUBLE) END,
-        'central': p BETWEEN 0.1 AND 0.9}], lambda x_: CASE WHEN x_.p > 0 AND x_.p < 1 AND x_.df > 0 THEN
-            sign(x_.p - 0.5) * sqrt(x_.df) * sinh(list_reduce(
-                [sqrt(-2 * ln(2 * least(x_.p, 1 - x_.p)) / x_.df), 1, 2, 3, 4, 5, 6],
+        'central': p BETWEEN 0.1 AND 0.9}], lambda x_: CASE WHEN x_['p'] > 0 AND x_['p'] < 1 AND x_['df'] > 0 THEN
+            sign(x_['p'] - 0.5) * sqrt(x_['df']) * sinh(list_reduce(
+                [sqrt(-2 * ln(2 * least(x_['p'], 1 - x_['p'])) / x_['df']), 1, 2, 3, 4, 5, 6],
                 lambda u, step: list_transform([{
-                    'height': x_.df * rankql_log_cosh(u),
-                    'goal': rankql_log_beta_half(x_.df / 2) + ln(
-                        CASE WHEN x_.central THEN abs(x_.p - 0.5) ELSE least(x_.p, 1 - x_.p) END),
-                    'end': CASE WHEN x_.central THEN 0
-                                ELSE acosh(exp(least(700, rankql_log_cosh(u) + 30 / x_.df))) END}],
+                    'height': x_['df'] * rankql_log_cosh(u),
+                    'goal': rankql_log_beta_half(x_['df'] / 2) + ln(
+                        CASE WHEN x_['central'] THEN abs(x_['p'] - 0.5) ELSE least(x_['p'], 1 - x_['p']) END),
+                    'end': CASE WHEN x_['central'] THEN 0
+                                ELSE acosh(exp(least(700, rankql_log_cosh(u) + 30 / x_['df']))) END}],
                 lambda y_: list_transform([
-                    rankql_integrate_cosh(x_.df, y_.height, (y_.end + u) / 2, abs(y_.end - u) / 2)],
+                    rankql_integrate_cosh(x_['df'], y_['height'], (y_['end'] + u) / 2, abs(y_['end'] - u) / 2)],
                     lambda area: u + CASE
-                        WHEN x_.central THEN exp(y_.goal + y_.height) - area
-                        ELSE area * (ln(area) - y_.goal - y_.height) END)[1])[1])) END)[1];
+                        WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
+                        ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
 -- How many standard errors an interval of this confidence reaches to either side.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS
@@ -634,7 +634,7 @@ CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
 
 -- The positions of a tied group within the cutoff.
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
-    range(tied.lo, CAST(least(CAST(tied.lo + tied.m - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
+    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
 
 -- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
 -- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
@@ -1827,8 +1827,8 @@ CREATE OR REPLACE MACRO rankql_unlike(v) AS
 -- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
 CREATE OR REPLACE MACRO rankql_ratios(counts) AS
     list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
-        cells, lambda b_: CASE WHEN a_.key = b_.key THEN 0
-            ELSE a_.value * b_.value * pow((a_.key - b_.key) / (a_.key + b_.key), 2) END)))))[1];
+        cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
+            ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
 -- The mean over all pairs.
 CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
@@ -2064,7 +2064,7 @@ CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
                 rankql_divisor(rankql_seen(click, propensity), clip));
 
 CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_.weight * x_.weight / nullif(x_.squares, 0))[1];
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
 
 CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
@@ -2072,7 +2072,7 @@ CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
 COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
 
 CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_.cut / nullif(x_.clicks, 0))[1];
+    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['cut'] / nullif(x_['clicks'], 0))[1];
 COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 
@@ -2196,7 +2196,7 @@ CREATE OR REPLACE MACRO counterfactual(
             {'line': 2, 'metric': 'nDCG', 'counts': clicked, 'sum': dcg / nullif(idcg, 0), 'part': 1},
             {'line': 3, 'metric': 'RR', 'counts': shown, 'sum': rr, 'part': 1},
             {'line': 4, 'metric': 'CTR', 'counts': shown AND top > 0, 'sum': looks / nullif(top, 0), 'part': 1}
-        ] END, lambda x_: x_.line < 4 OR examination IS NOT NULL), recursive := true)
+        ] END, lambda x_: x_['line'] < 4 OR examination IS NOT NULL), recursive := true)
         FROM queries
     ), measured AS (
         SELECT *, CASE WHEN counts THEN sum END AS value FROM lines
@@ -2408,45 +2408,45 @@ COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from 
 -- these numbered, unclicked impressions as m.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
-        list_filter(unit, lambda a_: list_contains(told, a_.k)),
-        lambda a_: {'k': list_position(told, a_.k), 'm': a_.n - a_.c, 'c': a_.c})], lambda cells:
-        CASE WHEN list_sum([a_.c for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
+        list_filter(unit, lambda a_: list_contains(told, a_['k'])),
+        lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
+        CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
 
 -- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
 -- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
 -- It rises ever less, so that Newton's steps from below stay below.
 CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
     list_reduce(
-        list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_.m * x_.share))],
+        list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_['m'] * x_['share']))],
                     list_transform(range(8), lambda i: CAST(0 AS DOUBLE))),
         lambda o, unused: o + (clicks - list_sum(list_transform(parts, lambda x_:
-                                   x_.m * x_.share * o / (1 + (1 - x_.share) * o))))
+                                   x_['m'] * x_['share'] * o / (1 + (1 - x_['share']) * o))))
                               / list_sum(list_transform(parts, lambda x_:
-                                   x_.m * x_.share / pow(1 + (1 - x_.share) * o, 2))));
+                                   x_['m'] * x_['share'] / pow(1 + (1 - x_['share']) * o, 2))));
 
 -- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
-    list_transform([list_max([p[a_.k] for a_ in unit if a_.m > 0])], lambda best: coalesce(least(1, list_transform([
-        rankql_odds(list_transform(list_filter(unit, lambda a_: a_.m > 0),
-                                   lambda a_: {'m': a_.m, 'share': p[a_.k] / best}),
-                    list_sum([a_.c for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
+    list_transform([list_max([p[a_['k']] for a_ in unit if a_['m'] > 0])], lambda best: coalesce(least(1, list_transform([
+        rankql_odds(list_transform(list_filter(unit, lambda a_: a_['m'] > 0),
+                                   lambda a_: {'m': a_['m'], 'share': p[a_['k']] / best}),
+                    list_sum([a_['c'] for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
 -- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
 -- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
 -- expected; of an item seen at one position nothing then remains.
 CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
     list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
-        list_transform(unit, lambda a_: {'k': a_.k, 'm': a_.m, 'c': a_.c,
-            'odds': CASE WHEN a_.m > 0 THEN p[a_.k] * r / (1 - p[a_.k] * r) ELSE 0 END}),
-        lambda a_: {'k': a_.k, 'c': a_.c, 'u': a_.c - a_.m * a_.odds, 'w': a_.m * a_.odds * (1 + a_.odds)}))[1]],
+        list_transform(unit, lambda a_: {'k': a_['k'], 'm': a_['m'], 'c': a_['c'],
+            'odds': CASE WHEN a_['m'] > 0 THEN p[a_['k']] * r / (1 - p[a_['k']] * r) ELSE 0 END}),
+        lambda a_: {'k': a_['k'], 'c': a_['c'], 'u': a_['c'] - a_['m'] * a_['odds'], 'w': a_['m'] * a_['odds'] * (1 + a_['odds'])}))[1]],
         lambda cells:
-        list_transform([{'bound': list_sum([a_.u for a_ in cells]) >= 1e-10 * list_sum([a_.c for a_ in cells]),
-                         'w': list_sum([a_.w for a_ in cells])}], lambda whole_:
-            CASE WHEN whole_.bound OR len(cells) > 1
+        list_transform([{'bound': list_sum([a_['u'] for a_ in cells]) >= 1e-10 * list_sum([a_['c'] for a_ in cells]),
+                         'w': list_sum([a_['w'] for a_ in cells])}], lambda whole_:
+            CASE WHEN whole_['bound'] OR len(cells) > 1
                  THEN flatten(list_transform(cells, lambda a_: list_transform(cells, lambda b_: {
-                    'k': a_.k, 'l': b_.k, 'u': CASE WHEN a_.k = b_.k THEN a_.u ELSE 0 END,
-                    'h': CASE WHEN a_.k = b_.k THEN a_.w ELSE 0 END
-                         - CASE WHEN whole_.bound OR whole_.w = 0 THEN 0 ELSE a_.w / whole_.w * b_.w END})))
+                    'k': a_['k'], 'l': b_['k'], 'u': CASE WHEN a_['k'] = b_['k'] THEN a_['u'] ELSE 0 END,
+                    'h': CASE WHEN a_['k'] = b_['k'] THEN a_['w'] ELSE 0 END
+                         - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
 -- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
@@ -2516,8 +2516,8 @@ CREATE OR REPLACE MACRO rankql_propensities(
     ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
         FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
-                         list_filter(unit, lambda b_: a_.k <> b_.k),
-                         lambda b_: {'a': a_.k, 'b': b_.k, 'win': a_.c > 0 OR pairs = 'model'}))), recursive := true)
+                         list_filter(unit, lambda b_: a_['k'] <> b_['k']),
+                         lambda b_: {'a': a_['k'], 'b': b_['k'], 'win': a_['c'] > 0 OR pairs = 'model'}))), recursive := true)
               FROM patterns) AS edge
         JOIN positions ON edge.s IS NOT DISTINCT FROM positions.s AND edge.b = positions.k
         GROUP BY edge.s, edge.a, edge.b
@@ -2579,7 +2579,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, q, a.k AS k, sum(a.u) AS u
         FROM (SELECT units.s AS s, q, unnest(list_filter(
                          rankql_terms(rankql_telling(unit, ks), list_transform(x, lambda a: exp(a))),
-                         lambda a_: a_.k = a_.l)) AS a
+                         lambda a_: a_['k'] = a_['l'])) AS a
               FROM units JOIN fitted ON units.s IS NOT DISTINCT FROM fitted.s
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
@@ -2685,16 +2685,16 @@ CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
 -- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
     list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
-        WHEN state.done OR CASE
+        WHEN state['done'] OR CASE
             WHEN turn % 2 = 0
-            THEN rankql_next(a, state.items) IS NULL OR rankql_next(b, state.items) IS NULL
-            WHEN toss_.heads THEN NOT rankql_answers(state.items, a, b)
-            ELSE NOT rankql_answers(state.items, b, a) END
-        THEN {'items': state.items, 'teams': state.teams, 'turn': turn, 'done': true}
-        WHEN toss_.heads = (turn % 2 = 0)
-        THEN {'items': list_append(state.items, rankql_next(a, state.items)), 'teams': list_append(state.teams, 'A'),
+            THEN rankql_next(a, state['items']) IS NULL OR rankql_next(b, state['items']) IS NULL
+            WHEN toss_['heads'] THEN NOT rankql_answers(state['items'], a, b)
+            ELSE NOT rankql_answers(state['items'], b, a) END
+        THEN {'items': state['items'], 'teams': state['teams'], 'turn': turn, 'done': true}
+        WHEN toss_['heads'] = (turn % 2 = 0)
+        THEN {'items': list_append(state['items'], rankql_next(a, state['items'])), 'teams': list_append(state['teams'], 'A'),
               'turn': turn, 'done': false}
-        ELSE {'items': list_append(state.items, rankql_next(b, state.items)), 'teams': list_append(state.teams, 'B'),
+        ELSE {'items': list_append(state['items'], rankql_next(b, state['items'])), 'teams': list_append(state['teams'], 'B'),
               'turn': turn, 'done': false} END)[1];
 
 CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
@@ -2705,14 +2705,14 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
             list_transform(rankql_turns(a, b, k)[:greatest(0, len(rankql_turns(a, b, k)) - len(top))],
                 lambda turn: {'items': CAST([] AS VARCHAR[]), 'teams': CAST([] AS VARCHAR[]), 'turn': turn,
                               'done': false})),
-        lambda state, next_: rankql_pick(state, next_.turn, a, b, seed))],
-        lambda state_: list_transform(state_.items, lambda item, i: {'item': item, 'team': state_.teams[i]}))[1];
+        lambda state, next_: rankql_pick(state, next_['turn'], a, b, seed))],
+        lambda state_: list_transform(state_['items'], lambda item, i: {'item': item, 'team': state_['teams'][i]}))[1];
 
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x_:
-            rankql_draft(x_.a, x_.b, k, seed,
-            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_.a, x_.b), k)
+            rankql_draft(x_['a'], x_['b'], k, seed,
+            CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_['a'], x_['b']), k)
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
@@ -2731,8 +2731,8 @@ CREATE OR REPLACE MACRO rankql_picks(picks) AS
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
-        list_transform([[pick_.team for pick_ in rankql_picks(picks)
-                         if list_contains(rankql_clicks(clicks), pick_.item)]], lambda teams: CAST(sign(
+        list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
+                         if list_contains(rankql_clicks(clicks), pick_['item'])]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
@@ -2751,7 +2751,7 @@ CREATE OR REPLACE MACRO rankql_preference(preference) AS
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
-        lambda x_: rankql_even(least(x_.up, x_.down), x_.up + x_.down))[1];
+        lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
 
 
@@ -2778,7 +2778,7 @@ CREATE OR REPLACE MACRO rankql_sums(list) AS
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
 
 -- The positions of some items.
-CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_.pos);
+CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
 -- How many of the positions lie within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
@@ -2793,36 +2793,36 @@ CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
 -- are relevant and not relevant while the open ones are neither.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
-        {'pos': x_.pos, 'hit': rankql_mark(x_.rel, levels, threshold), 'new': x_.rel IS NULL})], lambda marks: {
+        {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
         'items': marks,
-        'hits': rankql_places(list_filter(marks, lambda x_: x_.hit = 1)),
-        'open': rankql_places(list_filter(marks, lambda x_: x_.hit IS NULL)),
+        'hits': rankql_places(list_filter(marks, lambda x_: x_['hit'] = 1)),
+        'open': rankql_places(list_filter(marks, lambda x_: x_['hit'] IS NULL)),
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
-                    + len(list_filter(marks, lambda x_: x_.new AND x_.hit = 1)),
+                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1)),
         'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
-                  + len(list_filter(marks, lambda x_: x_.new AND x_.hit = 0))})[1];
+                  + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 0))})[1];
 
 -- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([{
-            'hits': rankql_within(marked_.hits, k), 'open': rankql_within(marked_.open, k), 'all': len(marked_.open),
-            'relevant': marked_.relevant, 'retrieved': rankql_within(rankql_places(marked_.items), k)}], lambda n_:
-            list_transform(range(n_.all + 1), lambda m: {
-                'fewest': CAST(n_.hits + greatest(m - (n_.all - n_.open), 0) AS DOUBLE),
-                'most': CAST(n_.hits + least(m, n_.open) AS DOUBLE),
-                'relevant': n_.relevant + m,
-                'retrieved': n_.retrieved}))[1])[1];
+            'hits': rankql_within(marked_['hits'], k), 'open': rankql_within(marked_['open'], k), 'all': len(marked_['open']),
+            'relevant': marked_['relevant'], 'retrieved': rankql_within(rankql_places(marked_['items']), k)}], lambda n_:
+            list_transform(range(n_['all'] + 1), lambda m: {
+                'fewest': CAST(n_['hits'] + greatest(m - (n_['all'] - n_['open']), 0) AS DOUBLE),
+                'most': CAST(n_['hits'] + least(m, n_['open']) AS DOUBLE),
+                'relevant': n_['relevant'] + m,
+                'retrieved': n_['retrieved']}))[1])[1];
 
 -- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
 -- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
 CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
-        'low': list_filter(CASE WHEN marked_.relevant > 0 THEN marked_.hits
-                                WHEN len(marked_.open) > 0 THEN [marked_.open[-1]] END,
+        'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
+                                WHEN len(marked_['open']) > 0 THEN [marked_['open'][-1]] END,
                            lambda p: p <= rankql_cutoff(k)),
-        'high': list_filter(CASE WHEN marked_.relevant + len(marked_.open) > 0
-                                 THEN list_concat(marked_.hits, marked_.open) END,
+        'high': list_filter(CASE WHEN marked_['relevant'] + len(marked_['open']) > 0
+                                 THEN list_concat(marked_['hits'], marked_['open']) END,
                             lambda p: p <= rankql_cutoff(k))})[1];
 
 -- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
@@ -2845,13 +2845,13 @@ CREATE OR REPLACE MACRO rankql_preferences(hits) AS
     list_transform([{
         'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
         'b': rankql_ones(hits)}], lambda found_: {
-        'a': rankql_sums(list_transform(found_.a, lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found_.b, lambda i, j: i - j)),
+        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
+        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
         'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
                                    lambda i, j: i - j),
         'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
                                    lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found_.a, lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
+        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
 
 CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
     (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
@@ -2864,28 +2864,28 @@ CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) A
     'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
 
 -- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
-CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a.total + b.open * ((a.above + 1) * b.weight + a.rest);
+CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
 
 -- The ap with m of the open relevant. (`n` are the numbers that do not change.)
 CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
-    rankql_ap(total, n.hits + m, n.relevant + m, n.retrieved, k, denominator);
+    rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
 
 -- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
 CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
-    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n.rest, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
+    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             steps), lambda a_, b_: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_.above + 1, 'rest': a_.rest - (1 - b_.open) * b_.weight,
-        'total': rankql_ap_total(a_, b_), 'm': a_.m + b_.open,
-        'best': greatest(a_.best, CASE WHEN b_.open = 1 THEN
-            rankql_ap_of(rankql_ap_total(a_, b_), a_.m + 1, n, k, denominator) END)}).best;
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] + 1, 'rest': a_['rest'] - (1 - b_['open']) * b_['weight'],
+        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
+        'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
 CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
-    list_reduce(list_concat([rankql_ap_item(0, 0, n.hits, 0, n.total, rankql_ap_of(n.total, 0, n, k, denominator))],
+    list_reduce(list_concat([rankql_ap_item(0, 0, n['hits'], 0, n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             list_reverse(steps)), lambda a_, b_: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_.above - (1 - b_.open), 'rest': a_.rest + b_.weight,
-        'total': rankql_ap_total(a_, b_), 'm': a_.m + b_.open,
-        'best': least(a_.best, CASE WHEN b_.open = 1 THEN
-            rankql_ap_of(rankql_ap_total(a_, b_), a_.m + 1, n, k, denominator) END)}).best;
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] - (1 - b_['open']), 'rest': a_['rest'] + b_['weight'],
+        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
+        'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
 -- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
 CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
@@ -2902,10 +2902,10 @@ CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
 -- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
 CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
-        {'gain': rankql_negative(x_.rel, negative), 'weight': rankql_weight(x_.pos, k, discounts, base)})], lambda xs: {
-        'own': rankql_sum(list_transform(xs, lambda x_: x_.gain * x_.weight))
+        {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
+        'own': rankql_sum(list_transform(xs, lambda x_: x_['gain'] * x_['weight']))
                / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END,
-        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_.gain IS NULL), lambda x_: x_.weight),
+        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_['gain'] IS NULL), lambda x_: x_['weight']),
                              'DESC', 'NULLS LAST')})[1];
 
 -- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
@@ -2921,15 +2921,15 @@ CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
 
 -- The part of idcg that some slices have, m more items reaching over them.
 CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
-    rankql_sum(list_transform(slices, lambda slice_: slice_.width * ideal[least(slice_.judged + m + 1, len(ideal))]));
+    rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
 
 -- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
 -- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
 CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
     list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
                    lambda level:
-        list_transform([list_filter(slices, lambda slice_: slice_.level = level)], lambda own:
-            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_.width))], lambda width: {
+        list_transform([list_filter(slices, lambda slice_: slice_['level'] = level)], lambda own:
+            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_['width']))], lambda width: {
                 'dcg': list_transform(shown, lambda sum: width * sum),
                 'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
                 'width': width})[1])[1]);
@@ -2947,121 +2947,121 @@ CREATE OR REPLACE MACRO rankql_peak(list) AS
 -- and is found exactly after a few rounds: t is always one that some judgement reaches.
 CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
     list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
-        list_transform([list_transform(s.levels, lambda x_:
-            rankql_peak(list_transform(x_.dcg, lambda dcg, m: dcg - t * x_.idcg[m])))], lambda peaks:
-            coalesce(rankql_one_ndcg(s.own, s.above, list_transform(s.levels, lambda x_, i: x_.dcg[peaks[i]]),
-                                     list_transform(s.levels, lambda x_, i: x_.idcg[peaks[i]])), t))[1]);
+        list_transform([list_transform(s['levels'], lambda x_:
+            rankql_peak(list_transform(x_['dcg'], lambda dcg, m: dcg - t * x_['idcg'][m])))], lambda peaks:
+            coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
+                                     list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
 -- The lowest: 0, or all at one level, for the bottom m.
 CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
-    list_transform([levels], lambda chosen: list_min(list_transform(s.hidden, lambda sum, m:
-        rankql_one_ndcg(s.own, s.above, list_transform(chosen, lambda x_: x_.width * sum),
-                        list_transform(chosen, lambda x_: x_.idcg[m])))))[1];
+    list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
+        rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
+                        list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
 
 
 CREATE OR REPLACE MACRO rankql_bounds_precision_at(
     items, judged, k, levels, threshold := 1, denominator := 'k'
 ) AS
     list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
-        list_transform(hits, lambda x_: rankql_precision(x_.fewest, x_.relevant, x_.retrieved, k, denominator)),
-        list_transform(hits, lambda x_: rankql_precision(x_.most, x_.relevant, x_.retrieved, k, denominator))))[1];
+        list_transform(hits, lambda x_: rankql_precision(x_['fewest'], x_['relevant'], x_['retrieved'], k, denominator)),
+        list_transform(hits, lambda x_: rankql_precision(x_['most'], x_['relevant'], x_['retrieved'], k, denominator))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_recall_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_hits(items, judged, k, levels, threshold)], lambda hits: rankql_span(
-        list_transform(hits, lambda x_: x_.fewest / nullif(x_.relevant, 0)),
-        list_transform(hits, lambda x_: x_.most / nullif(x_.relevant, 0))))[1];
+        list_transform(hits, lambda x_: x_['fewest'] / nullif(x_['relevant'], 0)),
+        list_transform(hits, lambda x_: x_['most'] / nullif(x_['relevant'], 0))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold := 1) AS
-    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_.relevant > 0)],
+    list_transform([list_filter(rankql_bound_hits(items, judged, k, levels, threshold), lambda x_: x_['relevant'] > 0)],
                    lambda hits: rankql_span(
-        list_transform(hits, lambda x_: 2 * x_.fewest / (rankql_size(k, x_.retrieved) + x_.relevant)),
-        list_transform(hits, lambda x_: 2 * x_.most / (rankql_size(k, x_.retrieved) + x_.relevant))))[1];
+        list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
+        list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
-        'low': CAST(len(x_.low) > 0 AS DOUBLE), 'high': CAST(len(x_.high) > 0 AS DOUBLE)})[1];
+        'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([list_transform(range(len(marked_.open) + 1), lambda m: marked_.relevant + m)], lambda depths:
-            list_transform([{'hits': rankql_above(marked_.hits, depths), 'open': rankql_above(marked_.open, depths),
-                             'all': len(marked_.open)}], lambda n_: rankql_span(
+        list_transform([list_transform(range(len(marked_['open']) + 1), lambda m: marked_['relevant'] + m)], lambda depths:
+            list_transform([{'hits': rankql_above(marked_['hits'], depths), 'open': rankql_above(marked_['open'], depths),
+                             'all': len(marked_['open'])}], lambda n_: rankql_span(
                 list_transform(depths, lambda r, j:
-                    (n_.hits[j] + greatest(j - 1 - (n_.all - n_.open[j]), 0)) / nullif(r, 0)),
+                    (n_['hits'][j] + greatest(j - 1 - (n_['all'] - n_['open'][j]), 0)) / nullif(r, 0)),
                 list_transform(depths, lambda r, j:
-                    (n_.hits[j] + least(j - 1, n_.open[j])) / nullif(r, 0))))[1])[1])[1];
+                    (n_['hits'][j] + least(j - 1, n_['open'][j])) / nullif(r, 0))))[1])[1])[1];
 
 -- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([list_transform(
-            list_filter(marked_.items, lambda x_: (x_.hit IS NULL OR x_.hit = 1)
-                                                AND (denominator <> 'found' OR x_.pos <= rankql_cutoff(k))),
-            lambda x_: rankql_ap_item(x_.hit IS NULL, CASE WHEN x_.pos <= rankql_cutoff(k) THEN 1 / x_.pos ELSE 0 END,
+            list_filter(marked_['items'], lambda x_: (x_['hit'] IS NULL OR x_['hit'] = 1)
+                                                AND (denominator <> 'found' OR x_['pos'] <= rankql_cutoff(k))),
+            lambda x_: rankql_ap_item(x_['hit'] IS NULL, CASE WHEN x_['pos'] <= rankql_cutoff(k) THEN 1 / x_['pos'] ELSE 0 END,
                                      0, 0, 0, NULL))], lambda steps:
-            list_transform([list_filter(steps, lambda x_: x_.open = 0)], lambda hits:
+            list_transform([list_filter(steps, lambda x_: x_['open'] = 0)], lambda hits:
                 list_transform([{
                     'hits': len(hits),
-                    'rest': rankql_sum(list_transform(hits, lambda x_: x_.weight)),
-                    'total': rankql_sum(list_transform(hits, lambda x_, j: x_.weight * j)),
-                    'relevant': marked_.relevant + CASE WHEN denominator = 'found'
-                        THEN len(marked_.open) - rankql_within(marked_.open, k) ELSE 0 END,
-                    'retrieved': rankql_within(rankql_places(marked_.items), k)}], lambda n: {
+                    'rest': rankql_sum(list_transform(hits, lambda x_: x_['weight'])),
+                    'total': rankql_sum(list_transform(hits, lambda x_, j: x_['weight'] * j)),
+                    'relevant': marked_['relevant'] + CASE WHEN denominator = 'found'
+                        THEN len(marked_['open']) - rankql_within(marked_['open'], k) ELSE 0 END,
+                    'retrieved': rankql_within(rankql_places(marked_['items']), k)}], lambda n: {
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([rankql_preferences(list_transform(marked_.items, lambda x_: x_.hit))], lambda found_:
-            list_transform([{'hits': len(found_.b) - 1, 'all': len(found_.a) - 1, 'open': len(found_.ranks),
-                             'relevant': marked_.relevant, 'others': marked_.others + len(found_.ranks)}], lambda n_:
+        list_transform([rankql_preferences(list_transform(marked_['items'], lambda x_: x_['hit']))], lambda found_:
+            list_transform([{'hits': len(found_['b']) - 1, 'all': len(found_['a']) - 1, 'open': len(found_['ranks']),
+                             'relevant': marked_['relevant'], 'others': marked_['others'] + len(found_['ranks'])}], lambda n_:
                 rankql_span(
-                    list_transform(range(n_.open + 1), lambda m: rankql_bpref_of(
-                        n_.hits + m,
-                        rankql_capped(found_.b, found_.before_b, 0,
-                                      coalesce(found_.ranks[n_.open - m] - (n_.open - m), 0), n_.relevant + m, 0)
-                        + rankql_capped(found_.a, found_.before_a, coalesce(found_.ranks[n_.open - m], 0), n_.all,
-                                        n_.relevant + m, n_.open - m),
-                        n_.relevant + m, n_.others - m)),
-                    list_transform(range(n_.open + 1), lambda m: rankql_bpref_of(
-                        n_.hits + m,
-                        rankql_capped(found_.a, found_.before_a, 0, coalesce(found_.ranks[m], 0), n_.relevant + m, 0)
-                        + rankql_capped(found_.b, found_.before_b, coalesce(found_.ranks[m] - m, 0), n_.hits,
-                                        n_.relevant + m, -m),
-                        n_.relevant + m, n_.others - m))))[1])[1])[1];
+                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
+                        n_['hits'] + m,
+                        rankql_capped(found_['b'], found_['before_b'], 0,
+                                      coalesce(found_['ranks'][n_['open'] - m] - (n_['open'] - m), 0), n_['relevant'] + m, 0)
+                        + rankql_capped(found_['a'], found_['before_a'], coalesce(found_['ranks'][n_['open'] - m], 0), n_['all'],
+                                        n_['relevant'] + m, n_['open'] - m),
+                        n_['relevant'] + m, n_['others'] - m)),
+                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
+                        n_['hits'] + m,
+                        rankql_capped(found_['a'], found_['before_a'], 0, coalesce(found_['ranks'][m], 0), n_['relevant'] + m, 0)
+                        + rankql_capped(found_['b'], found_['before_b'], coalesce(found_['ranks'][m] - m, 0), n_['hits'],
+                                        n_['relevant'] + m, -m),
+                        n_['relevant'] + m, n_['others'] - m))))[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
-        'low': CASE WHEN x_.low IS NOT NULL THEN coalesce(1 / list_min(x_.low), 0) END,
-        'high': CASE WHEN x_.high IS NOT NULL THEN coalesce(1 / list_min(x_.high), 0) END})[1];
+        'low': CASE WHEN x_['low'] IS NOT NULL THEN coalesce(1 / list_min(x_['low']), 0) END,
+        'high': CASE WHEN x_['high'] IS NOT NULL THEN coalesce(1 / list_min(x_['high']), 0) END})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
-        'low': rankql_sum(list_transform(x_.low, lambda p: 1 / p)),
-        'high': rankql_sum(list_transform(x_.high, lambda p: 1 / p))})[1];
+        'low': rankql_sum(list_transform(x_['low'], lambda p: 1 / p)),
+        'high': rankql_sum(list_transform(x_['high'], lambda p: 1 / p))})[1];
 
 -- err with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
-    rankql_walk(list_transform(list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)), lambda x_: rankql_step(
-        x_.pos, rankql_stop(coalesce(x_.rel, level), max_rel, stop), rankql_utility(x_.pos, p))));
+    rankql_walk(list_transform(list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)), lambda x_: rankql_step(
+        x_['pos'], rankql_stop(coalesce(x_['rel'], level), max_rel, stop), rankql_utility(x_['pos'], p))));
 
 -- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
 -- item at the bottom, a level above 0.
 CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
     list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
-        list_transform([list_filter(x_.items, lambda item_: item_.rel IS NULL)], lambda open: {
-            'low': CASE WHEN x_.use THEN rankql_err_at(x_.items, 0, k, max_rel, p, stop)
+        list_transform([list_filter(x_['items'], lambda item_: item_['rel'] IS NULL)], lambda open: {
+            'low': CASE WHEN x_['use'] THEN rankql_err_at(x_['items'], 0, k, max_rel, p, stop)
                         WHEN len(open) > 0 AND len(levels) > 1
                         THEN rankql_err_at([open[-1]], levels[2], k, max_rel, p, stop) END,
-            'high': CASE WHEN x_.use OR (len(open) > 0 AND levels[-1] > 0)
-                         THEN rankql_err_at(x_.items, levels[-1], k, max_rel, p, stop) END})[1])[1];
+            'high': CASE WHEN x_['use'] OR (len(open) > 0 AND levels[-1] > 0)
+                         THEN rankql_err_at(x_['items'], levels[-1], k, max_rel, p, stop) END})[1])[1];
 
 -- rbp with every unjudged item at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
-        list_filter(items, lambda x_: x_.pos <= rankql_cutoff(k)),
-        lambda x_: rankql_worth(coalesce(x_.rel, level), threshold, max_rel) * rankql_look(x_.pos, p)));
+        list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)),
+        lambda x_: rankql_worth(coalesce(x_['rel'], level), threshold, max_rel) * rankql_look(x_['pos'], p)));
 
 CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, threshold := 1, max_rel := NULL) AS
     list_transform([rankql_items(items)], lambda xs: {
@@ -3069,21 +3069,21 @@ CREATE OR REPLACE MACRO rankql_bounds_rbp(items, judged, k, levels, p := NULL, t
         'high': rankql_rbp_at(xs, levels[-1], k, p, threshold, max_rel)})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
-    list_transform([list_filter(rankql_items(items), lambda x_: x_.pos <= rankql_cutoff(k))], lambda xs: {
-        'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_.rel, levels[1]))),
-        'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_.rel, levels[-1])))})[1];
+    list_transform([list_filter(rankql_items(items), lambda x_: x_['pos'] <= rankql_cutoff(k))], lambda xs: {
+        'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[1]))),
+        'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[-1])))})[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts := NULL, base := 2) AS
     list_transform([rankql_open_gains(items, k, discounts, base, 'keep')], lambda x_: {
-        'low': x_.own + levels[1] * rankql_sum(x_.weights),
-        'high': x_.own + levels[-1] * rankql_sum(x_.weights)})[1];
+        'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
+        'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
 -- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
 CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
     list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
-                     'open': list_filter(rankql_items(items), lambda x_: x_.rel IS NULL)}], lambda x_: {
-        'low': list_idcg(x_.judged, k, discounts, base),
-        'high': list_idcg(list_concat(x_.judged, list_transform(x_.open, lambda item: levels[-1])), k, discounts, base)
+                     'open': list_filter(rankql_items(items), lambda x_: x_['rel'] IS NULL)}], lambda x_: {
+        'low': list_idcg(x_['judged'], k, discounts, base),
+        'high': list_idcg(list_concat(x_['judged'], list_transform(x_['open'], lambda item: levels[-1])), k, discounts, base)
         })[1];
 
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
@@ -3095,19 +3095,19 @@ CREATE OR REPLACE MACRO rankql_bounds_ndcg(
     list_transform([{'gains': rankql_open_gains(items, k, discounts, base, negative),
                      'best': rankql_list_best(coalesce(CAST(judged AS DOUBLE[]), []), k)}], lambda x_:
         list_transform([{
-            'slices': rankql_slices(x_.best, CAST(levels AS DOUBLE[])),
+            'slices': rankql_slices(x_['best'], CAST(levels AS DOUBLE[])),
             'ideal': rankql_sums(rankql_ideal_weights(
-                CAST(least(len(x_.best) + len(x_.gains.weights), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
-            'shown': rankql_sums(list_filter(x_.gains.weights, lambda weight: weight > 0))}], lambda y_:
+                CAST(least(len(x_['best']) + len(x_['gains']['weights']), rankql_cutoff(k)) AS BIGINT), k, discounts, base)),
+            'shown': rankql_sums(list_filter(x_['gains']['weights'], lambda weight: weight > 0))}], lambda y_:
             list_transform([{
-                'own': x_.gains.own,
-                'hidden': rankql_sums(list_reverse(x_.gains.weights)),
-                'above': rankql_slices_idcg(list_filter(y_.slices, lambda slice_: slice_.level IS NULL), y_.ideal, 0),
-                'levels': rankql_level_gains(y_.slices, y_.ideal, y_.shown, len(x_.gains.weights),
+                'own': x_['gains']['own'],
+                'hidden': rankql_sums(list_reverse(x_['gains']['weights'])),
+                'above': rankql_slices_idcg(list_filter(y_['slices'], lambda slice_: slice_['level'] IS NULL), y_['ideal'], 0),
+                'levels': rankql_level_gains(y_['slices'], y_['ideal'], y_['shown'], len(x_['gains']['weights']),
                                              CAST(levels AS DOUBLE[])),
-                'barren': x_.gains.own < 0 AND len(x_.best) = 0}], lambda s_:
+                'barren': x_['gains']['own'] < 0 AND len(x_['best']) = 0}], lambda s_:
                 list_transform([rankql_one_ndcg(
-                    s_.own, s_.above, list_transform(s_.levels, lambda level_: level_.width * s_.hidden[-1]),
-                    list_transform(s_.levels, lambda level_: level_.idcg[-1]))], lambda start: {
-                    'low': rankql_lowest_ndcg(CASE WHEN s_.barren THEN s_.levels[:1] ELSE s_.levels END, s_),
+                    s_['own'], s_['above'], list_transform(s_['levels'], lambda level_: level_['width'] * s_['hidden'][-1]),
+                    list_transform(s_['levels'], lambda level_: level_['idcg'][-1]))], lambda start: {
+                    'low': rankql_lowest_ndcg(CASE WHEN s_['barren'] THEN s_['levels'][:1] ELSE s_['levels'] END, s_),
                     'high': CASE WHEN start < 0 THEN start ELSE rankql_highest_ndcg(start, s_) END})[1])[1])[1])[1];

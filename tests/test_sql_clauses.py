@@ -36,6 +36,11 @@ METRICS = [
     "list_ndcg(list(rel ORDER BY pos))",
     "list_err(list(rel ORDER BY pos), max_rel := 4)",
     "novelty(rel, users := 10)",
+    "consensus(rel, how := 'median')",
+    "effective_sample_size(CAST(rel > 0 AS INT), 0.5)",
+    "sign_test(rel)",
+    "len(team_draft(list(item), list(item || rel), seed := 1))",
+    "rankql_bounds_ndcg([{'pos': 1, 'rel': NULL}], list(rel), 10, [0, 1]).low",
 ]
 
 
