@@ -143,7 +143,7 @@ from .logs.labels import (
 from .logs.propensity import click_model, harvested_propensity, randomised_propensity
 from .macros import register
 from .registry.conventions import Conventions
-from .registry.parse import metrics
+from .registry.metrics import metrics
 from .versions import show_versions
 
 __version__: str

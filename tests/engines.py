@@ -26,7 +26,7 @@ import polars as pl
 
 import rankql
 from rankql.errors import database_message
-from rankql.registry.parse import MEASURES
+from rankql.registry.metrics import EVALUATED
 
 # SQL type -> polars type
 TYPES = {
@@ -540,7 +540,7 @@ def name_of(metric, options):
     cutoff = f"@{options.pop('k')}" if "k" in options else ""
     given = ", ".join(f"{name}={value}" for name, value in options.items())
     plain, micro = metric.removeprefix("micro_"), metric in api.MICRO
-    known = (m.name for m in MEASURES if m.macro == plain and bool(m.weight) == micro)
+    known = (m.name for m in EVALUATED if m.macro == plain and bool(m.weight) == micro)
     return f"{next(known, metric)}({given}){cutoff}", discounts
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import rankql
 from rankql.macros import comments, parameters
-from rankql.registry.metrics import FACTS
+from rankql.registry.metrics import FUNCTIONS
 
 # A value of each kind of column, drawn anew for every row.
 DRAWN = {
@@ -85,17 +85,17 @@ def test_there_are_facts_of_every_metric():
     text = "".join(rankql.macros._text(family) for family in families)
     ours = {name for name in comments() if f"MACRO {name}(" in text} - other
     assert {name for name in ours if not name.startswith("list_")
-            and not name.endswith("_by_score")} == {*FACTS}  # fmt: skip
+            and not name.endswith("_by_score")} == {*FUNCTIONS}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_undefined_of_nothing_just_where_it_says_so(con, name):
-    assert (value(con, name, []) is None) == (not FACTS[name].undefined.startswith("never"))
+    assert (value(con, name, []) is None) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_lie_within_the_range(con, name):
-    lowest, highest = FACTS[name].lowest, FACTS[name].highest
+    lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
     found = [v for v in (value(con, name, draw(name, seed)) for seed in range(12)) if v is not None]
     assert found
     assert lowest is None or min(found) >= lowest - 1e-12
@@ -104,7 +104,7 @@ def test_values_lie_within_the_range(con, name):
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in FACTS if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
+    [name for name in FUNCTIONS if columns(name)[:2] == ["rel", "pos"] and name != "rbp_residual"],
 )
 def test_the_better_direction_is_that_of_better_items_on_top(con, name):
     """Two neighbours swapped so that the better comes first: no metric of relevance is worse."""
@@ -118,7 +118,7 @@ def test_the_better_direction_is_that_of_better_items_on_top(con, name):
             for order in orders
         ]
         moved += [new - values[0] for new in values[1:] if new is not None]
-    sign = {"higher": 1, "lower": -1, "neither": 0}[FACTS[name].better]
+    sign = {"higher": 1, "lower": -1, "neither": 0}[FUNCTIONS[name].better]
     assert moved
     assert all(sign * move >= -1e-12 if sign else abs(move) < 1e-12 for move in moved)
 
@@ -126,7 +126,7 @@ def test_the_better_direction_is_that_of_better_items_on_top(con, name):
 def test_metrics_is_the_table_of_them():
     table = rankql.metrics()
     assert table["name"].is_unique().all()
-    assert set(table["function"]) == {*FACTS}
+    assert set(table["function"]) == {*FUNCTIONS}
     micro = table.filter(name="microP").row(0, named=True)
     assert (micro["level"], micro["function"]) == ("rankings", "micro_precision_at")
     assert table.filter(name="microMSE").row(0, named=True)["better"] == "lower"
@@ -141,6 +141,6 @@ def test_the_better_of_a_pair_of_values_is_that_of_the_facts():
 
 
 def test_ranges_are_not_empty():
-    for facts in FACTS.values():
+    for facts in FUNCTIONS.values():
         ends = [end for end in (facts.lowest, facts.highest) if end is not None]
         assert all(low < high for low, high in pairwise(ends))

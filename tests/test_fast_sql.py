@@ -149,7 +149,7 @@ def forms(name, cutoffs):
 
 
 def test_forms_are_all():
-    assert {names.parse(f"{name}(p=0.5)@1" if name == "RBP" else f"{name}@1")[0].measure.macro
+    assert {names.parse(f"{name}(p=0.5)@1" if name == "RBP" else f"{name}@1")[0].record.macro
             for name in FORMS} == set(packed._VALUES)  # fmt: skip
 
 

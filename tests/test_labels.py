@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 import rankql
-from rankql.registry.metrics import FACTS
+from rankql.registry.metrics import FUNCTIONS
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 
@@ -919,7 +919,7 @@ def test_disliked_in_every_metric():
 
 def with_table():
     rows = {}
-    for metric in FACTS:
+    for metric in FUNCTIONS:
         if "rel" in api.EVERYTHING[metric]:
             ways = {what_it_does(metric, way) for way in (SqlRows(), PolarsRows())}
             assert len(ways) == 1, metric

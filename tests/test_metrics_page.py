@@ -10,14 +10,14 @@ import pages
 import pytest
 
 import rankql
-from rankql.registry.metrics import FACTS
+from rankql.registry.metrics import FUNCTIONS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
 
 
 def page(function):
     """The page of a function's family."""
-    return getattr(rankql, function).__module__.removeprefix("rankql.") + ".md"
+    return f"{FUNCTIONS[function].family}.md"
 
 
 def table(name):
@@ -45,7 +45,7 @@ def table(name):
     return "\n".join(lines)
 
 
-PAGES = sorted({"index.md", *map(page, FACTS)})
+PAGES = sorted({"index.md", *map(page, FUNCTIONS)})
 
 
 def written(name):
@@ -58,7 +58,7 @@ def test_table(name):
     assert written(name) == (FOLDER / name).read_text()
 
 
-@pytest.mark.parametrize("function", FACTS)
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_docstring(function):
     """It stands on the page of its family, and something is said of it before."""
     text = (FOLDER / page(function)).read_text()

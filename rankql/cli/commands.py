@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rankql.registry.conventions import CHOICES, PROFILES, Conventions
-from rankql.registry.parse import GAINS
+from rankql.registry.parameters import GAIN
 
 if TYPE_CHECKING:
     import duckdb
@@ -152,7 +152,8 @@ def _convention_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     said = {name: " ".join(text.split()) for names, text in bullets for name in names.split(", ")}
     numbers = {"max_rel": float, "threshold": float}
-    kinds = {name: click.Choice(choices) for name, choices in {"gain": GAINS, **CHOICES}.items()}
+    choices = {"gain": GAIN.choices, **CHOICES}
+    kinds = {name: click.Choice(values) for name, values in choices.items()}
     for name, kind in {**numbers, **dict(reversed(kinds.items()))}.items():
         option = f"--{name.replace('_', '-')}"
         command = click.option(option, type=kind, help=said[name][0].upper() + said[name][1:])(
@@ -688,7 +689,7 @@ def metrics_command(form: str) -> None:
 
     Of each its columns, level, direction, range, definition, other names and options.
     """
-    from rankql.registry.parse import metrics
+    from rankql.registry.metrics import metrics
 
     _print(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
 

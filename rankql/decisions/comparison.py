@@ -424,7 +424,7 @@ class Comparison(show.Tabular):
         if self.source is None:
             raise RankqlError("cutoffs needs the runs; these are results: compare the runs")
         given = parse(metric or self.metrics[0])[0]
-        if given.measure is None or "k" not in given.measure.defaults:
+        if given.record is None or not given.record.has_cutoff:
             raise RankqlError(f"{given.name} has no cutoff")
         if not isinstance(ks, list | tuple | range) or not ks:
             raise RankqlError(f"ks must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")

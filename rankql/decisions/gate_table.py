@@ -15,7 +15,7 @@ from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_F
 from rankql.evaluation.result import Result
 from rankql.evaluation.result import slices as sliced
 from rankql.macros import MISSING, OURS
-from rankql.registry.parse import Metric
+from rankql.registry.metric import Metric
 
 if TYPE_CHECKING:
     from rankql.decisions.noninferiority import Judgement, Tests

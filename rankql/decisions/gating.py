@@ -21,8 +21,9 @@ from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.result import Result, groupings, require_finite, together
 from rankql.evaluation.values import Request, directed, read_result
 from rankql.macros import MISSING
+from rankql.registry.metric import Metric
 from rankql.registry.options import require_choice, require_flag, require_whole_number
-from rankql.registry.parse import Metric, is_metric, parse
+from rankql.registry.parse import is_metric, parse
 from rankql.sources.tables import Data
 
 
@@ -213,7 +214,7 @@ def _metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, M
     """The metrics of a name, each as `evaluate` is asked for it."""
     try:
         for metric in parse(text):
-            yield (metric.name if metric.measure else text), metric
+            yield (metric.name if metric.record else text), metric
     except RankqlError:
         if not any(text in metrics for metrics in known):
             if any(not is_metric(name) for metrics in known for name in metrics):

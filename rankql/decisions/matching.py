@@ -17,8 +17,9 @@ from rankql.evaluation.result import Result, written
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions
+from rankql.registry.metrics import NAMED
 from rankql.registry.options import require
-from rankql.registry.parse import EVERY, is_metric, parse
+from rankql.registry.parse import is_metric, parse
 from rankql.sources.tables import Session, Table, same_kind
 
 OutcomeNames = str | Sequence[str] | Mapping[str, str | Sequence[str]]
@@ -166,7 +167,7 @@ def _spelt(side: Side, text: str) -> list[str]:
 
 def _canonical(text: str) -> list[str]:
     """The names of metrics as we have them."""
-    return [metric.under(Conventions().as_dict()).name for metric in parse(text, EVERY)]
+    return [metric.under(Conventions().as_dict()).name for metric in parse(text, NAMED)]
 
 
 def outcome_columns(

@@ -476,9 +476,9 @@ def _known_range(name: str, rules: Mapping[str, Any]) -> tuple[float | None, flo
         (metric,) = parse(name)
     except (RankqlError, ValueError):  # the user's own
         return None, None
-    if metric.measure is None or {**rules, **metric.options}.get("negative") == "keep":
+    if metric.record is None or {**rules, **metric.options}.get("negative") == "keep":
         return None, None
-    return metric.measure.facts.lowest, metric.measure.facts.highest
+    return metric.record.lowest, metric.record.highest
 
 
 def tried(

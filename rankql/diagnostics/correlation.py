@@ -26,8 +26,10 @@ from rankql.evaluation.query import BY_ITEM, about, applied, sources, with_ctes
 from rankql.evaluation.result import Result, groupings, validate
 from rankql.macros import MISSING, OURS, literal, quoted
 from rankql.registry.conventions import Conventions
+from rankql.registry.metric import Metric
+from rankql.registry.metrics import CORRELATIONS
 from rankql.registry.options import require_whole_number
-from rankql.registry.parse import CORRELATIONS, Metric, parse
+from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs, read
 from rankql.sources.tables import Data, Session, session
 
@@ -114,7 +116,7 @@ def _cut(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
     if k is not None:
         require_whole_number("k", k, 1)
     for metric in metrics:
-        if metric.measure is None:
+        if metric.record is None:
             raise RankqlError(f"{metric.label!r} is an expression; name metrics of two rankings")
     cut = [replace(metric, k=metric.k or k) for metric in metrics]
     return list({metric.name: metric for metric in cut}.values())
@@ -199,8 +201,8 @@ def _ranked(source: str, keys: str, scored: bool, k: int | None) -> str:
 
 def _call(metric: Metric) -> str:
     """A metric as a call of its macro; those of grades take the reversed reference for them."""
-    assert metric.measure
-    theirs, macro = _REFERENCE_POS, metric.measure.macro
+    assert metric.record
+    theirs, macro = _REFERENCE_POS, metric.record.macro
     if macro.startswith("kendall"):
         top = "" if metric.k is None else f"WHEN {theirs} <= {metric.k} "
         theirs = f"CASE {top}THEN -{theirs} END" if top else f"-{theirs}"
@@ -211,7 +213,7 @@ def _notes(
     found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric], ask: Ask
 ) -> Iterator[str]:
     """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
-    others = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"]
+    others = [m.name for m in metrics if m.record and m.record.macro != "rbo"]
     for name in found["system"].unique(maintain_order=True) if given.many else [None]:
         run = "the run" if name is None else f"run {name!r}"
         rows = found if name is None else found.filter(system=name)

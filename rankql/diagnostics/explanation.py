@@ -36,8 +36,11 @@ from rankql.evaluation.query import (
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions, choose
+from rankql.registry.metric import Metric
+from rankql.registry.metrics import EVALUATED
 from rankql.registry.options import require_whole_number
-from rankql.registry.parse import MEASURES, Metric, Rows, parse
+from rankql.registry.parse import parse
+from rankql.registry.records import Rows
 from rankql.sources.inputs import Inputs, read
 from rankql.sources.tables import Data, Session, Table, assigned, session
 
@@ -285,7 +288,7 @@ _FORMULAS = {
     "err": "gain = chance to stop there, weight = chance to get there * utility of pos",
     "rbp": "gain = worth, weight = (1 - p) * p^(pos - 1)",
 }
-EXPLAINED = tuple(m.name for m in MEASURES if m.macro in _WEIGHTS and not m.weight)
+EXPLAINED = tuple(m.name for m in EVALUATED if m.macro in _WEIGHTS and not m.weight)
 
 
 def _one(metric: str) -> Metric:
@@ -298,7 +301,7 @@ def _one(metric: str) -> Metric:
 
 def _explainable(metric: Metric, chosen: Conventions) -> None:
     """Refuse what is no sum over positions."""
-    if metric.measure is None or metric.measure.name not in EXPLAINED:
+    if metric.record is None or metric.record.name not in EXPLAINED:
         raise RankqlError(
             f"{metric.name} is no sum over positions; what can be explained: {', '.join(EXPLAINED)}"
         )
@@ -315,9 +318,9 @@ def _explainable(metric: Metric, chosen: Conventions) -> None:
 
 def _terms(metric: Metric, chosen: Conventions) -> Terms:
     """A metric under the conventions as a sum."""
-    assert metric.measure
-    macro = metric.measure.macro
-    option: dict[str, Any] = {k: v.strip("'") for k, v in metric.measure.defaults.items()}
+    assert metric.record
+    macro = metric.record.macro
+    option: dict[str, Any] = {k: v.default for k, v in metric.record.options.items()}
     option |= metric.arguments(vars(chosen))
     cut = "relevant" if macro == "r_precision" else literal(metric.k)
     over, room = _over(macro, cut, option.get("denominator", "k"))
@@ -343,8 +346,8 @@ def _terms(metric: Metric, chosen: Conventions) -> Terms:
 
 def _gain(metric: Metric, chosen: Conventions, option: Mapping[str, Any]) -> str:
     """What an item gains by its grade."""
-    assert metric.measure
-    macro = metric.measure.macro
+    assert metric.record
+    macro = metric.record.macro
     threshold = metric.threshold(vars(chosen))
     grade = gained(metric.gain(vars(chosen)), threshold)
     return {

@@ -27,7 +27,9 @@ from rankql.evaluation.query import (
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, quoted
 from rankql.registry.conventions import Conventions, choose
-from rankql.registry.parse import RATINGS, RELEVANT, Metric, parse
+from rankql.registry.metric import Metric
+from rankql.registry.parse import parse
+from rankql.registry.relevance import RELEVANT
 from rankql.sources.inputs import Inputs, opened_runs, read
 from rankql.sources.tables import Data, Session, session
 
@@ -366,9 +368,9 @@ def _unmoved(metric: Metric, chosen: Conventions) -> str:
     """Why swaps cannot be told, if so."""
     if chosen.ties == "expected":
         return "with ties='expected' tied items stand at no one position"
-    if metric.measure and metric.measure.macro in RATINGS:
+    if metric.record and metric.record.compares_scores:
         return "scores are compared with grades, wherever the items stand"
-    if metric.measure and metric.measure.weight:
+    if metric.record and metric.record.weight:
         return "there is one value of all queries together"
     return ""
 
@@ -387,7 +389,7 @@ def _swapped(given: Inputs, moved: Sequence[Metric], chosen: Conventions) -> str
     known = "" if given.qrels is None else f"SEMI JOIN queries USING ({keys})"
     # An expression of the user may look at anything; all others at grades and positions alone.
     alike = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
-    alike = "false" if any(metric.measure is None for metric in moved) else alike
+    alike = "false" if any(metric.record is None for metric in moved) else alike
     calls = {f"value {i}": call(metric, chosen) for i, metric in enumerate(moved)}
     values = [f"{v} AS {quoted(name)}" for name, v in defined(calls, chosen).items()]
     before = [f"any_value({quoted(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"

@@ -43,7 +43,7 @@ from rankql.evaluation.execution import (
 from rankql.evaluation.query import per_query
 from rankql.macros import OURS
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import Metric
+from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs, read
 from rankql.sources.tables import Session
 

@@ -49,7 +49,8 @@ from rankql.evaluation.query import (
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, quoted
 from rankql.registry.conventions import Conventions, choose
-from rankql.registry.parse import Metric, parse
+from rankql.registry.metric import Metric
+from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Table, same_kind, session
 
@@ -218,7 +219,7 @@ class _Work:
         """The query that evaluates: the rankings, the metrics in steps, what is said of a query."""
         given, keys = self.given, self.given.keys
         calls, _ = called(self.metrics, self.chosen, _gained)
-        calls |= {m.name: m.expression for m in self.metrics if m.measure is None}
+        calls |= {m.name: m.expression for m in self.metrics if m.record is None}
         values = defined(calls, self.chosen).values()
         steps = self.sources() | self.rankings()
         asked = [keys, *(f"{value} AS m{i}" for i, value in enumerate(values))]

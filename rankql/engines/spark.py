@@ -144,7 +144,7 @@ def _grades(frame: DataFrame, given: Inputs, task: parts.Task) -> pa.Table:
 
     (name,) = {table.roles["rel"] for table in given.judging if table.roles["rel"] in frame.columns}
     conventions = vars(task.conventions)
-    exponential = any(m.measure and m.gain(conventions) == "exp2" for m in task.metrics)
+    exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
     grade = F.col(quoted_name(name))
     schema = to_arrow_schema(frame.schema)
     if task.conventions.unjudged == "bounds":

@@ -16,7 +16,7 @@ from rankql.evaluation.query import DUPLICATES, JUDGED, NO_SCORE, SHARED, Query,
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import Metric
+from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Session, Table, in_words
 
@@ -72,12 +72,12 @@ def complete(
     """The conventions with the scale of the grades, where a metric needs its end; the metrics
     under their names within the conventions."""
     for metric in wanted:
-        if metric.measure is None:
+        if metric.record is None:
             _require_expression(metric)
     if not given.scored:
         chosen = replace(chosen, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", chosen.max_rel) for m in wanted if m.scaled]
-    exponential = any(m.measure and m.gain(vars(chosen)) == "exp2" for m in wanted)
+    exponential = any(m.record and m.gain(vars(chosen)) == "exp2" for m in wanted)
     limits = [end for end in scales if end is not None] + ([1000] if exponential else [])
     if None in scales or (limits and _any_grade(here, given, f"{{rel}} > {min(limits)}")):
         highest = _highest(here, given, chosen)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from rankql.macros import quoted
-from rankql.registry.parse import Metric
+from rankql.registry.metric import Metric
 
 # The scales that are looked for, by their end: for the ideal as many sums are needed.
 SCALES = (1, 3, 5)
@@ -51,11 +51,11 @@ class Top:
         self.values = {m.name: self._value(m, conventions) for m in packed}
 
     def _value(self, metric: Metric, conventions: Mapping[str, Any]) -> str:
-        assert metric.measure
+        assert metric.record
         given = {"gain": metric.gain(conventions), "max_rel": None, **metric.arguments(conventions)}
         # Whole grades that reach a threshold reach the next whole number.
         given["threshold"] = math.ceil(metric.threshold(conventions))
-        return _VALUES[metric.measure.macro](self, given)
+        return _VALUES[metric.record.macro](self, given)
 
     # The steps.
 
@@ -210,7 +210,7 @@ class Top:
 
 def _known(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     """Does the value follow from the top and the number of items of each grade?"""
-    if metric.measure is None or metric.measure.macro not in _VALUES:
+    if metric.record is None or metric.record.macro not in _VALUES:
         return False
     given = metric.arguments(conventions)
     return (

@@ -10,7 +10,9 @@ from rankql.errors import RankqlError
 from rankql.evaluation.packed import Top
 from rankql.macros import MISSING, OURS, literal, parameters, quoted
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import RATINGS, RELEVANT, Metric, Rows
+from rankql.registry.metric import Metric
+from rankql.registry.records import Rows
+from rankql.registry.relevance import RELEVANT
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Table
 
@@ -102,7 +104,7 @@ def per_query(
         weights,
         rows,
         once,
-        checked=any(metric.measure is None for metric in metrics),
+        checked=any(metric.record is None for metric in metrics),
         sums=top.values.keys() == calls.keys(),
         cut=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         last=cutoff(metrics, chosen),
@@ -127,7 +129,7 @@ def called(
     metrics: Sequence[Metric], chosen: Conventions, gained: Gained = gained
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The metrics and their weights in the mean as calls, by name; and which has which weight."""
-    weighed = [m.name for m in metrics if m.measure and m.measure.weight]
+    weighed = [m.name for m in metrics if m.record and m.record.weight]
     weights = {name: f"{OURS}weight of {name}" for name in weighed}
     calls = {metric.name: call(metric, chosen, gained) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(chosen)) for m in metrics if m.name in weights}
@@ -209,7 +211,7 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> N
     """Refuse what would have no value, or one that means nothing."""
     scores = all("score" in table.roles for table in inputs.runs.values())
     for metric in metrics:
-        if metric.measure and metric.measure.macro in RATINGS and not scores:
+        if metric.record and metric.record.compares_scores and not scores:
             raise RankqlError(f"{metric.name} compares grades with scores; name them: score='...'")
     _refuse_orders(inputs, metrics, chosen)
     gains = chosen.gain.items() if isinstance(chosen.gain, Mapping) else ()
@@ -258,9 +260,9 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
     lists: dict[str, str] = {}
     calls = []
     for metric in metrics:
-        macro = f"rankql_bounds_{metric.measure.macro}" if metric.measure else ""
+        macro = metric.record.bounds if metric.record else ""
         knows = parameters().get(macro, {})
-        if not knows or (metric.measure and metric.measure.weight) or chosen.ties == "expected":
+        if not knows or chosen.ties == "expected":
             under = " with ties='expected'" if chosen.ties == "expected" else ""
             raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
         given = metric.arguments(vars(chosen))
@@ -497,7 +499,7 @@ def best_first(ties: str, by_item: str = BY_ITEM) -> str:
 
 def needs_scores(metrics: Sequence[Metric]) -> bool:
     """Does one of them look at the scores?"""
-    return any(m.measure is None or m.measure.macro in RATINGS for m in metrics)
+    return any(m.record is None or m.record.compares_scores for m in metrics)
 
 
 def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
@@ -581,12 +583,12 @@ def _missing(inputs: Inputs) -> str:
 
 def call(metric: Metric, chosen: Conventions, gained: Gained = gained) -> str:
     """A metric as a call of its macro."""
-    if metric.measure is None:
+    if metric.record is None:
         return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
-    macro = metric.measure.macro
+    macro = metric.record.macro
     given = metric.arguments(vars(chosen))
     rel = gained(metric.gain(vars(chosen)), metric.threshold(vars(chosen)))
-    if macro in RATINGS:
+    if metric.record.compares_scores:
         return f"{macro}(rel, score)"
     columns = [rel, "pos"]
     if chosen.ties == "expected":

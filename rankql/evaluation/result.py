@@ -20,14 +20,8 @@ from rankql import text as show
 from rankql.errors import RankqlError, needs
 from rankql.macros import MISSING, OURS, called, literal, quoted
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import (
-    EVERY,
-    has_direction,
-    is_metric,
-    lower_is_better,
-    parse,
-    value_range,
-)
+from rankql.registry.metrics import NAMED
+from rankql.registry.parse import has_direction, is_metric, lower_is_better, parse, value_range
 from rankql.text import TEXT
 
 if TYPE_CHECKING:
@@ -133,7 +127,7 @@ class Result(show.Tabular):
     def __getitem__(self, metric: str) -> float | None:
         name = metric
         if name not in self.metrics:  # another spelling of it
-            wanted = parse(metric, EVERY)
+            wanted = parse(metric, NAMED)
             name = wanted[0].under(self.conventions).name if len(wanted) == 1 else metric
         if name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")

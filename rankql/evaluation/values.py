@@ -21,7 +21,8 @@ from rankql.evaluation.result import Result, combine, require_one_row_per_query,
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quoted
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import EVERY, is_metric, lower_is_better, parse
+from rankql.registry.metrics import NAMED
+from rankql.registry.parse import is_metric, lower_is_better, parse
 from rankql.sources.tables import ROLES, Data, Session, Table, same_kind, session
 
 Direction = bool | Mapping[str, bool] | None
@@ -280,7 +281,7 @@ def resolve_directions(
 
     A dict may name `others` too; True or False is that of the metrics that rankql does not know.
     """
-    own = [name for name in metrics if not is_metric(name, EVERY)]
+    own = [name for name in metrics if not is_metric(name, NAMED)]
     known = {name: not lower_is_better(name) for name in metrics if name not in own}
     if isinstance(given, Mapping):
         every = [*dict.fromkeys([*metrics, *others])]

@@ -21,7 +21,8 @@ from rankql.diagnostics.explanation import EXPLAINED, Explanation, explain
 from rankql.diagnostics.limitations import Limits, limits
 from rankql.errors import RankqlError, needs
 from rankql.evaluation.result import whole
-from rankql.registry.parse import Metric, parse
+from rankql.registry.metric import Metric
+from rankql.registry.parse import parse
 
 if TYPE_CHECKING:
     import altair as alt
@@ -410,8 +411,8 @@ def _cutoffs(comparison: Comparison) -> Section | None:
     from rankql.output import charts
 
     named = [_parsed(name) for name in comparison.metrics]
-    able = [m for m in named if m and m.measure and "k" in m.measure.defaults]
-    distinct = {(m.measure, str(m.options)): m.name for m in able}
+    able = [m for m in named if m and m.record and m.record.has_cutoff]
+    distinct = {(m.record, str(m.options)): m.name for m in able}
     if not distinct:
         return None
     section = Section("cutoffs", "Does the cutoff matter?", "Cutoffs")
@@ -436,7 +437,7 @@ def _queries(comparison: Comparison) -> Section | None:
 
     pairs = charts.pairs(comparison)[:PAIRS]
     named = [_parsed(name) for name in comparison.metrics]
-    able = [m.name for m in named if m and m.measure and m.measure.name in EXPLAINED]
+    able = [m.name for m in named if m and m.record and m.record.name in EXPLAINED]
     if not pairs:
         return None
     section = Section("queries", "Which queries, and why?", "Queries")

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean, unknown
-from rankql.registry.parse import DENOMINATORS, GAINS
+from rankql.registry.parameters import AP_DENOMINATOR, GAIN, IDEAL, PRECISION_DENOMINATOR
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class Conventions:
 
 
 CHOICES = {
-    "ideal": ("judged", "retrieved"),
+    "ideal": IDEAL.choices,
     "negative": ("zero", "keep", "unjudged", "error"),
-    "precision_denominator": DENOMINATORS["precision_at"],
-    "ap_denominator": DENOMINATORS["ap"],
+    "precision_denominator": PRECISION_DENOMINATOR.choices,
+    "ap_denominator": AP_DENOMINATOR.choices,
     "ties": ("item", "order", "expected", "best", "worst"),
     "unjudged": ("zero", "remove", "bounds"),
     "undefined": ("skip", "zero", "drop", "error"),
@@ -167,8 +167,8 @@ def _gain(value: Any) -> Any:
             if not (_finite(grade) and _finite(gain)):
                 raise RankqlError(f"gain must map numbers to numbers, not {grade!r} to {gain!r}")
         return dict(value)
-    if value not in GAINS:
-        choices = ", ".join(map(repr, GAINS))
+    if value not in GAIN.choices:
+        choices = ", ".join(map(repr, GAIN.choices))
         raise RankqlError(f"gain must be {choices} or a dict of grade: gain, not {value!r}")
     return value
 

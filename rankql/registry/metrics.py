@@ -1,86 +1,59 @@
-"""What holds of every metric: where it is taken, which way is better, how far it goes."""
+"""All metrics: their records, and what follows from them alone."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING
 
-Level = Literal["ranking", "list", "rankings", "catalogue"]
-Better = Literal["higher", "lower", "neither"]
+from rankql.registry.beyond import BEYOND
+from rankql.registry.order import MICRO_RATING, ORDER, RATING
+from rankql.registry.records import MetricRecord
+from rankql.registry.relevance import MICRO, RELEVANCE
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RECORDS: tuple[MetricRecord, ...] = (
+    *RELEVANCE, *ORDER, *RATING, *MICRO, *MICRO_RATING, *BEYOND
+)  # fmt: skip
+# Those that `evaluate` and `correlate` know by name.
+EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)
+CORRELATIONS = tuple(record for record in RECORDS if "correlate" in record.asked_by)
+NAMED = (*EVALUATED, *(record for record in CORRELATIONS if record not in EVALUATED))
+# By their function of SQL and polars; of two metrics of one function, the first.
+FUNCTIONS = {record.function: record for record in reversed(RECORDS)}
 
 
-class Facts(NamedTuple):
-    """Of one metric, with its default options."""
+def metrics() -> pl.DataFrame:
+    """All metrics: their names, columns, level, direction, range, when they are undefined.
 
-    # What a value is of: a judged ranking, a list whatever its judgments, all rankings at once, or
-    # a catalogue. Values of the last two are never averaged: ask again over the rows of a slice.
-    level: Level
-    better: Better
-    lowest: float | None
-    highest: float | None
-    # When it is NULL.
-    undefined: str
+    name: what `evaluate` and `correlate` call it, or else the function. function: that of SQL and
+    polars. columns: what it is computed from. level: what a value is of, a 'ranking', a 'list'
+    whatever its judgments, all 'rankings' at once, or a 'catalogue'; values of the last two are
+    never averaged. better: 'higher', 'lower' or 'neither'. lowest, highest: the range with default
+    options, NULL where there is no end.
 
+    >>> metrics().filter(name="Bpref").select("columns", "better", "highest", "undefined").row(0)
+    ('rel, pos', 'higher', 1.0, 'no judged item is relevant')
+    """
+    import polars as pl
 
-_NOTHING_RELEVANT = "no judged item is relevant"
-_NO_GAIN = "no grade is positive"
-_NO_SUBTOPIC = "no item has a subtopic"
-_NO_PAIR = "there are not two items"
-_NOTHING_SHOWN = "nothing is shown"
-_NEVER = "never"
-
-FACTS = {
-    "cg": Facts("ranking", "higher", None, None, _NEVER),
-    "dcg": Facts("ranking", "higher", None, None, _NEVER),
-    "idcg": Facts("ranking", "neither", 0, None, _NEVER),
-    "ndcg": Facts("ranking", "higher", 0, 1, _NO_GAIN),
-    "precision_at": Facts("ranking", "higher", 0, 1, _NEVER),
-    "recall_at": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "f1_at": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "hit_at": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "r_precision": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "ap": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "bpref": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "judged_at": Facts("ranking", "neither", 0, 1, _NEVER),
-    "micro_precision_at": Facts("rankings", "higher", 0, 1, _NEVER),
-    "micro_recall_at": Facts("rankings", "higher", 0, 1, _NOTHING_RELEVANT),
-    "micro_f1_at": Facts("rankings", "higher", 0, 1, _NOTHING_RELEVANT),
-    "rr": Facts("ranking", "higher", 0, 1, _NOTHING_RELEVANT),
-    "arhr": Facts("ranking", "higher", 0, None, _NOTHING_RELEVANT),
-    "err": Facts("ranking", "higher", 0, 1, _NO_GAIN),
-    "rbp": Facts("ranking", "higher", 0, 1, _NEVER),
-    "rbp_residual": Facts("ranking", "lower", 0, 1, _NEVER),
-    "kendall_tau_distance": Facts(
-        "ranking", "lower", 0, None, f"{_NEVER} (normalized: no two grades differ)"
-    ),
-    "kendall_tau_b": Facts("ranking", "higher", -1, 1, "no two grades or no two positions differ"),
-    "tau_ap": Facts("ranking", "higher", -1, 1, "there are not two items in both rankings"),
-    "rbo": Facts("ranking", "higher", 0, 1, "a ranking is empty"),
-    "rmse": Facts("ranking", "lower", 0, None, "no row has grade and score"),
-    "mse": Facts("ranking", "lower", 0, None, "no row has grade and score"),
-    "mae": Facts("ranking", "lower", 0, None, "no row has grade and score"),
-    "catalogue_coverage": Facts("catalogue", "higher", 0, 1, _NEVER),
-    "user_coverage": Facts("catalogue", "higher", 0, 1, _NEVER),
-    "gini": Facts("catalogue", "lower", 0, 1, _NOTHING_SHOWN),
-    "shannon_entropy": Facts("catalogue", "higher", 0, None, _NOTHING_SHOWN),
-    "average_popularity": Facts("catalogue", "neither", 0, None, _NOTHING_SHOWN),
-    "novelty": Facts("catalogue", "higher", 0, None, _NOTHING_SHOWN),
-    "first_position": Facts("catalogue", "neither", 1, None, _NOTHING_SHOWN),
-    "first_time": Facts("catalogue", "neither", None, None, _NOTHING_SHOWN),
-    "personalisation": Facts("catalogue", "higher", 0, 1, "there are not two users"),
-    "exposure": Facts("catalogue", "neither", 0, None, _NEVER),
-    "exposure_disparity": Facts("catalogue", "lower", 0, 1, "there is no exposure or no merit"),
-    "disparate_treatment": Facts("catalogue", "higher", 0, 1, "no group has merit and exposure"),
-    "expected_exposure_loss": Facts("catalogue", "lower", 0, None, _NEVER),
-    "category_diversity": Facts("list", "higher", 0, 1, _NO_PAIR),
-    "jaccard_diversity": Facts("list", "higher", 0, 1, _NO_PAIR),
-    "cosine_diversity": Facts("list", "higher", 0, 2, _NO_PAIR),
-    "missing_at": Facts("list", "lower", 0, 1, _NOTHING_SHOWN),
-    "duplicate_share": Facts("list", "lower", 0, 1, _NOTHING_SHOWN),
-    "near_duplicate_share": Facts("list", "lower", 0, 1, _NOTHING_SHOWN),
-    "unexpectedness": Facts("list", "higher", 0, 1, _NOTHING_SHOWN),
-    "serendipity": Facts("list", "higher", 0, 1, _NOTHING_SHOWN),
-    "subtopic_recall": Facts("ranking", "higher", 0, 1, _NO_SUBTOPIC),
-    "alpha_dcg": Facts("ranking", "higher", 0, None, _NEVER),
-    "alpha_ndcg": Facts("ranking", "higher", 0, None, _NO_SUBTOPIC),
-    "err_ia": Facts("ranking", "higher", 0, 1, _NO_SUBTOPIC),
-}
+    rows = [
+        {
+            "name": record.name or record.function,
+            "function": record.function,
+            "columns": ", ".join(record.columns),
+            "level": record.level,
+            "better": record.better,
+            "lowest": record.lowest,
+            "highest": record.highest,
+            "undefined": record.undefined,
+            "definition": record.definition,
+            "aliases": ", ".join(record.aliases),
+            "options": ", ".join(
+                name if option.default is None else f"{name}={option.sql_default}"
+                for name, option in record.options.items()
+            ),
+        }
+        for record in (*NAMED, *(record for record in RECORDS if not record.asked_by))
+    ]
+    return pl.DataFrame(rows, schema_overrides={"lowest": pl.Float64, "highest": pl.Float64})

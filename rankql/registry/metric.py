@@ -1,0 +1,119 @@
+"""A metric with its cutoff and its options, such as `P(rel=2)@5`, and its meaning by convention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankql.macros import literal
+from rankql.registry.records import MetricRecord, Rows
+from rankql.registry.relevance import RELEVANT, RETRIEVED
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric with its cutoff and the options given with it; or an SQL expression of the user."""
+
+    record: MetricRecord | None
+    k: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    expression: str = ""
+
+    @property
+    def name(self) -> str:
+        """The canonical name."""
+        if self.record is None:
+            return self.label
+        options = ", ".join(
+            f"{'rel' if name == 'threshold' else name}={_as_text(value)}"
+            for name, value in self.options.items()
+        )
+        cutoff = "" if self.k is None else f"@{self.k}"
+        return self.record.name + (f"({options})" if options else "") + cutoff
+
+    @property
+    def scaled(self) -> bool:
+        """Does its value depend on where the scale of the grades ends?"""
+        if self.record is None or "max_rel" in self.options:
+            return self.record is not None
+        scale = self.record.options.get("max_rel")
+        return scale is not None and bool(scale.convention) and self._takes("max_rel")
+
+    def under(self, conventions: Mapping[str, Any]) -> Metric:
+        """The metric without the options that say what is the convention anyway."""
+        if self.record is None:
+            return self
+        kept = {}
+        for name, value in self.options.items():
+            default = self.record.default(name, conventions)
+            option = self.record.options.get(name)
+            same = option.same_without_k if option and self.k is None else ()
+            if value != default and not {value, default} <= {*same}:
+                kept[name] = value
+        return replace(self, options=kept)
+
+    def arguments(self, conventions: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments of the macro but the columns."""
+        assert self.record
+        arguments: dict[str, Any] = {}
+        for name, option in self.record.options.items():
+            value = self.options.get(name, option.default_under(conventions))
+            if value is not None and literal(value) != option.sql_default and self._takes(name):
+                arguments[name] = value
+        if self.k is not None:
+            arguments["k"] = self.k
+        return arguments
+
+    def gain(self, conventions: Mapping[str, Any]) -> Any:
+        """How the grade becomes a gain."""
+        assert self.record
+        return self.options.get("gain", self.record.default("gain", conventions)) or "linear"
+
+    def threshold(self, conventions: Mapping[str, Any]) -> float:
+        """The grade from which an item is relevant."""
+        return float(self.options.get("threshold", conventions["threshold"]))
+
+    def weight(self, conventions: Mapping[str, Any]) -> str:
+        """How much a ranking weighs in a mean over all rankings at once, as SQL."""
+        assert self.record and self.record.weight
+        k, denominator = literal(self.k), self.arguments(conventions).get("denominator", "k")
+        if conventions["ties"] == "expected":
+            place = "score"
+            retrieved = "CASE WHEN count({pos}) > {k} THEN {k} ELSE count({pos}) END"
+        else:
+            place, retrieved = "pos", "count(CASE WHEN {pos} <= {k} THEN 1 END)"
+        size = {
+            "k": RETRIEVED,
+            "min": f"CASE WHEN {RELEVANT} > {{k}} THEN {{k}} ELSE {RELEVANT} END",
+            "retrieved": "count({pos})" if self.k is None else retrieved,
+        }[denominator]
+        weight = self.record.weight.replace("{size}", size)
+        return weight.format(k=k, threshold=self.threshold(conventions), pos=place)
+
+    def rows(self, conventions: Mapping[str, Any]) -> Rows:
+        """The rows that the value depends on."""
+        if self.record is None:
+            return "all"
+        arguments = self.arguments(conventions)
+        denominator = arguments.get("denominator")
+        by_retrieved = self.record.counts_retrieved or denominator == "k"
+        if denominator == "retrieved" or (by_retrieved and self.k is None):
+            return "all"
+        if arguments.get("threshold", 1) <= 0 or arguments.get("negative") == "keep":
+            return "judged"
+        return self.record.rows
+
+    def _takes(self, name: str) -> bool:
+        """Does the option mean something beside the others?"""
+        assert self.record
+        other = self.record.options[name].only_with
+        if other is None:
+            return True
+        default = self.record.options[other[0]].default
+        return bool(self.options.get(other[0], default) == other[1])
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

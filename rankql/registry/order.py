@@ -1,0 +1,80 @@
+"""The records of the metrics of the order of all items, and of the scores themselves."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rankql.registry.parameters import BOUND, NORMALIZED, K, P
+from rankql.registry.records import MetricRecord
+
+ORDER = (
+    MetricRecord(
+        function="rbo",
+        family="order",
+        name="RBO",
+        asked_by=("correlate",),
+        columns=("reference", "pos"),
+        parameters=(K, P, BOUND),
+        undefined="a ranking is empty",
+        source="Webber, Moffat and Zobel 2010, equations 32, 11 and 30",
+    ),
+    MetricRecord(
+        function="kendall_tau_b",
+        family="order",
+        name="TauB",
+        asked_by=("evaluate", "correlate"),
+        parameters=(K,),
+        lowest=-1,
+        undefined="no two grades or no two positions differ",
+        source="Kendall 1945",
+        rows="judged",
+        shared_items=True,
+    ),
+    MetricRecord(
+        function="tau_ap",
+        family="order",
+        name="TauAP",
+        asked_by=("correlate",),
+        columns=("reference", "pos"),
+        parameters=(K,),
+        lowest=-1,
+        undefined="there are not two items in both rankings",
+        source="Yilmaz, Aslam and Robertson 2008",
+        shared_items=True,
+    ),
+    MetricRecord(
+        function="kendall_tau_distance",
+        family="order",
+        name="TauDistance",
+        asked_by=("evaluate", "correlate"),
+        parameters=(K, NORMALIZED),
+        better="lower",
+        highest=None,
+        undefined="never (normalized: no two grades differ)",
+        source="Kendall 1938",
+        rows="judged",
+        shared_items=True,
+    ),
+)
+
+_of_rating = partial(
+    MetricRecord,
+    family="rating",
+    columns=("rel", "score"),
+    better="lower",
+    highest=None,
+    undefined="no row has grade and score",
+    rows="judged",
+)
+RATING = (
+    _of_rating(function="rmse", name="RMSE"),
+    _of_rating(function="mse", name="MSE"),
+    _of_rating(function="mae", name="MAE"),
+)
+
+# Over all rows, without a group, mse and mae weigh each rating the same.
+_of_all_ratings = partial(_of_rating, level="rankings", weight="count(rel + score)")
+MICRO_RATING = (
+    _of_all_ratings(function="mse", name="microMSE"),
+    _of_all_ratings(function="mae", name="microMAE"),
+)

@@ -1,0 +1,171 @@
+"""The record of a metric: all that is known of it, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rankql import macros
+
+# What a value is of: a judged ranking, a list whatever its judgments, all rankings at once, or a
+# catalogue. Values of the last two are never averaged: ask again over the rows of a slice.
+Level = Literal["ranking", "list", "rankings", "catalogue"]
+Better = Literal["higher", "lower", "neither"]
+# The rows that a value depends on: those with gain, all judged ones, or those unjudged too.
+Rows = Literal["gain", "judged", "all"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An option of a metric: its default, what it may be, and what it means."""
+
+    name: str
+    default: Any
+    help: str
+    # A list and a column cannot be written in a name such as `P(rel=2)@5`.
+    kind: Literal["number", "choice", "flag", "list", "column"] = "number"
+    choices: tuple[str, ...] = ()
+    # Its range: above and below exclude their number, lowest and highest include it.
+    above: float | None = None
+    below: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    # The default is no value: it must be given.
+    required: bool = False
+    # The convention of `evaluate` that is its value where the metric itself does not give one.
+    convention: str = ""
+    # Another option and its value, without which this one means nothing.
+    only_with: tuple[str, str] | None = None
+    # Without a cutoff these choices are the same.
+    same_without_k: tuple[str, ...] = ()
+
+    @property
+    def sql_default(self) -> str:
+        """The default as SQL."""
+        is_flag = isinstance(self.default, bool)
+        return str(self.default).lower() if is_flag else macros.literal(self.default)
+
+    @property
+    def range(self) -> str:
+        """The range in words; empty where it has no end."""
+        low = self.lowest if self.above is None else self.above
+        high = self.highest if self.below is None else self.below
+        if low is None:
+            return ""
+        return f"above {low:g}" if high is None else f"between {low:g} and {high:g}"
+
+    def in_range(self, value: float) -> bool:
+        """Is it a number that the parameter may be?"""
+        return not (
+            (self.above is not None and not value > self.above)
+            or (self.below is not None and not value < self.below)
+            or (self.lowest is not None and not value >= self.lowest)
+            or (self.highest is not None and not value <= self.highest)
+        )
+
+    def default_under(self, conventions: Mapping[str, Any]) -> Any:
+        """Its value under the conventions, where the metric itself does not give one."""
+        if not self.convention:
+            return None
+        value = conventions.get(self.convention)
+        return self.default if self.choices and value not in self.choices else value
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A metric as a sum over positions: gain times weight, as SQL with placeholders.
+
+    {place} is the position, {hits} stand down to it, {left} is the chance that a user gets there,
+    {over} what a share is taken of, {discount} the divisor of the position. {gain} is the gain of
+    the grade, {threshold}, {negative}, {max_rel} and {stop} are the options of these names.
+    """
+
+    weight: str
+    formula: str
+    gain: str = "rankql_hit(rel, {threshold})"
+    # How many positions count, where the cutoff does not say it.
+    cut: str = ""
+    # The sum is divided by that over the ideal ranking.
+    normalised: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MetricRecord:
+    """A metric: its names, its parameters, what its values mean, and what they depend on."""
+
+    # The function of SQL and polars, and the file of `sql/` and the module that define it.
+    function: str
+    family: str
+    # The name that `evaluate` and `correlate` know it by, if they do, and other names of it.
+    name: str = ""
+    asked_by: tuple[Literal["evaluate", "correlate"], ...] = ("evaluate",)
+    aliases: tuple[str, ...] = ()
+    # Names of trec_eval and of the set measures of ir_measures, with the options that make it mean
+    # the same. A name that ends with _ is followed by the cutoff.
+    trec_eval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ir_measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ("rel", "pos")
+    parameters: tuple[Parameter, ...] = ()
+    level: Level = "ranking"
+    better: Better = "higher"
+    lowest: float | None = 0
+    highest: float | None = 1
+    # When it is NULL.
+    undefined: str = "never"
+    # Who defined it.
+    source: str = ""
+    rows: Rows = "gain"
+    # Without a cutoff it counts what is retrieved, unjudged items too.
+    counts_retrieved: bool = False
+    # It is a sum of gains: `evaluate` turns the grades into gains, and the option `gain` says how.
+    sums_gains: bool = False
+    # Of two rankings it sees only the items that are in both.
+    shared_items: bool = False
+    # For a mean over all rankings at once: the macro of one ranking, and its weight as SQL.
+    macro_of_one: str = ""
+    weight: str = ""
+    explanation: Explanation | None = None
+
+    @property
+    def macro(self) -> str:
+        """The macro of one ranking."""
+        return self.macro_of_one or self.function
+
+    @property
+    def options(self) -> dict[str, Parameter]:
+        """The parameters of the macro but the columns, by name."""
+        return {p.name: p for p in self.parameters if p.kind != "column"}
+
+    @property
+    def definition(self) -> str:
+        """One line of what it is."""
+        return macros.comments()[self.function]
+
+    @property
+    def bounds(self) -> str:
+        """The macro of its lowest and highest value where items are unjudged; empty: none."""
+        macro = f"rankql_bounds_{self.macro}"
+        return macro if macro in macros.parameters() and not self.weight else ""
+
+    @property
+    def compares_scores(self) -> bool:
+        """Does it compare grades with scores, wherever the items stand?"""
+        return "score" in self.columns
+
+    @property
+    def has_cutoff(self) -> bool:
+        """Does it take a cutoff?"""
+        return "k" in self.options
+
+    @property
+    def last_required(self) -> str:
+        """The last of the parameters that a call cannot do without, or else the cutoff."""
+        return next((p.name for p in reversed(self.parameters) if p.required), "k")
+
+    def default(self, option: str, conventions: Mapping[str, Any]) -> Any:
+        """The value of an option under the conventions, where the metric does not give it."""
+        if option == "gain":
+            return conventions["gain"] if self.sums_gains else None
+        parameter = self.options.get(option)
+        return parameter and parameter.default_under(conventions)

@@ -1,0 +1,278 @@
+"""The records of the metrics of relevance: how good the items at the top are."""
+
+from __future__ import annotations
+
+from rankql.registry.parameters import (
+    AP_DENOMINATOR,
+    BASE,
+    CONTINUATION,
+    DISCOUNTS,
+    GRADED,
+    IDEAL,
+    NEGATIVE,
+    PRECISION_DENOMINATOR,
+    QUERY,
+    SCALE,
+    STOP,
+    THRESHOLD,
+    K,
+    P,
+)
+from rankql.registry.records import Explanation, MetricRecord
+
+NO_RELEVANT_ITEM = "no judged item is relevant"
+NO_GAIN = "no grade is positive"
+
+# SQL that every database takes.
+RELEVANT = "count(CASE WHEN rel >= {threshold} THEN 1 END)"
+RETRIEVED = "coalesce({k}, count({pos}))"
+
+RELEVANCE = (
+    MetricRecord(
+        function="ndcg",
+        family="gain",
+        name="nDCG",
+        trec_eval={"ndcg_cut_": {"gain": "linear", "ideal": "judged", "negative": "zero"}},
+        parameters=(K, DISCOUNTS, BASE, IDEAL, NEGATIVE),
+        undefined=NO_GAIN,
+        source="Järvelin & Kekäläinen 2002",
+        sums_gains=True,
+        explanation=Explanation(
+            "1 / {discount}",
+            "contribution = gain / discount / IDCG",
+            gain="rankql_negative({gain}, {negative})",
+            normalised=True,
+        ),
+    ),
+    MetricRecord(
+        function="dcg",
+        family="gain",
+        name="DCG",
+        parameters=(K, DISCOUNTS, BASE),
+        lowest=None,
+        highest=None,
+        source="Järvelin & Kekäläinen 2002, with the discount of Burges et al. 2005",
+        rows="judged",
+        sums_gains=True,
+        explanation=Explanation("1 / {discount}", "contribution = gain / discount", gain="{gain}"),
+    ),
+    MetricRecord(
+        function="idcg",
+        family="gain",
+        name="IDCG",
+        parameters=(K, DISCOUNTS, BASE, IDEAL),
+        better="neither",
+        highest=None,
+        source="Järvelin & Kekäläinen 2002",
+        sums_gains=True,
+    ),
+    MetricRecord(
+        function="cg",
+        family="gain",
+        name="CG",
+        parameters=(K,),
+        lowest=None,
+        highest=None,
+        source="Järvelin & Kekäläinen 2002",
+        rows="judged",
+        sums_gains=True,
+        explanation=Explanation("1", "contribution = gain", gain="{gain}"),
+    ),
+    MetricRecord(
+        function="ap",
+        family="precision",
+        name="AP",
+        aliases=("MAP", "average_precision"),
+        trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
+        parameters=(K, THRESHOLD, AP_DENOMINATOR),
+        undefined=NO_RELEVANT_ITEM,
+        source="Buckley & Voorhees 2000",
+        explanation=Explanation(
+            "{hits} / {place} / nullif({over}, 0)",
+            "gain 1 if relevant, weight = precision at pos / denominator",
+        ),
+    ),
+    MetricRecord(
+        function="rr",
+        family="cascade",
+        name="RR",
+        aliases=("MRR", "reciprocal_rank"),
+        trec_eval={"recip_rank": {}},
+        parameters=(K, THRESHOLD),
+        undefined=NO_RELEVANT_ITEM,
+        source="Voorhees 1999",
+        explanation=Explanation(
+            "CAST({hits} = 1 AS DOUBLE) / {place}",
+            "gain 1 if relevant, weight 1 / pos for the first that is",
+        ),
+    ),
+    MetricRecord(
+        function="precision_at",
+        family="precision",
+        name="P",
+        aliases=("Precision",),
+        trec_eval={"P_": {"denominator": "k"}, "set_P": {"denominator": "retrieved"}},
+        ir_measures={"SetP": {"denominator": "retrieved"}},
+        parameters=(K, THRESHOLD, PRECISION_DENOMINATOR),
+        counts_retrieved=True,
+        explanation=Explanation(
+            "1 / nullif({over}, 0)",
+            "gain 1 if relevant, weight 1 / the number of items that it is a share of",
+        ),
+    ),
+    MetricRecord(
+        function="recall_at",
+        family="precision",
+        name="R",
+        aliases=("Recall",),
+        trec_eval={"recall_": {}, "set_recall": {}},
+        ir_measures={"SetR": {}},
+        parameters=(K, THRESHOLD),
+        undefined=NO_RELEVANT_ITEM,
+        explanation=Explanation(
+            "1 / nullif(relevant, 0)", "gain 1 if relevant, weight 1 / the number of relevant items"
+        ),
+    ),
+    MetricRecord(
+        function="f1_at",
+        family="precision",
+        name="F1",
+        trec_eval={"set_F": {}},
+        ir_measures={"SetF": {}},
+        parameters=(K, THRESHOLD),
+        undefined=NO_RELEVANT_ITEM,
+        source="van Rijsbergen 1979",
+        counts_retrieved=True,
+        explanation=Explanation(
+            "2 / nullif({over} + relevant, 0)",
+            "gain 1 if relevant, weight 2 / (number of items shown + number of relevant items)",
+        ),
+    ),
+    MetricRecord(
+        function="hit_at",
+        family="precision",
+        name="Success",
+        aliases=("Hit", "HR", "HitRate", "hit_rate"),
+        trec_eval={"success_": {}},
+        parameters=(K, THRESHOLD),
+        undefined=NO_RELEVANT_ITEM,
+        explanation=Explanation(
+            "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"
+        ),
+    ),
+    MetricRecord(
+        function="r_precision",
+        family="precision",
+        name="Rprec",
+        parameters=(THRESHOLD,),
+        undefined=NO_RELEVANT_ITEM,
+        source="Buckley & Voorhees 2005",
+        explanation=Explanation(
+            "1 / nullif(relevant, 0)",
+            "gain 1 if relevant, weight 1 / the number of relevant items",
+            cut="relevant",
+        ),
+    ),
+    MetricRecord(
+        function="bpref",
+        family="precision",
+        name="Bpref",
+        parameters=(THRESHOLD,),
+        undefined=NO_RELEVANT_ITEM,
+        source="Buckley & Voorhees 2004, as in trec_eval",
+        rows="judged",
+    ),
+    MetricRecord(
+        function="judged_at",
+        family="precision",
+        name="Judged",
+        parameters=(K,),
+        better="neither",
+        rows="judged",
+        counts_retrieved=True,
+        explanation=Explanation(
+            "1 / nullif({over}, 0)",
+            "gain 1 if judged, weight 1 / the number of items that it is a share of",
+            gain="CAST(rel IS NOT NULL AS DOUBLE)",
+        ),
+    ),
+    MetricRecord(
+        function="err",
+        family="cascade",
+        name="ERR",
+        parameters=(K, SCALE, CONTINUATION, STOP),
+        undefined=NO_GAIN,
+        source="Chapelle et al. 2009",
+        explanation=Explanation(
+            "{left} * rankql_utility({place}, {p})",
+            "gain = chance to stop there, weight = chance to get there * utility of pos",
+            gain="rankql_stop(rel, {max_rel}, {stop})",
+        ),
+    ),
+    MetricRecord(
+        function="rbp",
+        family="cascade",
+        name="RBP",
+        parameters=(K, P, THRESHOLD, GRADED),
+        source="Moffat & Zobel 2008",
+        explanation=Explanation(
+            "(1 - rankql_patience({p})) * rankql_look({place}, {p})",
+            "gain = worth, weight = (1 - p) * p^(pos - 1)",
+            gain="rankql_worth(rel, {threshold}, {max_rel})",
+        ),
+    ),
+    MetricRecord(
+        function="rbp_residual",
+        family="cascade",
+        name="RBPres",
+        parameters=(K, P),
+        better="lower",
+        source="Moffat & Zobel 2008",
+        rows="judged",
+    ),
+    MetricRecord(
+        function="arhr",
+        family="cascade",
+        name="ARHR",
+        parameters=(K, THRESHOLD),
+        highest=None,
+        undefined=NO_RELEVANT_ITEM,
+        source="Deshpande & Karypis 2004",
+        explanation=Explanation("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
+    ),
+)
+
+# Of all rankings at once, which `evaluate` takes as a weighted mean of those of one.
+MICRO = (
+    MetricRecord(
+        function="micro_precision_at",
+        family="precision",
+        name="microP",
+        parameters=(K, THRESHOLD, QUERY, PRECISION_DENOMINATOR),
+        level="rankings",
+        counts_retrieved=True,
+        macro_of_one="precision_at",
+        weight="{size}",
+    ),
+    MetricRecord(
+        function="micro_recall_at",
+        family="precision",
+        name="microR",
+        parameters=(K, THRESHOLD),
+        level="rankings",
+        undefined=NO_RELEVANT_ITEM,
+        macro_of_one="recall_at",
+        weight=RELEVANT,
+    ),
+    MetricRecord(
+        function="micro_f1_at",
+        family="precision",
+        name="microF1",
+        parameters=(K, THRESHOLD, QUERY),
+        level="rankings",
+        undefined=NO_RELEVANT_ITEM,
+        counts_retrieved=True,
+        macro_of_one="f1_at",
+        weight=f"{RETRIEVED} + {RELEVANT}",
+    ),
+)
