@@ -203,7 +203,7 @@ def _call(metric: Metric) -> str:
     """A metric as a call of its macro; those of grades take the reversed reference for them."""
     assert metric.record
     theirs, macro = _REFERENCE_POS, metric.record.macro
-    if macro.startswith("kendall"):
+    if "rel" in metric.record.columns:
         top = "" if metric.k is None else f"WHEN {theirs} <= {metric.k} "
         theirs = f"CASE {top}THEN -{theirs} END" if top else f"-{theirs}"
     return applied(macro, [theirs, "pos"], metric.arguments(vars(Conventions())))
@@ -213,7 +213,7 @@ def _notes(
     found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric], ask: Ask
 ) -> Iterator[str]:
     """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
-    others = [m.name for m in metrics if m.record and m.record.macro != "rbo"]
+    others = [m.name for m in metrics if m.record and m.record.shared_items]
     for name in found["system"].unique(maintain_order=True) if given.many else [None]:
         run = "the run" if name is None else f"run {name!r}"
         rows = found if name is None else found.filter(system=name)

@@ -255,40 +255,7 @@ class Terms:
     pool: str = "true"
 
 
-# The weight of a {place}: {hits} stand down to it, {left} is the chance that a user gets there.
-_WEIGHTS = {
-    "ndcg": "1 / {discount}",
-    "dcg": "1 / {discount}",
-    "cg": "1",
-    "precision_at": "1 / nullif({over}, 0)",
-    "judged_at": "1 / nullif({over}, 0)",
-    "recall_at": "1 / nullif(relevant, 0)",
-    "r_precision": "1 / nullif(relevant, 0)",
-    "f1_at": "2 / nullif({over} + relevant, 0)",
-    "hit_at": "CAST({hits} = 1 AS DOUBLE)",
-    "rr": "CAST({hits} = 1 AS DOUBLE) / {place}",
-    "arhr": "1 / {place}",
-    "ap": "{hits} / {place} / nullif({over}, 0)",
-    "err": "{left} * rankql_utility({place}, {p})",
-    "rbp": "(1 - rankql_patience({p})) * rankql_look({place}, {p})",
-}
-_FORMULAS = {
-    "ndcg": "contribution = gain / discount / IDCG",
-    "dcg": "contribution = gain / discount",
-    "cg": "contribution = gain",
-    "precision_at": "gain 1 if relevant, weight 1 / the number of items that it is a share of",
-    "judged_at": "gain 1 if judged, weight 1 / the number of items that it is a share of",
-    "recall_at": "gain 1 if relevant, weight 1 / the number of relevant items",
-    "r_precision": "gain 1 if relevant, weight 1 / the number of relevant items",
-    "f1_at": "gain 1 if relevant, weight 2 / (number of items shown + number of relevant items)",
-    "hit_at": "gain 1 if relevant, weight 1 for the first that is",
-    "rr": "gain 1 if relevant, weight 1 / pos for the first that is",
-    "arhr": "gain 1 if relevant, weight 1 / pos",
-    "ap": "gain 1 if relevant, weight = precision at pos / denominator",
-    "err": "gain = chance to stop there, weight = chance to get there * utility of pos",
-    "rbp": "gain = worth, weight = (1 - p) * p^(pos - 1)",
-}
-EXPLAINED = tuple(m.name for m in EVALUATED if m.macro in _WEIGHTS and not m.weight)
+EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
 
 
 def _one(metric: str) -> Metric:
@@ -318,27 +285,27 @@ def _explainable(metric: Metric, chosen: Conventions) -> None:
 
 def _terms(metric: Metric, chosen: Conventions) -> Terms:
     """A metric under the conventions as a sum."""
-    assert metric.record
-    macro = metric.record.macro
-    option: dict[str, Any] = {k: v.default for k, v in metric.record.options.items()}
+    assert metric.record and metric.record.explanation
+    explanation = metric.record.explanation
+    option: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}
     option |= metric.arguments(vars(chosen))
-    cut = "relevant" if macro == "r_precision" else literal(metric.k)
-    over, room = _over(macro, cut, option.get("denominator", "k"))
+    cut = explanation.cut or literal(metric.k)
+    over, room = _over(explanation.weight, cut, option.get("denominator", "k"))
     discount, discounts = "", ()
-    if macro in ("ndcg", "dcg"):
+    if "{discount}" in explanation.weight:
         discount = f"(log2({{place}} + 1) / log2({option['base']}::DOUBLE))"
         if isinstance(option["discounts"], tuple):
             discounts = option["discounts"]
             discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
-    weight = _WEIGHTS[macro].replace("{discount}", discount).replace("{over}", over)
+    weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
     return Terms(
         _gain(metric, chosen, option),
         weight.replace("{p}", str(option.get("p"))),
-        _FORMULAS[macro],
+        explanation.formula,
         cut,
         room or cut,
         discount,
-        macro == "ndcg",
+        explanation.normalised,
         discounts,
         "pos IS NOT NULL" if option.get("ideal") == "retrieved" else "true",
     )
@@ -346,24 +313,19 @@ def _terms(metric: Metric, chosen: Conventions) -> Terms:
 
 def _gain(metric: Metric, chosen: Conventions, option: Mapping[str, Any]) -> str:
     """What an item gains by its grade."""
-    assert metric.record
-    macro = metric.record.macro
+    assert metric.record and metric.record.explanation
     threshold = metric.threshold(vars(chosen))
     grade = gained(metric.gain(vars(chosen)), threshold)
-    return {
-        "ndcg": f"rankql_negative({grade}, {literal(option.get('negative'))})",
-        "dcg": grade,
-        "cg": grade,
-        "judged_at": "CAST(rel IS NOT NULL AS DOUBLE)",
-        "err": f"rankql_stop(rel, {literal(option.get('max_rel'))}, "
-        f"{literal(option.get('stop', 'exp2'))})",
-        "rbp": f"rankql_worth(rel, {threshold}, {option.get('max_rel')})",
-    }.get(macro, f"rankql_hit(rel, {threshold})")
+    return metric.record.explanation.gain.format(
+        gain=grade,
+        threshold=threshold,
+        **{name: literal(option.get(name)) for name in ("negative", "max_rel", "stop")},
+    )
 
 
-def _over(macro: str, cut: str, denominator: str) -> tuple[str, str]:
+def _over(weight: str, cut: str, denominator: str) -> tuple[str, str]:
     """What a share is taken of; and the room of the ideal ranking, where that depends on it."""
-    if macro not in ("precision_at", "judged_at", "f1_at", "ap"):
+    if "{over}" not in weight:
         return "", ""
     over = {
         "k": f"rankql_size({cut}, retrieved)",

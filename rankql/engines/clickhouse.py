@@ -31,6 +31,7 @@ from rankql.engines.translation import (
     plain_condition,
     sorted_by,
 )
+from rankql.registry.metrics import FUNCTIONS
 
 # NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) NULL.
 SETTINGS = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1, "transform_null_in": 0}
@@ -74,23 +75,13 @@ def _function(name: str, taken: Sequence[str]) -> str:
     return f"CREATE OR REPLACE FUNCTION {name} AS ({', '.join(taken)}) -> {body};"
 
 
-# The last of the parameters that a call cannot do without.
-_LAST = {
-    "err": "max_rel",
-    "rbp": "p",
-    "rbp_residual": "p",
-    "rbo": "p",
-    "micro_precision_at": "query",
-    "micro_f1_at": "query",
-}
-
-
 def taken(name: str) -> list[str]:
     """The parameters of a function there: no more than a call cannot do without, and k."""
     parameters = macros.parameters()[name]
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]
-    last = _LAST.get(name.removeprefix("list_").removesuffix("_by_score"), "k")
+    record = FUNCTIONS.get(name.removeprefix("list_").removesuffix("_by_score"))
+    last = record.last_required if record else "k"
     return listed[: max(len(needed), listed.index(last) + 1 if last in listed else 0)]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rankql.macros import quoted
 from rankql.registry.metric import Metric
+from rankql.registry.metrics import FUNCTIONS
 
 # The scales that are looked for, by their end: for the ideal as many sums are needed.
 SCALES = (1, 3, 5)
@@ -52,10 +53,12 @@ class Top:
 
     def _value(self, metric: Metric, conventions: Mapping[str, Any]) -> str:
         assert metric.record
-        given = {"gain": metric.gain(conventions), "max_rel": None, **metric.arguments(conventions)}
+        options = {name: option.default for name, option in metric.record.options.items()}
+        options |= {"gain": metric.gain(conventions), **metric.arguments(conventions)}
         # Whole grades that reach a threshold reach the next whole number.
-        given["threshold"] = math.ceil(metric.threshold(conventions))
-        return _VALUES[metric.record.macro](self, given)
+        options["threshold"] = math.ceil(metric.threshold(conventions))
+        template = FUNCTIONS[metric.record.macro].packed
+        return template.format_map(_Quantities(self, options))
 
     # The steps.
 
@@ -210,7 +213,7 @@ class Top:
 
 def _known(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     """Does the value follow from the top and the number of items of each grade?"""
-    if metric.record is None or metric.record.macro not in _VALUES:
+    if metric.record is None or not FUNCTIONS[metric.record.macro].packed:
         return False
     given = metric.arguments(conventions)
     return (
@@ -236,12 +239,30 @@ def _at(values: Iterable[float], index: str) -> str:
     return f"[{', '.join(map(_double, values))}][{index} + 1]"
 
 
-def _where_relevant(top: Top, given: Mapping[str, Any], value: str) -> str:
-    return f"CASE WHEN {top.relevant(given['threshold'])} > 0 THEN {value} END"
+class _Quantities(dict[str, str]):
+    """What the `packed` of a record names, worked out when it is asked for."""
+
+    def __init__(self, top: Top, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.top, self.options = top, options
+
+    def __missing__(self, name: str) -> str:
+        quantity = _QUANTITIES.get(name)
+        return str(self.options[name]) if quantity is None else quantity(self.top, self.options)
 
 
-def _gained(top: Top, given: Mapping[str, Any], what: str, weight: Callable[[int], str]) -> str:
-    kind, threshold = given["gain"], given["threshold"]
+def _gains(top: Top, options: Mapping[str, Any]) -> str:
+    return _sum_of_gains(top, options, f"cg {options['gain']}", lambda i: "")
+
+
+def _discounted_gains(top: Top, options: Mapping[str, Any]) -> str:
+    return _sum_of_gains(top, options, f"dcg {options['gain']}", lambda i: f" / log2({i + 1})")
+
+
+def _sum_of_gains(
+    top: Top, options: Mapping[str, Any], name: str, weight: Callable[[int], str]
+) -> str:
+    kind, threshold = options["gain"], options["threshold"]
     gains = top.gains(kind, threshold)
 
     def gain(i: int) -> str:
@@ -249,89 +270,49 @@ def _gained(top: Top, given: Mapping[str, Any], what: str, weight: Callable[[int
             return top.hit(threshold, i)
         return top.grade(i) if kind == "linear" else top.graded(kind, gains, i)
 
-    name = f"{what} {kind} {threshold}" if kind == "binary" else f"{what} {kind}"
-    return f"({top.total(name, lambda i: gain(i) + weight(i), given['k'])})"
+    name = f"{name} {threshold}" if kind == "binary" else name
+    return f"({top.total(name, lambda i: gain(i) + weight(i), options['k'])})"
 
 
-def _cg(top: Top, given: Mapping[str, Any]) -> str:
-    return f"CAST({_gained(top, given, 'cg', lambda i: '')} AS DOUBLE)"
-
-
-def _dcg(top: Top, given: Mapping[str, Any]) -> str:
-    return _gained(top, given, "dcg", lambda i: f" / log2({i + 1})")
-
-
-def _idcg(top: Top, given: Mapping[str, Any]) -> str:
+def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
     """Where n items have a grade or more, its step is gained in each of the first n positions."""
     sums = [0.0]
-    for i in range(1, given["k"] + 1):
+    for i in range(1, options["k"] + 1):
         sums.append(sums[-1] + 1 / math.log2(i + 1))
-    gains = top.gains(given["gain"], given["threshold"])
+    gains = top.gains(options["gain"], options["threshold"])
     return " + ".join(
         f"{_double(gains[grade] - gains[grade - 1])} * "
-        + _at(sums, f"least({top.relevant(grade)}, {given['k']})")
+        + _at(sums, f"least({top.relevant(grade)}, {options['k']})")
         for grade in range(1, len(gains))
     )
 
 
-def _ndcg(top: Top, given: Mapping[str, Any]) -> str:
-    return f"rankql_at_most_one({_dcg(top, given)} / nullif({_idcg(top, given)}, 0))"
-
-
-def _rr(top: Top, given: Mapping[str, Any]) -> str:
-    first = top.first(given["threshold"], given["k"])
-    return _where_relevant(top, given, f"coalesce(1 / {first}, 0)")
-
-
-def _arhr(top: Top, given: Mapping[str, Any]) -> str:
-    threshold = given["threshold"]
-    hits = top.total(
-        f"arhr {threshold}", lambda i: f"{top.hit(threshold, i)} / {_double(i)}", given["k"]
+def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:
+    threshold = options["threshold"]
+    return top.total(
+        f"arhr {threshold}", lambda i: f"{top.hit(threshold, i)} / {_double(i)}", options["k"]
     )
-    return _where_relevant(top, given, hits)
 
 
-def _precision(top: Top, given: Mapping[str, Any]) -> str:
-    hits, relevant = top.count(given["threshold"], given["k"]), top.relevant(given["threshold"])
-    denominator = given.get("denominator", "k")
-    return f"rankql_precision({hits}, {relevant}, NULL, {given['k']}, '{denominator}')"
-
-
-def _recall(top: Top, given: Mapping[str, Any]) -> str:
-    hits, relevant = top.count(given["threshold"], given["k"]), top.relevant(given["threshold"])
-    return f"{hits} / nullif({relevant}, 0)"
-
-
-def _f1(top: Top, given: Mapping[str, Any]) -> str:
-    hits, relevant = top.count(given["threshold"], given["k"]), top.relevant(given["threshold"])
-    return _where_relevant(top, given, f"2 * {hits} / ({given['k']} + {relevant})")
-
-
-def _hit(top: Top, given: Mapping[str, Any]) -> str:
-    return _where_relevant(top, given, f"least({top.count(given['threshold'], given['k'])}, 1)")
-
-
-def _ap(top: Top, given: Mapping[str, Any]) -> str:
-    threshold, k, denominator = given["threshold"], given["k"], given.get("denominator", "min")
-    precisions = top.total(
+def _precisions(top: Top, options: Mapping[str, Any]) -> str:
+    threshold = options["threshold"]
+    return top.total(
         f"ap {threshold}",
         lambda i: (
             f"{top.hit(threshold, i)} * "
             + f"{top.place(f'hits {threshold} to {i}', top.count(threshold, i))} / {i}"
         ),
-        k,
+        options["k"],
     )
-    hits, relevant = top.count(threshold, k), top.relevant(threshold)
-    return f"rankql_ap({precisions}, {hits}, {relevant}, NULL, {k}, '{denominator}')"
 
 
-def _err(top: Top, given: Mapping[str, Any]) -> str:
+def _stops(top: Top, options: Mapping[str, Any]) -> str:
     """Backwards: what a position is worth, or else, if the user goes on, what follows."""
-    p, unit = given.get("p", 1), 2.0 ** -given["max_rel"]
-    chances = [(2.0**grade - 1) * unit for grade in range(top.end + 1)]
-    value, name = "0e0", f"err {given['max_rel']} {p}"
-    for start, end in reversed(top.stretches(given["k"])):
-        stop = f"stop {given['max_rel']}"
+    p, max_rel = options["p"], options["max_rel"]
+    chances = [(2.0**grade - 1) * 2.0**-max_rel for grade in range(top.end + 1)]
+    value, name = "0e0", f"err {max_rel} {p}"
+    for start, end in reversed(top.stretches(options["k"])):
+        stop = f"stop {max_rel}"
         stops = {i: top.graded(stop, chances, i) for i in range(start, end + 1)}
         worth = "0e0"
         for i, stop in reversed(stops.items()):
@@ -341,32 +322,30 @@ def _err(top: Top, given: Mapping[str, Any]) -> str:
             f"({top.part(f'{name} to {end}', worth)} "
             f"+ {top.part(f'{name} left at {end}', left)} * {value})"
         )
-    return _where_relevant(top, {"threshold": 1}, value)
+    return value
 
 
-def _rbp(top: Top, given: Mapping[str, Any]) -> str:
-    p, scale, threshold = given["p"], given["max_rel"], given["threshold"]
+def _looks(top: Top, options: Mapping[str, Any]) -> str:
+    p, scale, threshold = options["p"], options["max_rel"], options["threshold"]
 
     def worth(i: int) -> str:
         return top.hit(threshold, i) if scale is None else f"{top.grade(i)} / {_double(scale)}"
 
     name = f"rbp {p} {threshold} {scale}"
-    looks = top.total(name, lambda i: f"{worth(i)} * {_double(p ** (i - 1))}", given["k"])
-    return f"rankql_at_most_one({_double(1 - p)} * ({looks}))"
+    looks = top.total(name, lambda i: f"{worth(i)} * {_double(p ** (i - 1))}", options["k"])
+    return f"{_double(1 - p)} * ({looks})"
 
 
-_VALUES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
-    "cg": _cg,
-    "dcg": _dcg,
-    "idcg": _idcg,
-    "ndcg": _ndcg,
-    "ap": _ap,
-    "rr": _rr,
-    "arhr": _arhr,
-    "precision_at": _precision,
-    "recall_at": _recall,
-    "f1_at": _f1,
-    "hit_at": _hit,
-    "err": _err,
-    "rbp": _rbp,
+_QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
+    "hits": lambda top, options: top.count(options["threshold"], options["k"]),
+    "relevant": lambda top, options: top.relevant(options["threshold"]),
+    "positive": lambda top, options: top.relevant(1),
+    "first": lambda top, options: top.first(options["threshold"], options["k"]),
+    "gains": _gains,
+    "discounted_gains": _discounted_gains,
+    "ideal_gains": _ideal_gains,
+    "reciprocals": _reciprocals,
+    "precisions": _precisions,
+    "stops": _stops,
+    "looks": _looks,
 }

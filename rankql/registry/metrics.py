@@ -19,8 +19,8 @@ RECORDS: tuple[MetricRecord, ...] = (
 EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)
 CORRELATIONS = tuple(record for record in RECORDS if "correlate" in record.asked_by)
 NAMED = (*EVALUATED, *(record for record in CORRELATIONS if record not in EVALUATED))
-# By their function of SQL and polars; of two metrics of one function, the first.
-FUNCTIONS = {record.function: record for record in reversed(RECORDS)}
+# By their function of SQL and polars.
+FUNCTIONS = {record.function: record for record in RECORDS if record not in MICRO_RATING}
 
 
 def metrics() -> pl.DataFrame:

@@ -126,6 +126,9 @@ class MetricRecord:
     macro_of_one: str = ""
     weight: str = ""
     explanation: Explanation | None = None
+    # Its value from the packed top of a ranking, as SQL with placeholders: the quantities of
+    # rankql.evaluation.packed. Empty: it does not follow from them.
+    packed: str = ""
 
     @property
     def macro(self) -> str:

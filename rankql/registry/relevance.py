@@ -43,6 +43,7 @@ RELEVANCE = (
             gain="rankql_negative({gain}, {negative})",
             normalised=True,
         ),
+        packed="rankql_at_most_one({discounted_gains} / nullif({ideal_gains}, 0))",
     ),
     MetricRecord(
         function="dcg",
@@ -55,6 +56,7 @@ RELEVANCE = (
         rows="judged",
         sums_gains=True,
         explanation=Explanation("1 / {discount}", "contribution = gain / discount", gain="{gain}"),
+        packed="{discounted_gains}",
     ),
     MetricRecord(
         function="idcg",
@@ -65,6 +67,7 @@ RELEVANCE = (
         highest=None,
         source="Järvelin & Kekäläinen 2002",
         sums_gains=True,
+        packed="{ideal_gains}",
     ),
     MetricRecord(
         function="cg",
@@ -77,6 +80,7 @@ RELEVANCE = (
         rows="judged",
         sums_gains=True,
         explanation=Explanation("1", "contribution = gain", gain="{gain}"),
+        packed="CAST({gains} AS DOUBLE)",
     ),
     MetricRecord(
         function="ap",
@@ -91,6 +95,7 @@ RELEVANCE = (
             "{hits} / {place} / nullif({over}, 0)",
             "gain 1 if relevant, weight = precision at pos / denominator",
         ),
+        packed="rankql_ap({precisions}, {hits}, {relevant}, NULL, {k}, '{denominator}')",
     ),
     MetricRecord(
         function="rr",
@@ -105,6 +110,7 @@ RELEVANCE = (
             "CAST({hits} = 1 AS DOUBLE) / {place}",
             "gain 1 if relevant, weight 1 / pos for the first that is",
         ),
+        packed="CASE WHEN {relevant} > 0 THEN coalesce(1 / {first}, 0) END",
     ),
     MetricRecord(
         function="precision_at",
@@ -119,6 +125,7 @@ RELEVANCE = (
             "1 / nullif({over}, 0)",
             "gain 1 if relevant, weight 1 / the number of items that it is a share of",
         ),
+        packed="rankql_precision({hits}, {relevant}, NULL, {k}, '{denominator}')",
     ),
     MetricRecord(
         function="recall_at",
@@ -132,6 +139,7 @@ RELEVANCE = (
         explanation=Explanation(
             "1 / nullif(relevant, 0)", "gain 1 if relevant, weight 1 / the number of relevant items"
         ),
+        packed="{hits} / nullif({relevant}, 0)",
     ),
     MetricRecord(
         function="f1_at",
@@ -147,6 +155,7 @@ RELEVANCE = (
             "2 / nullif({over} + relevant, 0)",
             "gain 1 if relevant, weight 2 / (number of items shown + number of relevant items)",
         ),
+        packed="CASE WHEN {relevant} > 0 THEN 2 * {hits} / ({k} + {relevant}) END",
     ),
     MetricRecord(
         function="hit_at",
@@ -159,6 +168,7 @@ RELEVANCE = (
         explanation=Explanation(
             "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"
         ),
+        packed="CASE WHEN {relevant} > 0 THEN least({hits}, 1) END",
     ),
     MetricRecord(
         function="r_precision",
@@ -208,6 +218,7 @@ RELEVANCE = (
             "gain = chance to stop there, weight = chance to get there * utility of pos",
             gain="rankql_stop(rel, {max_rel}, {stop})",
         ),
+        packed="CASE WHEN {positive} > 0 THEN {stops} END",
     ),
     MetricRecord(
         function="rbp",
@@ -220,6 +231,7 @@ RELEVANCE = (
             "gain = worth, weight = (1 - p) * p^(pos - 1)",
             gain="rankql_worth(rel, {threshold}, {max_rel})",
         ),
+        packed="rankql_at_most_one({looks})",
     ),
     MetricRecord(
         function="rbp_residual",
@@ -239,6 +251,7 @@ RELEVANCE = (
         undefined=NO_RELEVANT_ITEM,
         source="Deshpande & Karypis 2004",
         explanation=Explanation("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
+        packed="CASE WHEN {relevant} > 0 THEN {reciprocals} END",
     ),
 )
 
