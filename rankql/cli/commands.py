@@ -618,7 +618,7 @@ def explain_command(
 
     By position for one query, or what costs most overall.
     """
-    from rankql.diagnostics.explanation import explain
+    from rankql.diagnostics.explain import explain
 
     run, qrels = _run_and_qrels(inputs)
     with _connection() as con:

@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
-from rankql.diagnostics.explanation import DUST
+from rankql.diagnostics.contributions import ROUNDING_ERROR as DUST
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.execution import complete, examples, execute, reporting
