@@ -656,7 +656,7 @@ def limits_command(
 
     What is undefined, unjudged, twice there, or moved by a swap of neighbours.
     """
-    from rankql.diagnostics.limitations import limits
+    from rankql.diagnostics.limits import limits
     from rankql.evaluation.evaluate import DEFAULT
 
     run, qrels = _run_and_qrels(inputs)
