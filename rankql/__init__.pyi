@@ -5,8 +5,9 @@ from .decisions.comparison import Comparison, compare, queries_needed
 from .decisions.gating import gate
 from .decisions.verdict import Verdict
 from .diagnostics.correlation import correlate
-from .diagnostics.explanation import explain
-from .diagnostics.limitations import Limits, limits
+from .diagnostics.explain import explain
+from .diagnostics.limits import limits
+from .diagnostics.limits_result import Limits
 from .diagnostics.preflight import check
 from .engines.dialects import translate
 from .errors import RankqlError

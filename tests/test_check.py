@@ -8,7 +8,8 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.diagnostics.preflight import CHECKS, LEVELS, Finding, Report, check
+from rankql.diagnostics.findings import LEVELS, Finding, Report
+from rankql.diagnostics.preflight import CHECKS, check
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluate import evaluate
 
@@ -207,19 +208,20 @@ def test_every_check_has_a_case():
         for kinds, one_check in zip(found, CHECKS, strict=True):
             kinds |= {f.kind for f in one_check(case)}
     assert [c.__name__ for c, some in zip(CHECKS, found, strict=True) if not some] == [
-        "null_ids",
-        "ties_at_k",
-        "ascending_scores",  # as test_inputs.py has it
+        "find_null_ids",
+        "find_ties_at_cutoff",
+        "find_reversed_scores",  # as test_inputs.py has it
     ]
 
 
 def _case(run, qrels):
-    from rankql.diagnostics.preflight import _Case, _given
+    from rankql.diagnostics.check_data import CheckData
+    from rankql.diagnostics.preflight import _read_inputs
     from rankql.sources.tables import Session
 
-    here = Session(duckdb.connect(), own=True)
+    session = Session(duckdb.connect(), own=True)
     columns = dict.fromkeys(("query", "item", "rel", "score", "pos"))
-    return _Case(here, _given(here, run, qrels, columns, None), 2)
+    return CheckData(session, _read_inputs(session, run, qrels, columns, None), 2)
 
 
 @pytest.mark.parametrize("side", ["run", "qrels"])

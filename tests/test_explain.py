@@ -14,7 +14,8 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
-from rankql.diagnostics.explanation import EXPLAINED, explain
+from rankql.diagnostics.contributions import EXPLAINED
+from rankql.diagnostics.explain import explain
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 WORTH = ["contribution", "ideal_contribution", "loss"]

@@ -619,7 +619,7 @@ def explain_command(
 
     By position for one query, or what costs most overall.
     """
-    from rankql.diagnostics.explanation import explain
+    from rankql.diagnostics.explain import explain
 
     run, qrels = _run_and_qrels(inputs)
     with _connection() as con:
@@ -657,7 +657,7 @@ def limits_command(
 
     What is undefined, unjudged, twice there, or moved by a swap of neighbours.
     """
-    from rankql.diagnostics.limitations import limits
+    from rankql.diagnostics.limits import limits
     from rankql.evaluation.evaluate import DEFAULT
 
     run, qrels = _run_and_qrels(inputs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.execution import (
     Ask,
@@ -30,15 +30,16 @@ from rankql.registry.metric import Metric
 from rankql.registry.metrics import CORRELATIONS
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse
+from rankql.sources import tables
 from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import Data, Session, session
+from rankql.sources.tables import Data, Session
 
 if TYPE_CHECKING:
     import duckdb
 
 DEFAULT = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
-# How many items of a query are in the reference, in the run, in both.
+# The number of items of a query in the reference, in the run and in both.
 _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
     f"{OURS}in_{side}" for side in ("reference", "run", "both")
 )
@@ -80,89 +81,92 @@ def correlate(
     """
     validate(interval, confidence)
     columns = {"query": query, "item": item, "score": score, "pos": pos}
-    wanted, groups = _cut(parse(metrics, CORRELATIONS), k), groupings(by)
-    chosen = Conventions()
-    with session(con, run, reference, attributes) as here:
-        given = read(here, run, None, attributes, columns, system, groups, reference, descending)
-        sound(here, given)
-        sql = _per_query(given, wanted, chosen)
-        with reporting(here):
-            _distinct(here, given, chosen)
-            found = execute(here, sql).pl()
-            ask = asking(here, given, chosen)
-            notes = [*retrieved(ask, given), *_notes(found, given, wanted, ask)]
-        shared = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)
+    parsed, groups = _with_cutoff(parse(metrics, CORRELATIONS), k), groupings(by)
+    conventions = Conventions()
+    with tables.session(con, run, reference, attributes) as session:
+        inputs = read(
+            session, run, None, attributes, columns, system, groups, reference, descending
+        )
+        sound(session, inputs)
+        sql = _query_sql(inputs, parsed, conventions)
+        with reporting(session):
+            _require_unique(session, inputs, conventions)
+            rows = execute(session, sql).pl()
+            ask = asking(session, inputs, conventions)
+            notes = [*retrieved(ask, inputs), *_describe_overlap(rows, inputs, parsed, ask)]
+        in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)
         return Result(
             meta={
-                "query": given.query,
-                "system": given.many,
-                "by": list(given.by),
+                "query": inputs.query,
+                "system": inputs.many,
+                "by": list(inputs.by),
                 "groupings": groups,
-                "metrics": [metric.name for metric in wanted],
+                "metrics": [metric.name for metric in parsed],
                 "weights": {},
-                "conventions": _in_force(chosen),
+                "conventions": _conventions_in_force(conventions),
             },
-            sql=script(here, sql),
-            columns={table.label: table.assumed for table in given.tables},
+            sql=script(session, sql),
+            columns={table.label: table.assumed for table in inputs.tables},
             notes=notes,
             interval=interval,
             confidence=confidence,
-            rows=found.filter(shared).drop(_COUNTS),
+            rows=rows.filter(in_both).drop(_COUNTS),
         )
 
 
-def _cut(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
-    """The metrics, at the cutoff where they have none of their own."""
+def _with_cutoff(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
+    """The metrics, with the cutoff k where they have none of their own."""
     if k is not None:
         require_whole_number("k", k, 1)
     for metric in metrics:
         if metric.record is None:
             raise RankqlError(f"{metric.label!r} is an expression; name metrics of two rankings")
-    cut = [replace(metric, k=metric.k or k) for metric in metrics]
-    return list({metric.name: metric for metric in cut}.values())
+    metrics = [replace(metric, k=metric.k or k) for metric in metrics]
+    return list({metric.name: metric for metric in metrics}.values())
 
 
-def _in_force(chosen: Conventions) -> dict[str, Any]:
-    """The conventions that two rankings ask for; what is about grades is none."""
-    said = {name: getattr(chosen, name) for name in ("profile", "ties", "undefined")}
-    return {field.name: said.get(field.name) for field in fields(Conventions)}
+def _conventions_in_force(conventions: Conventions) -> dict[str, Any]:
+    """The conventions that apply to two rankings; those about grades are None."""
+    values = {name: getattr(conventions, name) for name in ("profile", "ties", "undefined")}
+    return {field.name: values.get(field.name) for field in fields(Conventions)}
 
 
-def _distinct(here: Session, given: Inputs, chosen: Conventions) -> None:
-    """Refuse rankings that have an item or a position twice."""
-    for source, scored in (("run", given.scored), ("reference", _scored(given))):
+def _require_unique(session: Session, inputs: Inputs, conventions: Conventions) -> None:
+    """Refuse rankings in which an item or a position occurs more than once."""
+    for source, scored in (("run", inputs.scored), ("reference", _scored(inputs))):
         place = "score" if scored else "pos"
         for column in ("item", *([] if scored else ["pos"])):
-            once(here, given, chosen, [(source, column, f"WHERE {place} IS NOT NULL")])
+            columns = [(source, column, f"WHERE {place} IS NOT NULL")]
+            once(session, inputs, conventions, columns)
 
 
-def _scored(given: Inputs) -> bool:
+def _scored(inputs: Inputs) -> bool:
     """Do scores make the ranking of the reference?"""
-    assert given.reference
-    return "pos" not in given.reference.roles
+    assert inputs.reference
+    return "pos" not in inputs.reference.roles
 
 
-def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) -> str:
-    """The SQL that computes all the metrics, one row per query and system, on one side or both."""
+def _query_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:
+    """The SQL of all metrics: a row per query and system of the run or the reference."""
     cutoffs = [metric.k for metric in metrics]
     k = None if None in cutoffs else max(cutoffs, key=lambda cutoff: cutoff or 0)
-    steps = sources(given, chosen)
-    steps["shown"] = _ranked("run", given.keys, given.scored, k)
-    steps["expected"] = _ranked("reference", "query", _scored(given), k)
+    steps = sources(inputs, conventions)
+    steps["shown"] = _ranked("run", inputs.keys, inputs.scored, k)
+    steps["expected"] = _ranked("reference", "query", _scored(inputs), k)
     expected = "expected"
-    if given.many:
-        names = literal([name for name in given.runs if name is not None])
+    if inputs.many:
+        names = literal([name for name in inputs.runs if name is not None])
         systems = f"SELECT unnest({names}) AS system"
-        if given.system is not None:
+        if inputs.system is not None:
             systems = "SELECT DISTINCT system FROM run"
         expected = f"(FROM expected CROSS JOIN ({systems}))"
-    # Each item once; a FULL JOIN would say the same, but DuckDB 1.4 then groups a query twice.
+    # Each item once. After a FULL JOIN, which gives the same, DuckDB 1.4 groups a query twice.
     steps["pairs"] = (
-        f"    SELECT {given.keys}, item, max(theirs) AS {_REFERENCE_POS}, max(ours) AS pos\n"
+        f"    SELECT {inputs.keys}, item, max(theirs) AS {_REFERENCE_POS}, max(ours) AS pos\n"
         "    FROM (\n"
-        f"        SELECT {given.keys}, item, pos AS theirs, NULL::DOUBLE AS ours FROM {expected}\n"
-        f"        UNION ALL SELECT {given.keys}, item, NULL, pos FROM shown\n"
-        f"    ) GROUP BY {given.keys}, item"
+        f"        SELECT {inputs.keys}, item, pos AS theirs, NULL::DOUBLE AS ours FROM {expected}\n"
+        f"        UNION ALL SELECT {inputs.keys}, item, NULL, pos FROM shown\n"
+        f"    ) GROUP BY {inputs.keys}, item"
     )
     values = {
         IN_REFERENCE: f"count({_REFERENCE_POS})",
@@ -170,19 +174,19 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         IN_BOTH: f"count({_REFERENCE_POS} + pos)",
         **{metric.name: _call(metric) for metric in metrics},
     }
-    homes = [home for home in ("attributes", "reference", "run") if given.homed(home)]
-    joins = "".join(f"\nLEFT JOIN {about(given, home)} USING (query)" for home in homes)
+    homes = [home for home in ("attributes", "reference", "run") if inputs.homed(home)]
+    joins = "".join(f"\nLEFT JOIN {about(inputs, home)} USING (query)" for home in homes)
     named = [
-        *(["system"] if given.many else []),
-        f"query AS {quoted(given.query)}",
-        *(f"any_value({given.attribute(name)}) AS {quoted(name)}" for name in given.by),
+        *(["system"] if inputs.many else []),
+        f"query AS {quoted(inputs.query)}",
+        *(f"any_value({inputs.attribute(name)}) AS {quoted(name)}" for name in inputs.by),
         f"false AS {MISSING}",
         *(f"{value} AS {quoted(name)}" for name, value in values.items()),
     ]
-    order = ", ".join(f"{key} ASC NULLS LAST" for key in given.keys.split(", "))
+    order = ", ".join(f"{key} ASC NULLS LAST" for key in inputs.keys.split(", "))
     return (
         f"{with_ctes(steps)}SELECT " + ",\n    ".join(named) + f"\nFROM pairs{joins}\n"
-        f"GROUP BY {given.keys}\nORDER BY {order}"
+        f"GROUP BY {inputs.keys}\nORDER BY {order}"
     )
 
 
@@ -200,55 +204,55 @@ def _ranked(source: str, keys: str, scored: bool, k: int | None) -> str:
 
 
 def _call(metric: Metric) -> str:
-    """A metric as a call of its macro; those of grades take the reversed reference for them."""
+    """A metric as a call of its macro; those of grades take the reversed reference."""
     assert metric.record
-    theirs, macro = _REFERENCE_POS, metric.record.macro
+    reference, macro = _REFERENCE_POS, metric.record.macro
     if "rel" in metric.record.columns:
-        top = "" if metric.k is None else f"WHEN {theirs} <= {metric.k} "
-        theirs = f"CASE {top}THEN -{theirs} END" if top else f"-{theirs}"
-    return applied(macro, [theirs, "pos"], metric.arguments(vars(Conventions())))
+        top = "" if metric.k is None else f"WHEN {reference} <= {metric.k} "
+        reference = f"CASE {top}THEN -{reference} END" if top else f"-{reference}"
+    return applied(macro, [reference, "pos"], metric.arguments(vars(Conventions())))
 
 
-def _notes(
-    found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric], ask: Ask
+def _describe_overlap(
+    rows: pl.DataFrame, inputs: Inputs, metrics: Sequence[Metric], ask: Ask
 ) -> Iterator[str]:
-    """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
-    others = [m.name for m in metrics if m.record and m.record.shared_items]
-    for name in found["system"].unique(maintain_order=True) if given.many else [None]:
-        run = "the run" if name is None else f"run {name!r}"
-        rows = found if name is None else found.filter(system=name)
-        ours, theirs = (rows.filter(pl.col(side) > 0) for side in (IN_RUN, IN_REFERENCE))
-        both = ours.filter(pl.col(IN_REFERENCE) > 0)
-        if both.is_empty():
+    """Notes on queries and items of one ranking only; an error where there are no others."""
+    for system in rows["system"].unique(maintain_order=True) if inputs.many else [None]:
+        run = "the run" if system is None else f"run {system!r}"
+        queries = rows if system is None else rows.filter(system=system)
+        in_run, in_reference = (queries.filter(pl.col(n) > 0) for n in (IN_RUN, IN_REFERENCE))
+        in_both = in_run.filter(pl.col(IN_REFERENCE) > 0)
+        if in_both.is_empty():
             raise RankqlError(
-                f"no query of {run} is in the reference: it has {_some(ours, given)}, "
-                f"the reference has {_some(theirs, given)}"
+                f"no query of {run} is in the reference: it has {_some(in_run, inputs)}, "
+                f"the reference has {_some(in_reference, inputs)}"
             )
-        for side, all_, here, there in (
-            (IN_REFERENCE, ours, run, "the reference"),
-            (IN_RUN, theirs, "the reference", run),
+        for column, total, source, other in (
+            (IN_REFERENCE, in_run, run, "the reference"),
+            (IN_RUN, in_reference, "the reference", run),
         ):
-            alone = all_.filter(pl.col(side) == 0)
-            if len(alone):
+            left_out = total.filter(pl.col(column) == 0)
+            if len(left_out):
                 yield (
-                    f"{len(alone)} of {len(all_)} queries of {here} are not in {there} and left "
-                    f"out ({_some(alone, given)}{', ...' if len(alone) > 3 else ''})"
+                    f"{len(left_out)} of {len(total)} queries of {source} are not in {other} and "
+                    f"left out ({_some(left_out, inputs)}{', ...' if len(left_out) > 3 else ''})"
                 )
-        shared = int(both[IN_BOTH].sum())
-        items = int(both[IN_RUN].sum()) + int(both[IN_REFERENCE].sum()) - shared
-        if not shared and _nothing_shared(ask, name):  # below the cutoff neither
-            raise RankqlError(none_matched(ask, given, name))
-        if shared < items:
-            look = "look" if len(others) > 1 else "looks"
-            of_these = f"; {show.listed(others)} {look} at these alone" if others else ""
-            yield f"{shared} of {items} items of {run} and the reference are in both{of_these}"
+        common = int(in_both[IN_BOTH].sum())
+        items = int(in_both[IN_RUN].sum()) + int(in_both[IN_REFERENCE].sum()) - common
+        if not common and not _has_common_item(ask, system):  # below the cutoff neither
+            raise RankqlError(none_matched(ask, inputs, system))
+        if common < items:
+            names = [m.name for m in metrics if m.record and m.record.shared_items]
+            look = "look" if len(names) > 1 else "looks"
+            of_these = f"; {text.listed(names)} {look} at these alone" if names else ""
+            yield f"{common} of {items} items of {run} and the reference are in both{of_these}"
 
 
-def _nothing_shared(ask: Ask, system: str | None) -> bool:
-    """Have a run and the reference no item of a query in common, at whatever position?"""
+def _has_common_item(ask: Ask, system: str | None) -> bool:
+    """Have a run and the reference an item of a query in common, at whatever position?"""
     only = "" if system is None else f"WHERE system = {literal(system)}"
-    return not ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1")
+    return bool(ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1"))
 
 
-def _some(rows: pl.DataFrame, given: Inputs) -> str:
-    return examples(rows[given.query][:3].to_list())
+def _some(rows: pl.DataFrame, inputs: Inputs) -> str:
+    return examples(rows[inputs.query][:3].to_list())

@@ -17,8 +17,11 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
-from rankql.diagnostics.explanation import EXPLAINED, Explanation, explain
-from rankql.diagnostics.limitations import Limits, limits
+from rankql.diagnostics.contributions import EXPLAINED
+from rankql.diagnostics.explain import explain
+from rankql.diagnostics.explanation import Explanation
+from rankql.diagnostics.limits import limits
+from rankql.diagnostics.limits_result import Limits
 from rankql.errors import RankqlError, needs
 from rankql.evaluation.result import whole
 from rankql.registry.metric import Metric

@@ -1,0 +1,222 @@
+"""The SQL of what each item contributes to a metric, and of what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rankql.evaluation.query import BY_ITEM, gained, rankings, sources, with_ctes
+from rankql.macros import literal
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric import Metric
+from rankql.registry.metrics import EVALUATED
+from rankql.registry.records import Rows
+from rankql.sources.inputs import Inputs
+
+# A sum smaller than this is 0 but for rounding.
+ROUNDING_ERROR = 1e-12
+
+# The metrics that `explain` takes.
+EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
+
+
+def positions_sql(
+    inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions
+) -> str:
+    """The SQL of one ranking: its positions, what they contribute, and the ideal ranking."""
+    column, weight = ("discount", "1 / shown.weight") if terms.discount else (
+        "weight", "shown.weight")  # fmt: skip
+    sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
+    return sql + _POSITIONS.format(weight=weight, column=column)
+
+
+def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: Rows) -> str:
+    """The SQL of all rankings: the loss of each query, and of each item over the queries."""
+    terms = metric_terms(metric, conventions)
+    item = "system, item" if inputs.many else "item"
+    sql = _contributions_sql(inputs, metric, terms, conventions, rows)
+    return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR)
+
+
+# The items of the ranking next to those of the ideal one, then other items of the ideal one.
+_POSITIONS = """
+SELECT CAST(coalesce(shown.place, best.ideal_pos) AS BIGINT) AS pos, shown.item, shown.rel,
+    shown.gain, {weight} AS {column}, shown.contribution, best.item AS ideal_item,
+    best.rel AS ideal_rel, best.ideal_contribution, CAST(shown.ideal_pos AS BIGINT) AS ideal_pos,
+    shown.loss, coalesce(shown.total, best.total) AS total, 0 AS outside
+FROM (SELECT *, row_number() OVER (PARTITION BY place ORDER BY gain DESC) AS nth
+      FROM rankql_explained WHERE place IS NOT NULL) AS shown
+FULL JOIN (FROM rankql_explained WHERE ideal_pos IS NOT NULL) AS best
+    ON shown.place = best.ideal_pos AND shown.nth = 1
+UNION ALL
+SELECT CAST(pos AS BIGINT), item, rel, gain, NULL, contribution, NULL, NULL, NULL,
+    CAST(ideal_pos AS BIGINT), loss, total, 1
+FROM rankql_explained WHERE place IS NULL AND ideal_pos IS NOT NULL
+ORDER BY outside ASC, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
+
+_LOSSES = """
+SELECT {keys}, item, sum(ideal_contribution) AS ideal, sum(loss) AS loss,
+    count(*) FILTER (WHERE abs(loss) > {least}) AS queries, grouping(item) = 1 AS whole
+FROM rankql_explained
+GROUP BY GROUPING SETS (({keys}), ({item}))
+HAVING whole OR queries > 0"""
+
+
+def _contributions_sql(
+    inputs: Inputs,
+    metric: Metric,
+    terms: MetricTerms,
+    conventions: Conventions,
+    rows: Rows,
+    with_zero_gain: bool = False,
+) -> str:
+    """The SQL up to `rankql_explained`: items with their contributions and losses."""
+    keys = inputs.keys
+    group = f"OVER (PARTITION BY {keys})"
+    # Items beyond the cutoff keep their position, which orders items of equal gain.
+    without_cutoff = replace(metric, k=None)
+    ctes = sources(inputs, conventions)
+    ctes |= rankings(inputs, [without_cutoff], conventions, rows)
+    rest = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
+    if conventions.undefined == "drop":
+        rest += f" QUALIFY count(*) FILTER (WHERE rel >= {conventions.threshold}) {group} > 0"
+    ctes["gains"] = f"""
+    SELECT {keys}, item, rel, pos, coalesce(CAST({terms.gain} AS DOUBLE), 0) AS gain
+    FROM ranked {rest}"""
+    counts = {
+        "relevant": f"CAST(count(*) FILTER (WHERE gain > 0) {group} AS DOUBLE)",
+        "retrieved": f"count(CASE WHEN {metric.k or 'pos'} >= pos THEN 1 END) {group}",
+    }
+    used = f"{terms.weight} {terms.cutoff} {terms.ideal_cutoff}"
+    columns = "".join(f", {count} AS {name}" for name, count in counts.items() if name in used)
+    ctes["counts"] = f"""
+    SELECT *{columns} FROM gains"""
+    cutoff, ideal_cutoff, pool = terms.cutoff, terms.ideal_cutoff, terms.ideal_pool
+    ctes["places"] = f"""
+    SELECT *, CASE WHEN {cutoff} IS NULL OR pos <= {cutoff} THEN CAST(pos AS DOUBLE) END
+        AS place FROM counts {"" if with_zero_gain else "WHERE gain <> 0"}"""
+    ideal_pos = _ideal_position(terms, metric)
+    ctes["ideals"] = f"""
+    SELECT *, CASE WHEN {ideal_cutoff} IS NULL OR rank <= {ideal_cutoff} THEN {ideal_pos} END
+        AS ideal_pos
+    FROM (SELECT *, CASE WHEN gain > 0 AND {pool} THEN {_ideal_rank(terms, keys)} END AS rank
+          FROM places)"""
+    weight, ideal_weight = (_weight(terms, place, keys) for place in ("place", "ideal_pos"))
+    total = f"sum(gain * {ideal_weight}) {group}" if terms.normalised else "1"
+    ctes["worths"] = f"""
+    SELECT *, {weight} AS weight, {ideal_weight} AS ideal_weight, {total} AS total FROM ideals"""
+    ctes["rankql_explained"] = """
+    SELECT *, ideal_contribution - contribution AS loss
+    FROM (SELECT *, coalesce(gain * weight / total, 0) AS contribution,
+                 coalesce(gain * ideal_weight / total, 0) AS ideal_contribution FROM worths)"""
+    steps = {name: body.lstrip("\n") for name, body in ctes.items()}
+    return with_ctes(steps, kept="rankql_explained")
+
+
+def _ideal_rank(terms: MetricTerms, keys: str) -> str:
+    """The rank in the ideal ranking: by gain, then as in the run."""
+    # In a list of discounts a higher position may have the larger one.
+    place = [terms.discount.format(place="place")] if terms.discounts else []
+    ascending = [f"{column} ASC NULLS LAST" for column in (*place, "pos")]
+    order = ", ".join(["gain DESC", *ascending, BY_ITEM])
+    pool = terms.ideal_pool
+    return f"row_number() OVER (PARTITION BY {keys}, gain > 0 AND {pool} ORDER BY {order})"
+
+
+def _ideal_position(terms: MetricTerms, metric: Metric) -> str:
+    """The position of a rank in the ideal ranking: first where the discounts are least."""
+    if not terms.discounts:
+        return "rank"
+    least = terms.discounts[: metric.k]
+    places = sorted(range(1, len(least) + 1), key=lambda place: least[place - 1])
+    return f"{literal(places)}[rank]"
+
+
+def _weight(terms: MetricTerms, place: str, keys: str) -> str:
+    """The weight of each item's place, NULL outside the cutoff."""
+    order = f"PARTITION BY {keys} ORDER BY {place} ASC NULLS LAST"
+    before = f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    weight = (
+        terms.weight.replace("{hits}", f"sum(gain) OVER ({order})")
+        .replace("{left}", f"coalesce(product(1 - gain) OVER ({before}), 1)")
+        .replace("{found}", f"count({place}) FILTER (WHERE gain > 0) OVER (PARTITION BY {keys})")
+        .replace("{place}", place)
+    )
+    return f"CASE WHEN {place} IS NOT NULL THEN {weight} END"
+
+
+@dataclass(frozen=True)
+class MetricTerms:
+    """A metric as a sum over items: the gain of each * the weight of its position."""
+
+    gain: str
+    weight: str
+    # The line below the table.
+    formula: str
+    # The last position that counts, and how many items the ideal ranking has at most.
+    cutoff: str
+    ideal_cutoff: str
+    # What the gain is divided by, in place of a weight.
+    discount: str = ""
+    # The discount of each position, where the user lists them.
+    discounts: tuple[float, ...] = ()
+    # Whether the sum over the ideal ranking becomes 1, as for nDCG.
+    normalised: bool = False
+    # The items that the ideal ranking is made of.
+    ideal_pool: str = "true"
+
+
+def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
+    """A metric with its options under the conventions, as a sum."""
+    assert metric.record and metric.record.explanation
+    explanation = metric.record.explanation
+    options: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}
+    options |= metric.arguments(vars(conventions))
+    cutoff = explanation.cut or literal(metric.k)
+    over, ideal_cutoff = _over(explanation.weight, cutoff, options.get("denominator", "k"))
+    discount, discounts = "", ()
+    if "{discount}" in explanation.weight:
+        discount = f"(log2({{place}} + 1) / log2({options['base']}::DOUBLE))"
+        if isinstance(options["discounts"], tuple):
+            discounts = options["discounts"]
+            discount = f"({literal(discounts)}::DOUBLE[])[CAST({{place}} AS BIGINT)]"
+    weight = explanation.weight.replace("{discount}", discount).replace("{over}", over)
+    return MetricTerms(
+        gain=_gain(metric, conventions, options),
+        weight=weight.replace("{p}", str(options.get("p"))),
+        formula=explanation.formula,
+        cutoff=cutoff,
+        ideal_cutoff=ideal_cutoff or cutoff,
+        discount=discount,
+        discounts=discounts,
+        normalised=explanation.normalised,
+        ideal_pool="pos IS NOT NULL" if options.get("ideal") == "retrieved" else "true",
+    )
+
+
+def _gain(metric: Metric, conventions: Conventions, options: Mapping[str, Any]) -> str:
+    """The gain of an item by its grade."""
+    assert metric.record and metric.record.explanation
+    threshold = metric.threshold(vars(conventions))
+    grade = gained(metric.gain(vars(conventions)), threshold)
+    return metric.record.explanation.gain.format(
+        gain=grade,
+        threshold=threshold,
+        **{name: literal(options.get(name)) for name in ("negative", "max_rel", "stop")},
+    )
+
+
+def _over(weight: str, cutoff: str, denominator: str) -> tuple[str, str]:
+    """The denominator of a share; and the cutoff of the ideal ranking, where it depends on that."""
+    if "{over}" not in weight:
+        return "", ""
+    over = {
+        "k": f"rankql_size({cutoff}, retrieved)",
+        "retrieved": "retrieved",
+        "min": f"least({cutoff}, relevant)",
+        "R": "relevant",
+        "found": "{found}",
+    }[denominator]
+    is_retrieved = denominator == "retrieved" or (denominator == "k" and cutoff == "NULL")
+    return over, "retrieved" if is_retrieved else ""

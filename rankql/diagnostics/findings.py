@@ -1,0 +1,157 @@
+"""The findings of `check`, and the report that displays them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from rankql import text
+
+LEVELS = ("error", "warning", "note")
+# Where a report is displayed, further findings of one kind are only counted.
+MAX_PER_KIND = 5
+# Begins the reason of a finding that stops `evaluate`.
+REFUSED = "evaluate refuses it: "
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is amiss: 'error' (a value would be wrong, or `evaluate` refuses), 'warning'
+    (it may mislead) or 'note'."""
+
+    kind: str
+    level: str
+    table: str
+    count: int
+    message: str
+    why: str
+    examples: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Report:
+    """What `check` found, the worst first."""
+
+    findings: Sequence[Finding]
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    k: int = 10
+
+    @property
+    def ok(self) -> bool:
+        """Is there no error? (There may be warnings.)"""
+        return all(finding.level != "error" for finding in self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __bool__(self) -> bool:
+        return True  # a report without findings is still a report; ask for .ok
+
+    def to_polars(self) -> pl.DataFrame:
+        """One row per finding, its examples as JSON."""
+        rows = [
+            {**asdict(finding), "examples": json.dumps(finding.examples, ensure_ascii=False)}
+            for finding in self.findings
+        ]
+        columns = ("kind", "level", "table", "count", "message", "why", "examples")
+        return pl.DataFrame(
+            rows, schema={name: pl.Int64 if name == "count" else pl.String for name in columns}
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The findings and what was looked at, as plain values."""
+        return {
+            "ok": self.ok,
+            "k": self.k,
+            "tables": {label: dict(about) for label, about in self.tables.items()},
+            "findings": [
+                {**asdict(finding), "examples": list(finding.examples)} for finding in self.findings
+            ],
+        }
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_markdown(self) -> str:
+        """The findings as a Markdown table."""
+        return text.markdown(self.table(), [self.summary()])
+
+    def summary(self) -> str:
+        """What was looked at, and how much was found, in one line."""
+        tables = ", ".join(
+            f"{label} ({text.count(about['rows'], 'row')})" for label, about in self.tables.items()
+        )
+        counts = [
+            (level, sum(finding.level == level for finding in self.findings)) for level in LEVELS
+        ]
+        totals = ", ".join(text.count(count, level) for level, count in counts if count)
+        return f"Check of {tables} at k = {self.k}: {totals or 'nothing found'}"
+
+    def __repr__(self) -> str:
+        lines, entries = [self.summary()], self._entries()
+        cells = [("", "", ""), *((f.kind, f.table, f"{f.count:,}") for f, _ in entries)]
+        kind, table, count = (max(map(len, column)) for column in zip(*cells, strict=True))
+        margin = " " * (kind + table + count + 8)
+        for level in LEVELS:
+            of_level = [(f, more) for f, more in entries if f.level == level]
+            lines += ["", f"{level}s"] if of_level else []
+            for f, more in of_level:
+                head = f"  {f.kind:{kind}}  {f.table:{table}}  {f.count:>{count},}"
+                lines.append(f"{head}  {f.message}")
+                lines += [f"{margin}e.g. {_example_text(example)}" for example in f.examples]
+                lines.append(f"{margin}why: {f.why}")
+                lines += [f"{margin}{_and_more(f, more)}"] if more else []
+        return "\n".join(map(text.plain, lines))
+
+    def _repr_html_(self) -> str:
+        return text.as_html(self.table(), [self.summary()])
+
+    def _entries(self) -> list[tuple[Finding, int]]:
+        """The findings to display; the last of a kind with the number of those left out."""
+        kinds: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            kinds.setdefault((finding.level, finding.kind), []).append(finding)
+        return [
+            (finding, len(findings) - MAX_PER_KIND if i == MAX_PER_KIND else 0)
+            for findings in kinds.values()
+            for i, finding in enumerate(findings[:MAX_PER_KIND], 1)
+        ]
+
+    def table(self) -> text.Rows:
+        """The findings as text."""
+        rows = [["level", "kind", "table", "count", "what", "examples", "why"]]
+        for f, more in self._entries():
+            examples = "; ".join(map(_example_text, f.examples))
+            rows.append([f.level, f.kind, f.table, f"{f.count:,}", f.message, examples, f.why])
+            if more:
+                rows.append([f.level, f.kind, "", "", _and_more(f, more), "", ""])
+        return rows
+
+
+def _and_more(finding: Finding, more: int) -> str:
+    return f"and {more:,} more of {finding.kind}: see .to_polars()"
+
+
+def _example_text(example: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value!r}" for name, value in example.items())
+
+
+def json_value(value: object) -> Any:
+    """A value as an example holds it: text where JSON has no type for it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, int | float | str) else str(value)
+
+
+def drop_key(name: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Rows as examples, without the column that orders them."""
+    return tuple({n: json_value(value) for n, value in row.items() if n != name} for row in rows)

@@ -1,0 +1,163 @@
+"""limits: how far metrics can be trusted, each limit with a count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql import text
+from rankql.diagnostics.limits_notes import describe_limits
+from rankql.diagnostics.limits_result import FRAMES, Limits, make_frame
+from rankql.diagnostics.sensitivity import explain_insensitive, measure_swaps
+from rankql.diagnostics.unjudged import (
+    count_expressions,
+    explain_unbounded,
+    measure_bounds,
+    summarise_judged,
+)
+from rankql.errors import RankqlError
+from rankql.evaluation.evaluate import DEFAULT, evaluate
+from rankql.evaluation.execution import complete, execute, reporting
+from rankql.evaluation.query import with_sources
+from rankql.evaluation.result import Result
+from rankql.registry.conventions import Conventions, choose
+from rankql.registry.metric import Metric
+from rankql.registry.parse import parse
+from rankql.sources import tables
+from rankql.sources.inputs import Inputs, opened_runs, read
+from rankql.sources.tables import Data, Session
+
+
+def limits(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None = None,
+    metrics: str | Sequence[str] = DEFAULT,
+    *,
+    con: duckdb.DuckDBPyConnection | None = None,
+    query: str | Sequence[str] | None = None,
+    item: str | Sequence[str] | None = None,
+    rel: str | None = None,
+    score: str | None = None,
+    pos: str | None = None,
+    system: str | None = None,
+    descending: bool | None = None,
+    conventions: str | None = None,
+    **options: Any,
+) -> Limits:
+    """How far the metrics of one or many runs can be trusted, each limit with a count.
+
+    Takes what `evaluate` takes, and refuses what it refuses. The sensitivity of a metric to the
+    position i is what a swap of neighbours changes in it::
+
+        loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|
+
+    for i from 1 to its cutoff (at most 100; to 10 without one). Where nothing stands at i + 1, the
+    item moves down to it. Bounds are those of unjudged='bounds', over the queries that
+    the mean is over; the undefined queries that a judgment could define are counted.
+
+    >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
+    >>> limits(run, qrels, "RR@2").sensitivity.rows()
+    [('RR@2', 1, 0.5, 1), ('RR@2', 2, 0.5, 1)]
+    """
+    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    settings = choose(conventions, options)
+    if settings.unjudged == "bounds":
+        options["unjudged"], settings = "zero", replace(settings, unjudged="zero")
+    arguments = {**columns, **options, "system": system, "descending": descending}
+    arguments |= {"conventions": conventions, "interval": None}
+    with tables.session(con, run, qrels) as session:
+        run = opened_runs(session, run)
+        qrels = None if qrels is None else session.table(qrels, "qrels")
+
+        def evaluate_with(names: str | Sequence[str], **changes: Any) -> Result:
+            return evaluate(run, qrels, names, con=session.con, **{**arguments, **changes})
+
+        result = evaluate_with(metrics)
+        inputs = read(session, run, qrels, None, columns, system, descending=descending)
+        return _find_limits(session, inputs, parse(metrics), settings, result, evaluate_with)
+
+
+def _find_limits(
+    session: Session,
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    result: Result,
+    evaluate_with: Callable[..., Result],
+) -> Limits:
+    conventions, metrics = complete(session, inputs, metrics, conventions)
+    limits = Limits(result, [], *(make_frame(result, name) for name in FRAMES))
+    limits.undefined = result.summary.select(
+        *result.keys[:-1], "metric", "queries", "undefined"
+    ).with_columns(share=pl.col("undefined") / pl.col("queries"))
+    counts = _fill_unjudged(limits, inputs, metrics, conventions, evaluate_with)
+    with reporting(session, inputs, conventions):
+        if inputs.every("item"):
+            limits.duplicates = _find_duplicates(session, inputs, conventions)
+        else:
+            limits.notes.append("duplicates were not looked for: the run has no column of items")
+        sensitive, notes = _split_by_reason(
+            metrics, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
+        )
+        limits.notes += notes
+        limits.sensitivity = measure_swaps(session, inputs, sensitive, conventions, result)
+    notes = [*describe_limits(limits, counts, metrics, conventions)]
+    limits.notes = [*result.notes, *notes, *limits.notes]
+    return limits
+
+
+def _fill_unjudged(
+    limits: Limits,
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    evaluate_with: Callable[..., Result],
+) -> Result | None:
+    """Set the frames on unjudged items; return the counts per query, unless they cannot be read."""
+    # All items as the run orders them, those that a convention would leave out included.
+    ties = "item" if conventions.ties == "expected" else conventions.ties
+    plain = {"unjudged": "zero", "undefined": "skip", "ties": ties}
+    try:
+        counts = evaluate_with(count_expressions(metrics, conventions), **plain)
+        limits.judged = summarise_judged(counts, metrics)
+        has_unjudged = bool(limits.judged["unjudged"].sum())
+        bounded, notes = _split_by_reason(
+            metrics, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
+        )
+        limits.notes += notes if has_unjudged else []
+        # Where all is judged, the bounds are the value.
+        evaluate_bounds = evaluate_with if has_unjudged else None
+        limits.bounds = measure_bounds(limits.result, bounded, evaluate_bounds)
+    except RankqlError as error:  # they read more rows than the metrics may do
+        limits.notes.append(f"what is unjudged was not looked at: {error}")
+        return None
+    return counts
+
+
+def _find_duplicates(session: Session, inputs: Inputs, conventions: Conventions) -> pl.DataFrame:
+    """The items that a ranking holds more than once, whether or not they inflate a metric."""
+    place = "score" if inputs.scored else "pos"
+    sql = f"""{with_sources(inputs, conventions)}
+        SELECT {inputs.keys}, item, count(*) AS times FROM run WHERE {place} IS NOT NULL
+        GROUP BY ALL HAVING count(*) > 1 ORDER BY {inputs.keys}, item"""
+    rows: pl.DataFrame = execute(session, sql).pl()
+    return rows
+
+
+def _split_by_reason(
+    metrics: Sequence[Metric], subject: str, explain_lack: Callable[[Metric], str]
+) -> tuple[list[Metric], list[str]]:
+    """The metrics without a reason against them, and notes that name the others by reason."""
+    names: dict[str, list[str]] = {}
+    reasons = [explain_lack(metric) for metric in metrics]
+    for metric, reason in zip(metrics, reasons, strict=True):
+        names.setdefault(reason, []).append(metric.name)
+    notes = [
+        f"no {subject} of {text.listed(some)}: {reason}" for reason, some in names.items() if reason
+    ]
+    return [m for m, reason in zip(metrics, reasons, strict=True) if not reason], notes

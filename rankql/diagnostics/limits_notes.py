@@ -1,0 +1,127 @@
+"""The notes of `limits`, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rankql import text
+from rankql.diagnostics.contributions import ROUNDING_ERROR
+from rankql.diagnostics.limits_result import (
+    Limits,
+    count_scored_queries,
+    filter_system,
+    largest_losses,
+    list_systems,
+)
+from rankql.diagnostics.sensitivity import DEEP
+from rankql.diagnostics.unjudged import relevant_label
+from rankql.evaluation.execution import examples
+from rankql.evaluation.result import Result
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric import Metric
+
+
+def describe_limits(
+    limits: Limits, counts: Result | None, metrics: Sequence[Metric], conventions: Conventions
+) -> Iterator[str]:
+    """The notes on all limits; a note that holds for all systems comes once."""
+    systems = list_systems(limits.result)
+    systems_by_note: dict[str, list[str | None]] = {}
+    for system in systems:
+        for notes in (
+            _describe_undefined(limits, counts, metrics, conventions, system),
+            _describe_unjudged(limits, metrics, system),
+            _describe_duplicates(limits, system),
+            _describe_swaps(limits, metrics, system),
+        ):
+            for note in notes:
+                systems_by_note.setdefault(note, []).append(system)
+    for note, names in systems_by_note.items():
+        label = ", ".join(text.plain(str(name)) for name in names)
+        yield note if names == systems else f"{label}: {note}"
+
+
+def _describe_undefined(
+    limits: Limits,
+    counts: Result | None,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    system: str | None,
+) -> Iterator[str]:
+    values, key = filter_system(limits.result.frame(), system), limits.result.meta["query"]
+    rows = filter_system(limits.undefined, system).to_dicts()
+    metrics_by_row: dict[tuple[int, int, str], list[str]] = {}
+    for metric, row in zip(metrics, rows, strict=True):
+        why = ""
+        if row["undefined"] and counts is not None:
+            keys = values.filter(values[metric.name].is_null())[key].to_list()
+            frame = filter_system(counts.frame(), system)
+            relevant = frame.filter(frame[key].is_in(keys))[relevant_label(metric, conventions)]
+            why = "" if relevant.sum() else ": no relevant item is judged"
+        metrics_by_row.setdefault((row["undefined"], row["queries"], why), []).append(metric.name)
+    for (undefined, queries, why), names in metrics_by_row.items():
+        if undefined:
+            share = f"{undefined:,} of {text.queries(queries)} ({_percent(undefined, queries)})"
+            yield f"{share} {text.are(undefined)} undefined for {text.listed(names)}{why}"
+
+
+def _describe_unjudged(
+    limits: Limits, metrics: Sequence[Metric], system: str | None
+) -> Iterator[str]:
+    queries = text.queries(filter_system(limits.undefined, system)["queries"][0])
+    rows = [row for row in filter_system(limits.judged, system).to_dicts() if row["unjudged"]]
+    cutoffs = {metric.k for metric in metrics}
+    shares = [
+        f"{_percent(row['unjudged'], row['items'])} of the items in "
+        f"{'the rankings' if row['k'] is None else 'the top ' + str(row['k'])} "
+        f"({row['queries']:,} of {queries})"
+        # Unjudged items below the cutoffs may belong in the ideal ranking.
+        for row in [row for row in rows if row["k"] in cutoffs] or rows
+    ]
+    bounds = [
+        row
+        for row in filter_system(limits.bounds, system).to_dicts()
+        if row["lo"] is not None and row["hi"] - row["lo"] > ROUNDING_ERROR
+    ]
+    ranges = [
+        f"{row['metric']} lies between {text.cell(row['lo'])} and {text.cell(row['hi'])}"
+        for row in bounds
+    ]
+    if ranges:
+        openable = max(row["undefined"] for row in bounds)
+        further = f"; {text.queries(openable)} could become defined" if openable else ""
+        ranges = [f"{text.listed(ranges)}, whatever the unjudged items are{further}"]
+    if shares:
+        yield "; ".join([f"{text.listed(shares)} are unjudged", *ranges])
+
+
+def _describe_duplicates(limits: Limits, system: str | None) -> Iterator[str]:
+    rows = filter_system(limits.duplicates, system)
+    if count := len(rows):
+        queries = rows["query"].unique(maintain_order=True)
+        keys = f"{examples(queries[:3].to_list())}{', ...' if len(queries) > 3 else ''}"
+        items = "1 item stands" if count == 1 else f"{count:,} items stand"
+        noun = "query" if len(queries) == 1 else "queries"
+        yield f"{items} more than once in a ranking ({noun} {keys}), at a position each time"
+
+
+def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | None) -> Iterator[str]:
+    counts = count_scored_queries(limits.result, system)
+    parts = [
+        f"{row['metric']} by up to {text.cell(row['loss'])} (positions {row['position']} and "
+        f"{row['position'] + 1}, {row['queries']:,} of {text.queries(counts[row['metric']])})"
+        for row in filter_system(largest_losses(limits), system).to_dicts()
+    ]
+    if parts:
+        yield f"on average over the queries, a swap of neighbours changes {text.listed(parts)}"
+    deep = [metric.name for metric in metrics if metric.k and metric.k > DEEP]
+    if deep:
+        yield f"swaps beyond position {DEEP} were not looked at for {text.listed(deep)}"
+
+
+def _percent(part: int, total: int) -> str:
+    """A share; 0% and 100% are exact."""
+    if part == total:
+        return "100%"
+    share = part / total
+    return "<1%" if share < 0.01 else ">99%" if share > 0.99 else f"{share:.0%}"

@@ -1,0 +1,95 @@
+"""The inputs of one system or of one query only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from rankql.errors import RankqlError, did_you_mean
+from rankql.evaluation.execution import execute
+from rankql.evaluation.query import with_sources
+from rankql.macros import literal, quoted
+from rankql.registry.conventions import Conventions
+from rankql.sources.inputs import Inputs
+from rankql.sources.tables import Session, Table
+
+
+def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
+    """The inputs with the run of one system only."""
+    if not inputs.many:
+        raise RankqlError(f"which={system!r}: there is one run, without a name; leave which= out")
+    names = _read_systems(session, inputs)
+    if system not in names:
+        raise RankqlError(f"which={system!r}: no system of that name{did_you_mean(system, names)}")
+    if inputs.system is None:
+        return replace(inputs, runs={None: inputs.runs[system]})
+    (table,) = inputs.runs.values()
+    condition = f"CAST({quoted(inputs.system)} AS VARCHAR) = {literal(system)}"
+    return replace(inputs, runs={None: _filter(table, condition)}, system=None)
+
+
+def select_only_system(session: Session, inputs: Inputs) -> tuple[str, Inputs]:
+    """The one system in the inputs; an error where there are several."""
+    names = _read_systems(session, inputs)
+    if len(names) != 1:
+        some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        raise RankqlError(f"there are several systems; say which='...'. There are: {some}")
+    return names[0], select_system(session, inputs, names[0])
+
+
+def select_query(
+    session: Session, inputs: Inputs, conventions: Conventions, key: Any
+) -> tuple[Inputs, Any, bool]:
+    """The inputs with the rows of one query only, its id, and whether the run lacks it."""
+    as_text = inputs.as_text("query")
+    runs = {name: _filter(t, _has_query(t, key, as_text)) for name, t in inputs.runs.items()}
+    qrels = inputs.qrels and _filter(inputs.qrels, _has_query(inputs.qrels, key, as_text))
+    selected = replace(inputs, runs=runs, qrels=qrels)
+    in_run = _read_queries(session, selected, conventions, "run", "LIMIT 1")
+    judged = in_run
+    if qrels is not None:
+        judged = _read_queries(session, selected, conventions, "qrels", "LIMIT 1")
+    if judged:
+        return selected, judged[0], not in_run
+    if in_run:
+        raise RankqlError(
+            f"query {in_run[0]!r} is in the run, but not judged: qrels has no row of it"
+        )
+    source = "run" if qrels is None else "qrels"
+    name = "CAST(query AS VARCHAR)"
+    closest = f"jaro_winkler_similarity({name}, {literal(str(key))}) DESC, {name} LIMIT 5"
+    rest = f"GROUP BY query ORDER BY {closest}"
+    names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
+    raise RankqlError(f"there is no query {key!r} in {source}{did_you_mean(str(key), names)}, ...")
+
+
+def _read_systems(session: Session, inputs: Inputs) -> list[str]:
+    if inputs.system is None:
+        return [name for name in inputs.runs if name is not None]
+    (table,) = inputs.runs.values()
+    name = f"CAST({quoted(inputs.system)} AS VARCHAR)"
+    sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
+    return [row[0] for row in session.con.sql(sql).fetchall()]
+
+
+def _read_queries(
+    session: Session, inputs: Inputs, conventions: Conventions, source: str, rest: str
+) -> list[Any]:
+    sql = f"{with_sources(inputs, conventions)}SELECT query FROM {source} {rest}"
+    return [row[0] for row in execute(session, sql).fetchall()]
+
+
+def _has_query(table: Table, query: Any, as_text: bool) -> str:
+    """The condition that a row belongs to the query, whose id may be passed as text."""
+    kind, key, value = table.columns[table.roles["query"]], table.key("query", as_text), str(query)
+    if key.startswith("CAST("):
+        return f"{key} = {literal(value)}"
+    same = f"{key} = TRY_CAST({literal(value)} AS {kind})"
+    if re.search(r"INT(EGER)?$|^DECIMAL", kind):  # a cast would round
+        same += f" AND {key} = TRY_CAST({literal(value)} AS DOUBLE)"
+    return same
+
+
+def _filter(table: Table, condition: str) -> Table:
+    return replace(table, sql=f"(SELECT * FROM {table.sql} WHERE {condition})")

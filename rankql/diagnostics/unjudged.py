@@ -1,0 +1,108 @@
+"""What is unjudged in the rankings, and the bounds of the metrics over any judgments of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from rankql.diagnostics.limits_result import filter_system, list_systems, make_frame
+from rankql.errors import RankqlError
+from rankql.evaluation.query import per_query
+from rankql.evaluation.result import Result
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric import Metric
+from rankql.registry.relevance import RELEVANT
+from rankql.sources.inputs import Inputs
+
+
+def count_expressions(metrics: Sequence[Metric], conventions: Conventions) -> list[str]:
+    """The counts of each query, as expressions for evaluate."""
+    counts = {}
+    for k in _cutoffs(metrics):
+        within = "pos IS NOT NULL" if k is None else f"pos <= {k}"
+        counts[f"items in {k}"] = f"count(*) FILTER (WHERE {within})"
+        counts[f"unjudged in {k}"] = f"count(*) FILTER (WHERE {within} AND rel IS NULL)"
+    for metric in metrics:
+        threshold = metric.threshold(vars(conventions))
+        counts[relevant_label(metric, conventions)] = RELEVANT.format(threshold=threshold)
+    names = [_judged_name(k) for k in _cutoffs(metrics)]
+    return [*names, *(f"{name} = {sql}" for name, sql in counts.items())]
+
+
+def summarise_judged(counts: Result, metrics: Sequence[Metric]) -> pl.DataFrame:
+    """The share of judged items at each cutoff, and the number of those that are not."""
+    rows = []
+    for system in list_systems(counts):
+        means = dict(filter_system(counts.summary, system).select("metric", "mean").rows())
+        frame = filter_system(counts.frame(), system)
+        for k in _cutoffs(metrics):
+            unjudged = frame[f"unjudged in {k}"]
+            rows.append(
+                {
+                    "system": system,
+                    "k": k,
+                    "judged": means[_judged_name(k)],
+                    "items": int(frame[f"items in {k}"].sum()),
+                    "unjudged": int(unjudged.sum()),
+                    "queries": int((unjudged > 0).sum()),
+                }
+            )
+    return make_frame(counts, "judged", rows)
+
+
+def measure_bounds(
+    result: Result, metrics: Sequence[Metric], evaluate_with: Callable[..., Result] | None
+) -> pl.DataFrame:
+    """The bounds of the metrics; without evaluate_with both are the value."""
+    names = [metric.name for metric in metrics]
+    bounded = evaluate_with(names, unjudged="bounds") if names and evaluate_with else None
+    rows = []
+    for system in list_systems(result):
+        summary = filter_system((bounded or result).summary, system)
+        means = dict(summary.select("metric", "mean").rows())
+        for name in names:
+            low, high = (f"{name} {side}" if bounded else name for side in ("low", "high"))
+            rows.append(
+                {
+                    "system": system,
+                    "metric": name,
+                    "lo": means[low],
+                    "mean": means[name],
+                    "hi": means[high],
+                    "undefined": _count_openable(bounded, system, name) if bounded else 0,
+                }
+            )
+    return make_frame(result, "bounds", rows)
+
+
+def _count_openable(bounded: Result, system: str | None, name: str) -> int:
+    """The number of undefined queries that further judgments could define."""
+    frame = filter_system(bounded.frame(), system)
+    return frame.filter(pl.col(name).is_null() & pl.col(f"{name} low").is_not_null()).height
+
+
+def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
+    """Why a metric has no bounds, if so: no query can compute them."""
+    if conventions.unjudged == "remove":
+        return "with unjudged='remove' what is unjudged is not in the ranking"
+    try:
+        per_query(inputs, [metric], replace(conventions, unjudged="bounds"))
+    except RankqlError as error:
+        return str(error).replace(f" for {metric.name}", "")
+    return ""
+
+
+def relevant_label(metric: Metric, conventions: Conventions) -> str:
+    """The name of the count of relevant items."""
+    return f"relevant from {metric.threshold(vars(conventions))}"
+
+
+def _cutoffs(metrics: Sequence[Metric]) -> list[int | None]:
+    """The cutoffs of the metrics, the complete ranking (None) last."""
+    return [*sorted({m.k for m in metrics if m.k is not None}), None]
+
+
+def _judged_name(k: int | None) -> str:
+    return "Judged" if k is None else f"Judged@{k}"
