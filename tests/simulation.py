@@ -16,8 +16,10 @@ import numpy as np
 from scipy import stats
 
 from rankql.decisions import significance
+from rankql.decisions.corrections import adjusted
 from rankql.decisions.noninferiority import Margin, judge
-from rankql.decisions.significance import TESTS, Outcome, Sample, Setting, adjusted, untestable
+from rankql.decisions.sample import Outcome, Sample, Setting
+from rankql.decisions.significance import TESTS, untestable
 
 ALPHA = 0.05
 REPEATS = 2_000

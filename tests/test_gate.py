@@ -20,7 +20,7 @@ from scipy import stats
 import rankql
 from rankql.cli.commands import main
 from rankql.decisions.noninferiority import Margin, judge
-from rankql.decisions.significance import Sample, Setting
+from rankql.decisions.sample import Sample, Setting
 from rankql.testing import assert_no_regression
 
 ROOT = Path(__file__).parents[1]

@@ -21,18 +21,16 @@ from scipy import stats
 import rankql
 from rankql import RankqlError
 from rankql.decisions import significance
-from rankql.decisions.significance import (
-    CORRECTIONS,
+from rankql.decisions.corrections import CORRECTIONS, adjusted, levels
+from rankql.decisions.sample import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
-    TESTS,
     UNBOUNDED,
     ZERO_VARIANCE,
     Sample,
     Setting,
-    adjusted,
-    levels,
 )
+from rankql.decisions.significance import TESTS
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 RUNS = ("BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL")

@@ -19,7 +19,7 @@ from rankql.registry.parse import Metric
 
 if TYPE_CHECKING:
     from rankql.decisions.noninferiority import Judgement, Tests
-    from rankql.decisions.significance import Sample
+    from rankql.decisions.sample import Sample
 
 # A limit that is missed by no more is missed by rounding.
 ROUNDING = 1e-12
@@ -76,7 +76,7 @@ def mean_rows(check: Check, run: Result, min_queries: int) -> Iterator[dict[str,
 def bound_rows(check: Check, run: Result, tests: Tests) -> Iterator[dict[str, Any]]:
     """The rows of a limit that the confidence interval of the mean is held to."""
     from rankql.decisions.noninferiority import Margin
-    from rankql.decisions.significance import Sample
+    from rankql.decisions.sample import Sample
 
     name = check.name(run)
     sign = -1 if check.operator in (">=", ">") else 1
@@ -213,7 +213,7 @@ class Pairs:
 
     def losses(self, metric: str) -> dict[str, Sample]:
         """How much worse the run is on every query, by slice; empty slices are left out."""
-        from rankql.decisions.significance import Sample
+        from rankql.decisions.sample import Sample
 
         sign = 1 if self.result.lower_is_better(metric) else -1
         found = {}

@@ -95,7 +95,7 @@ def gate(
     if minimum_bound or (baseline is not None and beyond_noise):
         needs("scipy", "stats", "gate")
         from rankql.decisions.noninferiority import Tests
-        from rankql.decisions.significance import Setting
+        from rankql.decisions.sample import Setting
 
         tests = Tests(test, Setting(alpha, resamples, seed), min_queries, cluster)
     groups = groupings(by)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from rankql.decisions.significance import ROUNDING, TESTS, Array, Sample, Setting, untestable
+from rankql.decisions.sample import ROUNDING, Array, Sample, Setting
+from rankql.decisions.significance import ROUNDING, TESTS, untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError, closest
 from rankql.registry.options import require_whole_number

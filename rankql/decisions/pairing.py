@@ -15,23 +15,19 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rankql import text as show
-from rankql.decisions.significance import (
-    CORRECTIONS,
+from rankql.decisions.corrections import CORRECTIONS, adjusted, levels
+from rankql.decisions.joint_tests import left_over
+from rankql.decisions.sample import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
     ROUNDING,
-    TESTS,
     ZERO_VARIANCE,
     Array,
     Outcome,
     Sample,
     Setting,
-    adjusted,
-    least,
-    left_over,
-    levels,
-    untestable,
 )
+from rankql.decisions.significance import ROUNDING, TESTS, least, untestable
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.result import Result, require_finite, require_no_system, slices
 from rankql.macros import MISSING

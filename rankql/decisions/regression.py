@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from rankql import text as show
+from rankql.decisions.sample import Array
 
-Array: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.intp]
 
 TOO_FEW = "too few to correlate"

@@ -1,0 +1,89 @@
+"""TODO."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import special, stats
+
+from rankql.decisions.resampling import EXACT, _all_signs, _drawn, _random_signs
+from rankql.decisions.sample import ROUNDING, Array, Outcome, Sample, Setting
+
+
+def t(sample: Sample, setting: Setting) -> Outcome:
+    """Student's paired t test: mean / (s / sqrt(n)) with n - 1 degrees of freedom."""
+    p = 2 * special.stdtr(sample.freedom, -abs(sample.mean / sample.error))
+    width = special.stdtrit(sample.freedom, 1 - setting.alpha / 2) * sample.error
+    return Outcome(float(p), float(sample.mean - width), float(sample.mean + width))
+
+
+def randomisation(sample: Sample, setting: Setting) -> Outcome:
+    """Fisher's randomisation test: how often random signs give so large a mean (Smucker 2007).
+
+    Under a shift d the sums B of the signed differences become B - d C, where C sums the signs
+    alone. |B - d C| >= |A - d N|, the observed one, holds between two shifts, known in closed form.
+    """
+    columns = np.stack([sample.sums, sample.sizes])
+    exact = sample.units <= EXACT
+    signed, count = _all_signs(columns) if exact else _random_signs(columns, setting)
+    total, size = sample.sums.sum(), sample.sizes.sum()
+    dust = ROUNDING * max(size, np.abs(sample.sums).sum())
+
+    def root(difference: Array, among: Array) -> Array:
+        return np.where(np.abs(difference) <= dust, 0.0, difference) / among
+
+    mixed = np.abs(count) < size - 0.5  # all of one sign: holds at every shift
+    one = root(total - signed[mixed], size - count[mixed])
+    other = root(total + signed[mixed], size + count[mixed])
+    free = np.full(len(signed) - len(one), np.inf)
+    low = np.concatenate([-free, np.minimum(one, other)])
+    high = np.concatenate([free, np.maximum(one, other)])
+    extra = 0 if exact else 1  # the observed one is one of the patterns
+    patterns = len(signed) + extra
+    p = (extra + np.count_nonzero((low <= 0) & (high >= 0))) / patterns
+    # The first shift from below at which more than alpha of the patterns hold.
+    first = math.floor(setting.alpha * patterns - extra + 1e-9)
+    lo = -np.inf if first < 0 else float(np.partition(low, first)[first])
+    hi = np.inf if first < 0 else float(-np.partition(-high, first)[first])
+    return Outcome.of(p, lo, hi, None if exact else setting.resamples)
+
+
+def bootstrap(sample: Sample, setting: Setting) -> Outcome:
+    """The studentised bootstrap (bootstrap-t): queries drawn with replacement.
+
+    Each resample gives a t of its own, (its mean - mean) / its standard error. Their quantiles take
+    the place of Student's in both tails, which allows for skewed differences.
+    """
+    n, centred = sample.units, sample.residuals
+    sums, squares = _drawn(np.stack([centred, np.square(centred)]), setting)
+    spread = squares - np.square(sums) / n
+    spread[spread <= ROUNDING * squares] = 0.0
+    sums[np.abs(sums) <= n * sample.rounding] = 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = sums / n / np.sqrt(spread / (n - 1) / n)
+    drawn = np.nan_to_num(drawn, nan=0.0, posinf=np.inf, neginf=-np.inf) * sample.error
+    mean = sample.mean
+    drawn = np.where(np.abs(drawn - mean) <= ROUNDING * abs(mean), mean, drawn)
+    tail = min(np.count_nonzero(drawn >= mean), np.count_nonzero(drawn <= mean))
+    p = min(1.0, 2 * (1 + tail) / (len(drawn) + 1))
+    beyond = math.floor(setting.alpha * (len(drawn) + 1) / 2 + 1e-9)
+    if not beyond:
+        return Outcome.of(p, -math.inf, math.inf, setting.resamples)
+    low = float(np.partition(drawn, beyond - 1)[beyond - 1])
+    high = float(-np.partition(-drawn, beyond - 1)[beyond - 1])
+    return Outcome.of(p, mean - high, mean - low, setting.resamples)
+
+
+def wilcoxon(sample: Sample, setting: Setting) -> Outcome:
+    """Wilcoxon's signed-rank test. Differences that rounding alone tells apart are tied."""
+    sizes = np.abs(sample.differences)
+    order = np.argsort(sizes, kind="stable")
+    starts = np.diff(sizes[order], prepend=-1.0) > sample.rounding
+    tied = np.empty_like(sizes)
+    tied[order] = sizes[order][np.maximum.accumulate(np.where(starts, np.arange(len(sizes)), 0))]
+    tied[tied <= sample.rounding] = 0.0
+    p = float(stats.wilcoxon(np.copysign(tied, sample.differences)).pvalue)
+    ranks = stats.rankdata(tied[tied > 0])
+    direction = np.sign((ranks * np.sign(sample.differences[tied > 0])).sum())
+    return Outcome(p, direction=int(direction))
