@@ -1,4 +1,4 @@
-"""TODO."""
+"""The significance test that stays valid however often you look: a confidence sequence."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import math
 
 import numpy as np
 
-from rankql.decisions.sample import Array, Outcome, Sample, Setting
+from rankql.decisions.sample import Array, Sample, SignificanceOptions, SignificanceResult
 
-# The bets of `anytime`, as shares of the largest one that cannot lose everything. A factor of
+# The bets, as shares of the largest one that cannot lose everything. A factor of
 # sqrt(2) between them costs at most 9% of the growth of the best one; the least suits 10^7 queries.
 _BETS = 0.95 * 2.0 ** (-np.arange(24) / 2)
-
-
-# More differences than this are rounded to as many steps of their range, without favour.
+# More differences than this are rounded to as many steps of their range, without bias.
 _STEPS = 4096
 
 
-def anytime(sample: Sample, setting: Setting) -> Outcome:
+def anytime(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
     """A confidence sequence by betting (Waudby-Smith and Ramdas 2024): valid at every look.
 
     For each mean m, a gambler bets a fixed share of the capital on every difference x being above
@@ -26,16 +24,16 @@ def anytime(sample: Sample, setting: Setting) -> Outcome:
     Another gambler bets on below. As the shares are fixed, the order of the queries changes
     nothing, so neither does the order in which they arrived.
     """
-    if setting.bounds is None:
-        raise ValueError("anytime needs Setting(bounds=...)")
-    low, high = setting.bounds
+    if options.bounds is None:
+        raise ValueError("anytime needs SignificanceOptions(bounds=...)")
+    low, high = options.bounds
     points, weights = _steps(np.sort(sample.differences), low, high)
     above = (points - low, weights, low)
     below = (np.flip(high - points).copy(), np.flip(weights).copy(), -high)
     p = min(1.0, 2 * min(_ruin(0.0, *above), _ruin(0.0, *below)))
-    lo = _lower_end(*above, sample.mean, setting.alpha / 2)
-    hi = -_lower_end(*below, -sample.mean, setting.alpha / 2)
-    return Outcome(p, float(lo), float(hi))
+    lo = _lower_end(*above, sample.mean, options.alpha / 2)
+    hi = -_lower_end(*below, -sample.mean, options.alpha / 2)
+    return SignificanceResult(p, float(lo), float(hi))
 
 
 def _steps(values: Array, low: float, high: float) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Corrections for multiple tests: adjusted p-values, and the level of each test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CORRECTIONS = {
 }
 
 
-def adjusted(p: Sequence[float], correction: str, blocks: int | None = None) -> list[float]:
+def adjust_p_values(p: Sequence[float], correction: str, blocks: int | None = None) -> list[float]:
     """p-values corrected for their number: Holm, Bonferroni, Benjamini-Hochberg.
 
     `blocks` is the number of families within which they are corrected already (Tukey).
@@ -34,7 +34,7 @@ def adjusted(p: Sequence[float], correction: str, blocks: int | None = None) -> 
     return [float(x) for x in values]
 
 
-def levels(
+def significance_levels(
     p: Sequence[float],
     p_adjusted: Sequence[float],
     correction: str,

@@ -95,9 +95,9 @@ def gate(
     if minimum_bound or (baseline is not None and beyond_noise):
         needs("scipy", "stats", "gate")
         from rankql.decisions.noninferiority import Tests
-        from rankql.decisions.sample import Setting
+        from rankql.decisions.sample import SignificanceOptions
 
-        tests = Tests(test, Setting(alpha, resamples, seed), min_queries, cluster)
+        tests = Tests(test, SignificanceOptions(alpha, resamples, seed), min_queries, cluster)
     groups = groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
     for name in options:

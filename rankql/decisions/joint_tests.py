@@ -1,4 +1,4 @@
-"""TODO."""
+"""Significance tests of all pairs of several systems at once."""
 
 from __future__ import annotations
 
@@ -10,28 +10,36 @@ from functools import cache
 import numpy as np
 from scipy import integrate, stats
 
-from rankql.decisions.resampling import BATCH, _symmetric
-from rankql.decisions.sample import ROUNDING, ZERO_VARIANCE, Array, Outcome, Setting
+from rankql.decisions.resampling import BATCH, symmetric_result
+from rankql.decisions.sample import (
+    ROUNDING,
+    ZERO_VARIANCE,
+    Array,
+    SignificanceOptions,
+    SignificanceResult,
+)
 
 
-def tukey(values: Array, pairs: Sequence[tuple[int, int]], setting: Setting) -> list[Outcome]:
+def tukey(
+    values: Array, pairs: Sequence[tuple[int, int]], options: SignificanceOptions
+) -> list[SignificanceResult]:
     """Tukey's HSD of the two-way layout, systems by queries: it keeps the pairing.
 
     q = |difference| / sqrt(V / n), V the variance left by systems and queries.
     """
     n, m = values.shape
     free = (m - 1) * (n - 1)
-    error = left_over(values)
+    error = residual_error(values)
     if not error:
-        return [Outcome(word=ZERO_VARIANCE) for _ in pairs]
+        return [SignificanceResult(reason=ZERO_VARIANCE) for _ in pairs]
     means = values.mean(0)
     differences = np.array([means[b] - means[a] for a, b in pairs])
-    with warnings.catch_warnings():  # far out it stops short of its own tolerance
+    with warnings.catch_warnings():  # in the far tail, integration misses its own tolerance
         warnings.simplefilter("ignore", integrate.IntegrationWarning)
         p = stats.studentized_range.sf(np.abs(differences) / error, m, free)
-    width = _critical(setting.alpha, m, free) * error
+    width = _critical(options.alpha, m, free) * error
     found = zip(np.atleast_1d(p), differences, strict=True)
-    return [Outcome(float(p), float(d - width), float(d + width)) for p, d in found]
+    return [SignificanceResult(float(p), float(d - width), float(d + width)) for p, d in found]
 
 
 @cache
@@ -39,8 +47,8 @@ def _critical(alpha: float, systems: int, free: int) -> float:
     return float(stats.studentized_range.isf(alpha, systems, free))
 
 
-def left_over(values: Array) -> float:
-    """The standard error of a mean that systems and queries leave; 0 where they explain all."""
+def residual_error(values: Array) -> float:
+    """The standard error of a mean after systems and queries; 0 where they explain everything."""
     n, m = values.shape
     rows = np.sort(values, axis=1)  # the order of the systems changes no bit
     left = values - rows.mean(1, keepdims=True) - values.mean(0) + rows.mean()
@@ -49,17 +57,17 @@ def left_over(values: Array) -> float:
 
 
 def randomised_tukey(
-    values: Array, pairs: Sequence[tuple[int, int]], setting: Setting
-) -> list[Outcome]:
+    values: Array, pairs: Sequence[tuple[int, int]], options: SignificanceOptions
+) -> list[SignificanceResult]:
     """Randomised Tukey (Carterette 2012): the scores of each query permuted among the systems.
 
     A difference is compared with the largest one of all pairs.
     """
-    rng = np.random.default_rng(setting.seed)
+    rng = np.random.default_rng(options.seed)
     n, m = values.shape
     centre, dust = values.mean(0), ROUNDING * max(1.0, float(np.abs(values).max()))
     values = np.sort(values, axis=1)  # the order of the systems changes no bit
-    ranges = np.empty(setting.resamples)
+    ranges = np.empty(options.resamples)
     rows = max(1, BATCH // m)
     batch = max(1, rows // n)
     for start in range(0, len(ranges), batch):
@@ -70,4 +78,4 @@ def randomised_tukey(
             )
             means += rng.permuted(some, axis=2).sum(1) / n
         ranges[start : start + batch] = np.ptp(means, axis=1)
-    return [_symmetric(float(centre[b] - centre[a]), ranges, dust, setting) for a, b in pairs]
+    return [symmetric_result(float(centre[b] - centre[a]), ranges, dust, options) for a, b in pairs]

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from rankql.decisions.sample import ROUNDING, Array, Sample, Setting
-from rankql.decisions.significance import ROUNDING, TESTS, untestable
+from rankql.decisions.sample import ROUNDING, Array, Sample, SignificanceOptions
+from rankql.decisions.significance import TESTS, explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError, closest
 from rankql.registry.options import require_whole_number
@@ -78,7 +78,7 @@ class Tests:
     """How limits are tested."""
 
     test: str
-    setting: Setting
+    setting: SignificanceOptions
     min_queries: int
     cluster: str | None = None
 
@@ -151,7 +151,7 @@ class Tests:
 
 
 def judge(
-    samples: Sequence[Sample], margin: Margin, test: str, setting: Setting
+    samples: Sequence[Sample], margin: Margin, test: str, setting: SignificanceOptions
 ) -> list[Judgement]:
     """Hold the mean of every sample to the margin, adjusted for their number (Holm).
 
@@ -197,14 +197,16 @@ def _by_interval(
     return Judgement(decision, *interval, confidence, needed)
 
 
-def mean_interval(sample: Sample, test: str, setting: Setting) -> tuple[float, float] | None:
+def mean_interval(
+    sample: Sample, test: str, setting: SignificanceOptions
+) -> tuple[float, float] | None:
     """The confidence interval of the mean at level 1 - alpha; None where the test has none.
 
     `test="t"` is widened for skewness; the other tests give their own interval.
     """
     pair = TESTS[test].pair
     assert pair
-    if untestable(test, sample):
+    if explain_untestable(test, sample):
         return None
     outcome = pair(sample, setting)
     if outcome.lo is None or outcome.hi is None:

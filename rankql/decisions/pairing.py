@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rankql import text as show
-from rankql.decisions.corrections import CORRECTIONS, adjusted, levels
-from rankql.decisions.joint_tests import left_over
+from rankql.decisions.corrections import CORRECTIONS, adjust_p_values, significance_levels
+from rankql.decisions.joint_tests import residual_error
 from rankql.decisions.sample import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
     ROUNDING,
     ZERO_VARIANCE,
     Array,
-    Outcome,
     Sample,
-    Setting,
+    SignificanceOptions,
+    SignificanceResult,
 )
-from rankql.decisions.significance import ROUNDING, TESTS, least, untestable
+from rankql.decisions.significance import TESTS, count_required_units, explain_untestable
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.result import Result, require_finite, require_no_system, slices
 from rankql.macros import MISSING
@@ -275,7 +275,7 @@ class Trial:
     micro: bool = False
     # Is a lower value of the metric better?
     lower: bool = False
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: SignificanceResult = field(default_factory=SignificanceResult)
     p_adjusted: float | None = None
     # The level of its test within the family, and of its interval.
     level: float | None = None
@@ -287,7 +287,7 @@ class Trial:
         """Reason why this pair is not tested, or an empty text."""
         if self.micro:
             return MICRO
-        word = untestable(settings.test, self.sample)
+        word = explain_untestable(settings.test, self.sample)
         few = self.slice != "all" and len(self.of_a) < settings.min_queries
         return word if word or not few else TOO_FEW
 
@@ -341,7 +341,7 @@ class Trial:
     def verdict(self, settings: Settings, lower: bool) -> str:
         """Better, worse or not significant; or the reason why this is not tested."""
         if self.p_adjusted is None:
-            return self.outcome.word
+            return self.outcome.reason
         if self.p_adjusted > settings.alpha:
             return NOT_SIGNIFICANT
         return "better" if (self.direction > 0) != lower else "worse"
@@ -387,7 +387,10 @@ class Trial:
             return f"{b} and {a} have the same value for every query ({queries})"
         differ = f"{b} differs from {a} by {show.rounded(self.sample.mean)} ({queries})"
         if word == NOT_TESTABLE:
-            label, needed = TESTS[settings.test].label, least(settings.test, bool(settings.cluster))
+            label, needed = (
+                TESTS[settings.test].label,
+                count_required_units(settings.test, bool(settings.cluster)),
+            )
             if self.clusters is None:
                 return f"{differ}. Not tested: the {label} needs at least {needed} queries"
             clusters = self.sample.units
@@ -495,15 +498,15 @@ def tried(
         for a, b in pairs
     ]  # fmt: skip
     for trial in trials:
-        trial.outcome = Outcome(word=trial.why_not(settings))
-    able = [trial for trial in trials if not trial.outcome.word]
+        trial.outcome = SignificanceResult(reason=trial.why_not(settings))
+    able = [trial for trial in trials if not trial.outcome.reason]
     if settings.test == "tukey":
         every = {(x.metric, x.slice) for x in able}
-        flat = {one for one in every if not left_over(values.block(*one))}
+        flat = {one for one in every if not residual_error(values.block(*one))}
         for trial in able:
             if (trial.metric, trial.slice) in flat:
-                trial.outcome = Outcome(word=ZERO_VARIANCE)
-        able = [trial for trial in able if not trial.outcome.word]
+                trial.outcome = SignificanceResult(reason=ZERO_VARIANCE)
+        able = [trial for trial in able if not trial.outcome.reason]
 
     def of(trial: Trial) -> str:
         return trial.metric if settings.family == "metric" else ""
@@ -511,7 +514,7 @@ def tried(
     def run(block: Sequence[Trial], alpha: float) -> None:
         """Test trials of one metric and slice at this level."""
         metric, label = block[0].metric, block[0].slice
-        setting = Setting(alpha, settings.resamples, settings.seed, ranges.get(metric))
+        setting = SignificanceOptions(alpha, settings.resamples, settings.seed, ranges.get(metric))
         if test.joint:
             places = [(values.systems.index(x.a), values.systems.index(x.b)) for x in block]
             found = test.joint(values.block(metric, label), places, setting)
@@ -533,8 +536,8 @@ def tried(
         part = [x for x in able if of(x) == family]
         p = [x.outcome.p for x in part if x.outcome.p is not None]
         of_blocks = blocks[family] if test.joint else None
-        adjusted_p = adjusted(p, settings.correction, of_blocks)
-        level = levels(p, adjusted_p, settings.correction, settings.alpha, of_blocks)
+        adjusted_p = adjust_p_values(p, settings.correction, of_blocks)
+        level = significance_levels(p, adjusted_p, settings.correction, settings.alpha, of_blocks)
         for trial, value, own in zip(part, adjusted_p, level, strict=True):
             trial.p_adjusted = value
             if own != trial.level and test.pair and test.interval:
@@ -594,7 +597,7 @@ def _notes(
             f"Queries are clustered by {settings.cluster}: {show.count(len(sizes), 'cluster')} of "
             f"{span}"
         )
-    words = Counter(x.outcome.word for x in trials if x.outcome.p is None)
+    words = Counter(x.outcome.reason for x in trials if x.outcome.p is None)
     if words:
         reasons = ", ".join(f"{word}: {count}" for word, count in words.items())
         found.append(

@@ -1,4 +1,4 @@
-"""TODO."""
+"""What a significance test takes and gives: a sample of differences, options, and a result."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from scipy import special
 
 Array: TypeAlias = NDArray[np.float64]
 
-
 # Values that differ by less differ by rounding.
 ROUNDING = 1e-12
 
-
+# Why there is no p-value, or no interval.
+NO_DIFFERENCE = "no difference"
+ZERO_VARIANCE = "zero variance"
+NOT_TESTABLE = "not testable"
 UNBOUNDED = "too few queries for an interval"
 
 
 @dataclass(frozen=True)
-class Setting:
+class SignificanceOptions:
     """How to test: the level of test and interval, resampling, and the range of a difference."""
 
     alpha: float = 0.05
@@ -33,24 +35,24 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SignificanceResult:
     """A p-value (with its Monte Carlo error if resampled) and an interval, or why there is none."""
 
     p: float | None = None
     lo: float | None = None
     hi: float | None = None
-    word: str = ""
+    reason: str = ""
     p_error: float | None = None
     # The sign of the tested statistic, for a test that does not compare means.
     direction: int | None = None
 
     @classmethod
-    def of(cls, p: float, lo: float, hi: float, resamples: int | None = None) -> Outcome:
-        """An outcome whose interval may be without end, and so none."""
+    def of(cls, p: float, lo: float, hi: float, resamples: int | None = None) -> SignificanceResult:
+        """A result whose interval may be infinite, in which case it has none."""
         bounded = math.isfinite(lo) and math.isfinite(hi)
         error = None if resamples is None else math.sqrt(p * (1 - p) / (resamples + 1))
         if not bounded:
-            return cls(float(p), word=UNBOUNDED, p_error=error)
+            return cls(float(p), reason=UNBOUNDED, p_error=error)
         return cls(float(p), lo, hi, p_error=error)
 
 
@@ -87,7 +89,7 @@ class Sample:
 
     @cached_property
     def residuals(self) -> Array:
-        """What the sums of the clusters would be were the mean zero."""
+        """The sums of the clusters, less the mean of each of their queries."""
         return self.sums - self.sizes * self.mean
 
     @cached_property
@@ -147,12 +149,3 @@ class Sample:
         up = int((self.differences > self.rounding).sum())
         down = int((self.differences < -self.rounding).sum())
         return up, len(self.differences) - up - down, down
-
-
-NO_DIFFERENCE = "no difference"
-
-
-NOT_TESTABLE = "not testable"
-
-
-ZERO_VARIANCE = "zero variance"

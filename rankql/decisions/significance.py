@@ -1,4 +1,4 @@
-"""Paired tests of two or more systems: a p-value, and the confidence interval that goes with it.
+"""The significance tests by name: what each can do, and when it cannot be applied.
 
 A pairwise test sees two systems as their differences per query. Its interval at level alpha holds
 every shift that it would not reject, so it excludes 0 exactly where p is at most alpha. `wilcoxon`,
@@ -21,9 +21,9 @@ from rankql.decisions.sample import (
     NOT_TESTABLE,
     ZERO_VARIANCE,
     Array,
-    Outcome,
     Sample,
-    Setting,
+    SignificanceOptions,
+    SignificanceResult,
 )
 
 # The bootstrap rejects too often on fewer queries, and standard errors of fewer clusters are too
@@ -31,50 +31,55 @@ from rankql.decisions.sample import (
 BOOTSTRAP_QUERIES = 15
 CLUSTERS = 10
 
-
-Test: TypeAlias = Callable[[Sample, Setting], Outcome]
-# Of all systems at once: their values by query and system, and the pairs asked for.
-Joint: TypeAlias = Callable[[Array, Sequence[tuple[int, int]], Setting], list[Outcome]]
+PairwiseTest: TypeAlias = Callable[[Sample, SignificanceOptions], SignificanceResult]
+# Takes the values of all systems by query, and the pairs to test.
+JointTest: TypeAlias = Callable[
+    [Array, Sequence[tuple[int, int]], SignificanceOptions], list[SignificanceResult]
+]
 
 
 @dataclass(frozen=True)
-class Named:
-    """A test by its name, and what it can do."""
+class SignificanceTest:
+    """A test, and what it can do."""
 
     label: str
-    pair: Test | None = None
-    joint: Joint | None = None
+    pair: PairwiseTest | None = None
+    joint: JointTest | None = None
     clusters: bool = False
-    constant: bool = False  # can say something where the difference is the same everywhere
+    constant: bool = False  # works where every query has the same difference
     resamples: bool = False
-    interval: bool = True  # of its own p
-    least: int = 2  # as many queries it needs
+    interval: bool = True  # that agrees with its p-value
+    least_units: int = 2  # how many queries it needs
 
 
 TESTS = {
-    "t": Named("paired t test", t, clusters=True),
-    "randomisation": Named(
+    "t": SignificanceTest("paired t test", t, clusters=True),
+    "randomisation": SignificanceTest(
         "randomisation test", randomisation, clusters=True, constant=True, resamples=True
     ),
-    "bootstrap": Named("studentised bootstrap", bootstrap, resamples=True, least=BOOTSTRAP_QUERIES),
-    "wilcoxon": Named("Wilcoxon signed-rank test", wilcoxon, constant=True, interval=False),
-    "anytime": Named("anytime-valid confidence sequence", anytime, constant=True),
-    "tukey": Named("Tukey's HSD", joint=tukey, constant=True),
-    "randomised_tukey": Named(
+    "bootstrap": SignificanceTest(
+        "studentised bootstrap", bootstrap, resamples=True, least_units=BOOTSTRAP_QUERIES
+    ),
+    "wilcoxon": SignificanceTest(
+        "Wilcoxon signed-rank test", wilcoxon, constant=True, interval=False
+    ),
+    "anytime": SignificanceTest("anytime-valid confidence sequence", anytime, constant=True),
+    "tukey": SignificanceTest("Tukey's HSD", joint=tukey, constant=True),
+    "randomised_tukey": SignificanceTest(
         "randomised Tukey test", joint=randomised_tukey, constant=True, resamples=True
     ),
 }
 
 
-def untestable(name: str, sample: Sample) -> str:
-    """Reason why a test cannot be applied, or an empty text."""
-    if sample.units < least(name, sample.clusters is not None):
+def explain_untestable(name: str, sample: Sample) -> str:
+    """The reason why a test cannot be applied, or an empty text."""
+    if sample.units < count_required_units(name, sample.clusters is not None):
         return NOT_TESTABLE
     if np.abs(sample.differences).max() <= sample.rounding:
         return NO_DIFFERENCE
     return ZERO_VARIANCE if sample.constant and not TESTS[name].constant else ""
 
 
-def least(name: str, clusters: bool) -> int:
+def count_required_units(name: str, clusters: bool) -> int:
     """The number of queries, or of clusters, that a test needs."""
-    return CLUSTERS if clusters else TESTS[name].least
+    return CLUSTERS if clusters else TESTS[name].least_units
