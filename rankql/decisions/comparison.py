@@ -27,7 +27,7 @@ from rankql.sources.tables import Data
 if TYPE_CHECKING:
     import altair as alt
 
-    from rankql.decisions.pairing import Settings
+    from rankql.decisions.settings import Settings
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
 
@@ -89,7 +89,9 @@ def compare(
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
     needs("scipy", "stats", "compare")
-    from rankql.decisions.pairing import Settings, compared, lined_up
+    from rankql.decisions.alignment import align_systems
+    from rankql.decisions.pair_table import compare_pairs
+    from rankql.decisions.settings import Settings
 
     settings = Settings(test, correction, family, confidence, cluster, baseline, resamples, seed,
                         min_queries, bounds)  # fmt: skip
@@ -128,10 +130,10 @@ def compare(
         several = result.meta["system"]
         systems = result.frame()["system"].unique().sort().to_list() if several else ["run"]
     result = replace(
-        lined_up(result, systems), interval="auto", confidence=confidence, _summary=None
+        align_systems(result, systems), interval="auto", confidence=confidence, _summary=None
     )
     result.meta["groupings"] = groups
-    table, notes = compared(result, systems, settings)
+    table, notes = compare_pairs(result, systems, settings)
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
 
 
@@ -349,7 +351,7 @@ class Comparison(show.Tabular):
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """What each query gained from a to b, the most lost first; undefined ones left out."""
-        from rankql.decisions.pairing import compared_value
+        from rankql.decisions.alignment import compared_value
 
         name = metric
         if name not in self.metrics and is_metric(name):  # another spelling of it

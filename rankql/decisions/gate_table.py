@@ -149,7 +149,7 @@ def _counts(run: Result) -> dict[tuple[str, str], int]:
 
 def _values(run: Result, name: str, cluster: str | None) -> dict[str, pl.DataFrame]:
     """The values of a metric that count, by slice, with their cluster."""
-    from rankql.decisions.pairing import compared_value
+    from rankql.decisions.alignment import compared_value
 
     key, by = run.meta["query"], run.meta["by"]
     codes = [] if cluster is None else [pl.col(cluster).rank("dense").alias(CLUSTER)]
@@ -191,7 +191,7 @@ class Pairs:
 
     def _values(self, metric: str) -> pl.DataFrame:
         """The values of every query that has one in both, with its attributes."""
-        from rankql.decisions.pairing import compared_value
+        from rankql.decisions.alignment import compared_value
 
         key, by = self.result.meta["query"], self.result.meta["by"]
         value = compared_value(metric, self.result.conventions)
@@ -228,7 +228,7 @@ class Pairs:
 
     def notes(self) -> list[str]:
         """Which queries were left out, or counted as 0."""
-        from rankql.decisions.pairing import missing_rule
+        from rankql.decisions.alignment import describe_missing_rule
 
         rules, rows = self.result.conventions, self.result.frame()
         total = rows[self.result.meta["query"]].n_unique()
@@ -240,7 +240,7 @@ class Pairs:
             count = rows.filter(pl.col(MISSING), pl.col("system") == side).height
             if count:
                 lower = list(filter(self.result.lower_is_better, self.result.metrics))
-                rule = missing_rule(rules, self.result.metrics, lower)
+                rule = describe_missing_rule(rules, self.result.metrics, lower)
                 where = f"{count:,} of {show.queries(total)} {show.are(count)}"
                 found.append(f"{where} missing in {side}: {rule}")
         kept = rows if rules["missing"] != "skip" else rows.filter(~pl.col(MISSING))

@@ -153,10 +153,10 @@ def gate(
     paired = None
     if theirs:
         needs("scipy", "stats", "gate")
-        from rankql.decisions.pairing import lined_up
+        from rankql.decisions.alignment import align_systems
 
         both, left_out = _side_by_side(ours, _like(theirs, ours, drops))
-        paired = Pairs(lined_up(both, ["baseline", "run"]), cluster)
+        paired = Pairs(align_systems(both, ["baseline", "run"]), cluster)
         notes += [*left_out, *paired.notes()]
         for limit in drops:
             rows += drop_rows(limit, paired, tests if beyond_noise else None, min_queries)

@@ -124,7 +124,7 @@ def _result(data: Any) -> Result | None:
 
 def _plain(result: Result) -> pl.DataFrame:
     """The values of a result as its conventions count them."""
-    from rankql.decisions.pairing import compared_value
+    from rankql.decisions.alignment import compared_value
 
     values = [compared_value(name, result.conventions) for name in result.metrics]
     return result.frame().select(*result.keys, *result.meta["by"], *values)
