@@ -363,7 +363,7 @@ def _compared(
     by: Sequence[str],
     options: dict[str, Any],
 ) -> Comparison:
-    from rankql.decisions.comparison import compare
+    from rankql.decisions.compare import compare
     from rankql.evaluation.values import Request, read_result
 
     lower = dict.fromkeys(options.pop("lower_is_better"), False)

@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
-from rankql.decisions.comparison import Results, is_result, option_names_of
+from rankql.decisions.arguments import Results, is_result, list_options
 from rankql.decisions.gate_table import Check, Pairs, bound_rows, drop_rows, mean_rows, recommended
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
@@ -101,7 +101,7 @@ def gate(
     groups = groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
     for name in options:
-        if name not in (available := option_names_of(gate)):
+        if name not in (available := list_options(gate)):
             raise RankqlError(unknown("option", name, available))
     keywords = {"conventions": conventions, **options}
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
