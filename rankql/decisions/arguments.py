@@ -121,8 +121,8 @@ def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
         result_name = next(name for name, result in results_by_name.items() if result is not None)
         run_name = next(name for name, result in results_by_name.items() if result is None)
         raise RankqlError(
-            f"{result_name!r} is a result, {run_name!r} is not: it is a run, or has several rows per "
-            "query. Evaluate it too, or give the runs."
+            f"{result_name!r} is a result, {run_name!r} is not: it is a run, or has several rows "
+            "per query. Evaluate it too, or give the runs."
         )
     tables = [name for name in runs_by_name if name not in certain_results]
     if tables:

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import integrate, stats
 
 from rankql.decisions.resampling import BATCH, symmetric_result
+from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.sample import (
-    ROUNDING,
     ZERO_VARIANCE,
     Array,
     SignificanceOptions,

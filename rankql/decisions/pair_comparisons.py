@@ -16,6 +16,7 @@ from scipy import special
 from rankql.decisions.corrections import adjust_p_values, significance_levels
 from rankql.decisions.joint_tests import residual_error
 from rankql.decisions.sample import (
+    POWER,
     ZERO_VARIANCE,
     Array,
     Sample,
@@ -29,8 +30,6 @@ from rankql.decisions.system_values import SystemValues, difference_ranges
 MICRO = "a mean over all queries at once"
 TOO_FEW = "too few queries"
 NOT_SIGNIFICANT = "not significant"
-# The statistical power of `detectable`.
-POWER = 0.8
 
 
 @dataclass

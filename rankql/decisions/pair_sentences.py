@@ -7,11 +7,10 @@ from rankql.decisions.corrections import CORRECTIONS
 from rankql.decisions.pair_comparisons import (
     MICRO,
     NOT_SIGNIFICANT,
-    POWER,
     TOO_FEW,
     PairComparison,
 )
-from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE
+from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER
 from rankql.decisions.settings import Settings
 from rankql.decisions.significance import TESTS, count_required_units
 

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import special, stats
 
 from rankql.decisions.resampling import sum_all_signs, sum_random_signs, sum_resamples
-from rankql.decisions.sample import ROUNDING, Array, Sample, SignificanceOptions, SignificanceResult
+from rankql.decisions.rounding import ROUNDING
+from rankql.decisions.sample import Array, Sample, SignificanceOptions, SignificanceResult
 
 # Up to so many signs, all their patterns (2^20) are counted; beyond, they are sampled.
 EXACT = 20

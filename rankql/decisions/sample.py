@@ -11,16 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-Array: TypeAlias = NDArray[np.float64]
+from rankql.decisions.rounding import ROUNDING
 
-# Values that differ by less differ by rounding.
-ROUNDING = 1e-12
+Array: TypeAlias = NDArray[np.float64]
 
 # Why there is no p-value, or no interval.
 NO_DIFFERENCE = "no difference"
 ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
 UNBOUNDED = "too few queries for an interval"
+
+# The statistical power for which differences, margins and numbers of queries are planned.
+POWER = 0.8
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Sample:
             return None
         return self.mean / float(self.differences.std(ddof=1))
 
-    def detectable(self, alpha: float, power: float = 0.8) -> float | None:
+    def detectable(self, alpha: float, power: float = POWER) -> float | None:
         """The difference that a t test at this level detects with this power, about."""
         if self.units < 2 or self.constant:
             return None

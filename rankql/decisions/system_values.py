@@ -12,7 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankql.decisions.alignment import compared_value
-from rankql.decisions.sample import ROUNDING, Array
+from rankql.decisions.rounding import ROUNDING
+from rankql.decisions.sample import Array
 from rankql.decisions.settings import Settings
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.result import Result, slices

@@ -15,7 +15,7 @@ from rankql import text as show
 from rankql.evaluation.result import Result
 
 if TYPE_CHECKING:
-    from rankql.decisions.gate_table import Pairs
+    from rankql.decisions.paired_runs import PairedRuns
 
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
@@ -44,7 +44,7 @@ class Verdict(show.Tabular):
     table: pl.DataFrame
     result: Result = field(repr=False)
     on_inconclusive: str = "fail"
-    pairs: Pairs | None = field(default=None, repr=False)
+    pairs: PairedRuns | None = field(default=None, repr=False)
 
     @property
     def outcome(self) -> str:
