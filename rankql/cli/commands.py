@@ -465,7 +465,7 @@ def associate_command(
     PER_QUERY is what eval --output wrote, or a table with metrics; OUTCOMES a table of outcomes.
     The key of both joins them.
     """
-    from rankql.decisions.association import associate
+    from rankql.decisions.associate import associate
 
     keys = {left: right or left for left, _, right in (key.partition("=") for key in on)}
     pairs = [name.partition("=") for name in outcome]

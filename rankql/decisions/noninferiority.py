@@ -99,7 +99,8 @@ class NoninferiorityTest:
         how = f"{label}, widened for skewed values" if self.test == "t" else label
         level = format_level(1 - self.options.alpha)
         notes = [
-            f"a limit passes if the {level} confidence interval (CI) lies within it, fails if it lies beyond, and is inconclusive otherwise; CI: {how}"
+            f"a limit passes if the {level} confidence interval (CI) lies within it, fails if it "
+            f"lies beyond, and is inconclusive otherwise; CI: {how}"
         ]
         if no_limit:
             notes.append("a limit of 0 on a drop fails only if the CI lies beyond it")

@@ -37,7 +37,7 @@ class Coefficient:
     lo: float | None = None
     hi: float | None = None
     p: float | None = None
-    word: str | None = None
+    reason: str | None = None
     # Are there enough values to call it significant?
     enough: bool = False
 
@@ -46,7 +46,7 @@ class Coefficient:
         """Its sign, 0 if it is not significant."""
         if self.r is None or not self.enough:
             return 0
-        significant = self.word == PERFECT or (
+        significant = self.reason == PERFECT or (
             self.lo is not None and self.hi is not None and not self.lo <= 0 <= self.hi
         )
         return int(math.copysign(1, self.r)) if significant else 0
@@ -86,16 +86,16 @@ def _correlation(
 ) -> Coefficient:
     free = len(x) - 1 - (1 if codes is None else int(codes.max(initial=-1)) + 1)
     if free < 1:
-        return Coefficient(word=TOO_FEW)
+        return Coefficient(reason=TOO_FEW)
     x, y = _deviations(x, codes), _deviations(y, codes)
     if constant(x) or constant(y):
         return Coefficient()
     r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
     enough = free >= FREEDOM
     if 1 - abs(r) <= DUST:
-        return Coefficient(math.copysign(1.0, r), word=PERFECT, enough=enough)
+        return Coefficient(math.copysign(1.0, r), reason=PERFECT, enough=enough)
     if free < 2:
-        return Coefficient(r, word=NO_INTERVAL)
+        return Coefficient(r, reason=NO_INTERVAL)
     error = math.sqrt(spread(r) / (free - 1))
     width = float(special.ndtri((1 + confidence) / 2)) * error
     z = math.atanh(r)
