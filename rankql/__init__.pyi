@@ -4,7 +4,7 @@ from .decisions.associate import associate
 from .decisions.association import Association
 from .decisions.compare import compare
 from .decisions.comparison import Comparison
-from .decisions.gating import gate
+from .decisions.gate import gate
 from .decisions.launches import sign_agreement
 from .decisions.power import queries_needed
 from .decisions.verdict import Verdict

@@ -569,7 +569,7 @@ def gate_command(
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
     eval --output wrote, without QRELS.
     """
-    from rankql.decisions.gating import gate
+    from rankql.decisions.gate import gate
     from rankql.evaluation.result import whole
 
     with _connection() as con:

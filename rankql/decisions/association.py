@@ -136,9 +136,9 @@ class Association(show.Tabular):
     def rows(self) -> show.Rows:
         """The table as text; columns that say nothing are left out."""
         frame = self.table.drop("sentence")
-        idle = ["slice"] if not self.groupings else []
-        idle += ["remark"] if frame["remark"].null_count() == len(frame) else []
-        return show.cells(show.small(frame.drop(idle), "pearson_p", "spearman_p"))
+        unused = ["slice"] if not self.groupings else []
+        unused += ["remark"] if frame["remark"].null_count() == len(frame) else []
+        return show.cells(show.small(frame.drop(unused), "pearson_p", "spearman_p"))
 
     def remarks(self) -> list[str]:
         """The notes, as they stand below."""

@@ -49,7 +49,7 @@ def significance_levels(
     Yekutieli (2005).
     """
     values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha
-    tests, found = len(values), int(rejected.sum())
+    tests, rejections = len(values), int(rejected.sum())
     if correction == "none":
         steps = np.full(tests, alpha)
     elif blocks is not None:
@@ -57,9 +57,9 @@ def significance_levels(
     elif correction == "bonferroni":
         steps = np.full(tests, alpha / tests)
     elif correction == "bh":
-        steps = np.full(tests, alpha * max(1, found) / tests)
+        steps = np.full(tests, alpha * max(1, rejections) / tests)
     else:
-        step = np.where(rejected, np.searchsorted(np.sort(values), values), found)
+        step = np.where(rejected, np.searchsorted(np.sort(values), values), rejections)
         steps = alpha / (tests - step)
     # The two sides of p * m <= alpha and p <= alpha / m may differ in the last bit.
     kept = np.minimum(steps, np.nextafter(values, 0))

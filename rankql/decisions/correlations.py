@@ -51,7 +51,8 @@ def correlate_pairs(
                 simpson = f"perhaps {SIMPSON}" if reversal.endswith(NOT_SIGNIFICANT) else SIMPSON
                 remarks.append(simpson.format("over all"))
                 total = rows[metric, outcome][0]
-                total["remark"] = "; ".join(filter(None, [total["remark"], simpson.format(label)]))
+                remarks_overall = [total["remark"], simpson.format(label)]
+                total["remark"] = "; ".join(filter(None, remarks_overall))
             row["remark"] = "; ".join(remarks) or None
             row["sentence"] = _sentence(row, coefficients, join.unit, change)
             rows[metric, outcome].append(row)

@@ -46,9 +46,10 @@ class GateInputs:
         result = self.results[name]
         if result is None:
             data = self.data[name]
-            named = {name: data} if name == "baseline" else data  # for its errors
+            if name == "baseline":  # errors then name it
+                data = {name: data}
             result = evaluate(
-                named, self.qrels, metrics, by=self.attributes, con=self.con, interval=None,
+                data, self.qrels, metrics, by=self.attributes, con=self.con, interval=None,
                 **self.keywords,
             )  # fmt: skip
         return _require_one_system(name, result)

@@ -38,8 +38,10 @@ def tukey(
         warnings.simplefilter("ignore", integrate.IntegrationWarning)
         p = stats.studentized_range.sf(np.abs(differences) / error, m, free)
     width = _critical(options.alpha, m, free) * error
-    found = zip(np.atleast_1d(p), differences, strict=True)
-    return [SignificanceResult(float(p), float(d - width), float(d + width)) for p, d in found]
+    return [
+        SignificanceResult(float(p), float(d - width), float(d + width))
+        for p, d in zip(np.atleast_1d(p), differences, strict=True)
+    ]
 
 
 @cache
@@ -73,9 +75,8 @@ def randomised_tukey(
     for start in range(0, len(ranges), batch):
         means = np.zeros((min(batch, len(ranges) - start), m))
         for row in range(0, n, rows):
-            some = np.broadcast_to(
-                values[row : row + rows], (len(means), *values[row : row + rows].shape)
-            )
-            means += rng.permuted(some, axis=2).sum(1) / n
+            part = values[row : row + rows]
+            repeated = np.broadcast_to(part, (len(means), *part.shape))
+            means += rng.permuted(repeated, axis=2).sum(1) / n
         ranges[start : start + batch] = np.ptp(means, axis=1)
     return [symmetric_result(float(centre[b] - centre[a]), ranges, dust, options) for a, b in pairs]

@@ -71,8 +71,10 @@ def _intersect(
     rows_by_input = {x.label: rows.filter(pl.col(x.label) > 0) for x in join.inputs}
     shared = rows.filter(pl.col("per_query") > 0, pl.col("outcomes") > 0)
     if shared.is_empty():
-        some = [f"{x} has {_format_keys(part, identity)}" for x, part in rows_by_input.items()]
-        raise RankqlError(f"no {unit} is in both tables: {', '.join(some)}")
+        examples_by_input = [
+            f"{x} has {_format_keys(part, identity)}" for x, part in rows_by_input.items()
+        ]
+        raise RankqlError(f"no {unit} is in both tables: {', '.join(examples_by_input)}")
     for (label, part), other in zip(rows_by_input.items(), reversed(rows_by_input), strict=True):
         if len(alone := part.filter(pl.col(other) == 0)):
             notes.append(

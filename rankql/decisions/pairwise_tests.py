@@ -38,11 +38,11 @@ def randomisation(sample: Sample, options: SignificanceOptions) -> SignificanceR
         return np.where(np.abs(difference) <= dust, 0.0, difference) / among
 
     mixed = np.abs(count) < size - 0.5  # all of one sign: holds at every shift
-    one = root(total - signed[mixed], size - count[mixed])
-    other = root(total + signed[mixed], size + count[mixed])
-    free = np.full(len(signed) - len(one), np.inf)
-    low = np.concatenate([-free, np.minimum(one, other)])
-    high = np.concatenate([free, np.maximum(one, other)])
+    shift_minus = root(total - signed[mixed], size - count[mixed])
+    shift_plus = root(total + signed[mixed], size + count[mixed])
+    free = np.full(len(signed) - len(shift_minus), np.inf)
+    low = np.concatenate([-free, np.minimum(shift_minus, shift_plus)])
+    high = np.concatenate([free, np.maximum(shift_minus, shift_plus)])
     extra = 0 if exact else 1  # the observed one is one of the patterns
     patterns = len(signed) + extra
     p = (extra + np.count_nonzero((low <= 0) & (high >= 0))) / patterns

@@ -86,8 +86,8 @@ class Verdict(show.Tabular):
     def summary(self) -> str:
         """The outcome in one line."""
         counts = Counter(self.table["status"])
-        found = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
-        return f"Gate {self.outcome}: {found}"
+        statuses = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+        return f"Gate {self.outcome}: {statuses}"
 
     def to_polars(self) -> pl.DataFrame:
         """The table as a polars frame."""
