@@ -29,19 +29,15 @@ def arrange_arguments(
     positional = list(data)
     if len(positional) > 1 and positional[-1] is None:  # no metrics
         positional.pop()
-    several = isinstance(runs, list | tuple)
-    if (
-        positional
-        and metrics is None
-        and _are_metrics(positional, several or isinstance(runs, Mapping))
-    ):
+    several, named = isinstance(runs, list | tuple), isinstance(runs, Mapping)
+    if positional and metrics is None and _are_metrics(positional, several or named):
         metrics = positional.pop()
     room = 0 if qrels is not None else 1
     two = len(positional) > room or (
-        len(positional) == 1 and not several and not isinstance(runs, Mapping)
+        len(positional) == 1 and not several and not named
         and (qrels is not None or _are_results(positional[0], runs, metrics, keywords))
     )  # fmt: skip
-    if len(positional) > room + two or (two and (several or isinstance(runs, Mapping))):
+    if len(positional) > room + two or (two and (several or named)):
         raise RankqlError(
             "compare takes runs, qrels and metrics. Pass more than two runs as a dict, such as "
             "compare({'old': old, 'new': new}, qrels)."
