@@ -23,6 +23,7 @@ from rankql.decisions.gate_inputs import (
     select_run,
 )
 from rankql.decisions.gate_limits import (
+    GateLimit,
     list_default_drops,
     parse_drops,
     parse_minima,
@@ -32,7 +33,7 @@ from rankql.decisions.gate_means import bound_rows, mean_rows
 from rankql.decisions.paired_runs import PairedRuns
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, needs, unknown
-from rankql.evaluation.result import groupings
+from rankql.evaluation.result import Result, groupings
 from rankql.evaluation.values import Request, directed
 from rankql.registry.options import require_choice, require_flag, require_whole_number
 from rankql.sources.tables import Data
@@ -126,10 +127,10 @@ def gate(
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     inputs = read_inputs(data, qrels, attributes, request, keywords)
     minima = parse_minima(minimum, inputs.known)
-    if baseline is not None and max_drop is None:
+    default = baseline is not None and max_drop is None
+    drops = parse_drops(max_drop or (), inputs.known)
+    if default:
         drops = list_default_drops(minima, inputs.known)
-    else:
-        drops = parse_drops(max_drop or (), inputs.known)
     limits = [*minima, *drops]
     if not limits:
         raise RankqlError("there is nothing to check: give minimum= or baseline=")
@@ -155,15 +156,22 @@ def gate(
             rows += mean_rows(limit, run_result, min_queries)
     pairs = None
     if baseline_result:
-        needs("scipy", "stats", "gate")
-        aligned_baseline = select_baseline(baseline_result, run_result, drops)
-        combined, new_queries = combine_runs(run_result, aligned_baseline)
-        pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
-        notes += [*new_queries, *pairs.notes()]
+        pairs, pair_notes = _pair_runs(run_result, baseline_result, drops, cluster)
+        notes += pair_notes
         for limit in drops:
             rows += drop_rows(limit, pairs, noninferiority if beyond_noise else None, min_queries)
-        if max_drop is None and noninferiority:
+        if default and noninferiority:
             notes += [note for x in drops for note in recommend_limit(x, pairs, noninferiority)]
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive, pairs)
+
+
+def _pair_runs(
+    run: Result, baseline: Result, drops: Sequence[GateLimit], cluster: str | None
+) -> tuple[PairedRuns, list[str]]:
+    """The run and its baseline by query, and notes on queries that are left out."""
+    needs("scipy", "stats", "gate")
+    combined, notes = combine_runs(run, select_baseline(baseline, run, drops))
+    pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
+    return pairs, [*notes, *pairs.notes()]
