@@ -1,8 +1,12 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
-from .decisions.association import Association, associate, sign_agreement
-from .decisions.comparison import Comparison, compare, queries_needed
-from .decisions.gating import gate
+from .decisions.associate import associate
+from .decisions.association import Association
+from .decisions.compare import compare
+from .decisions.comparison import Comparison
+from .decisions.gate import gate
+from .decisions.launches import sign_agreement
+from .decisions.power import queries_needed
 from .decisions.verdict import Verdict
 from .diagnostics.correlation import correlate
 from .diagnostics.explain import explain

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from rankql.decisions.comparison import Results
-from rankql.decisions.gating import gate
+from rankql.decisions.arguments import Results
+from rankql.decisions.gate import gate
 from rankql.decisions.verdict import Verdict
 from rankql.sources.tables import Data
 

@@ -15,9 +15,12 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import stats
 
-from rankql.decisions import significance
-from rankql.decisions.noninferiority import Margin, judge
-from rankql.decisions.significance import TESTS, Outcome, Sample, Setting, adjusted, untestable
+from rankql.decisions import anytime, joint_tests, pairwise_tests
+from rankql.decisions.corrections import adjust_p_values
+from rankql.decisions.judgements import Margin
+from rankql.decisions.noninferiority import judge_samples
+from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
+from rankql.decisions.significance import TESTS, explain_untestable
 
 ALPHA = 0.05
 REPEATS = 2_000
@@ -59,20 +62,20 @@ SMALL = (15, 20)
 
 def tried(name, sample, seed, alpha=ALPHA):
     """What a test says; without a difference to test, nothing."""
-    if untestable(name, sample):
-        return Outcome(p=1.0)
-    setting = Setting(alpha, RESAMPLES, seed, (-1.0, 1.0))
+    if explain_untestable(name, sample):
+        return SignificanceResult(p=1.0)
+    setting = SignificanceOptions(alpha, RESAMPLES, seed, (-1.0, 1.0))
     return TESTS[name].pair(sample, setting)
 
 
 @contextmanager
 def exact(most):
     """As many signs at most have all their patterns counted."""
-    usual, significance.EXACT = significance.EXACT, most
+    usual, pairwise_tests.EXACT = pairwise_tests.EXACT, most
     try:
         yield
     finally:
-        significance.EXACT = usual
+        pairwise_tests.EXACT = usual
 
 
 def single(name, n, repeats=REPEATS):
@@ -115,7 +118,7 @@ class Ranges:
 @contextmanager
 def quick_ranges():
     """Tukey's HSD with the table."""
-    usual = significance.stats
+    usual = joint_tests.stats
 
     class Quick:
         studentized_range = Ranges()
@@ -123,11 +126,11 @@ def quick_ranges():
         def __getattr__(self, name):
             return getattr(usual, name)
 
-    significance.stats = Quick()
+    joint_tests.stats = Quick()
     try:
         yield
     finally:
-        significance.stats = usual
+        joint_tests.stats = usual
 
 
 def family(repeats=REPEATS, n=43, systems=4, metrics=2):
@@ -153,14 +156,14 @@ def family(repeats=REPEATS, n=43, systems=4, metrics=2):
             other = np.clip(one + rng.normal(0, 0.1, one.shape), 0, 1).round(2)  # alike
             p = [x.p for x in by_t([one, other])]
             for correction in ("none", "bonferroni", "holm", "bh"):
-                wrong[correction] += min(adjusted(p, correction)) <= ALPHA
+                wrong[correction] += min(adjust_p_values(p, correction)) <= ALPHA
             found = by_t([one, other], ALPHA / tests)
             held["bonferroni"] += all(x.lo is None or x.lo <= 0 <= x.hi for x in found)
             for name in joint:
-                setting = Setting(ALPHA / metrics, RESAMPLES, seed)
+                setting = SignificanceOptions(ALPHA / metrics, RESAMPLES, seed)
                 found = [x for v in (one, other) for x in TESTS[name].joint(v, pairs, setting)]
                 p = [x.p for x in found]
-                wrong[name] += min(adjusted(p, "holm", metrics)) <= ALPHA
+                wrong[name] += min(adjust_p_values(p, "holm", metrics)) <= ALPHA
                 wrong[f"{name}, one metric"] += min(p[: len(pairs)]) <= ALPHA
                 held[name] += all(x.lo <= 0 <= x.hi for x in found)
             one[:, 0] = improved(rng, one[:, 0])
@@ -168,7 +171,7 @@ def family(repeats=REPEATS, n=43, systems=4, metrics=2):
             null = np.array([a != 0 for a, _ in pairs] * metrics)
             p = [x.p for x in by_t([one, other])]
             for correction in false:
-                rejected = np.array(adjusted(p, correction)) <= ALPHA
+                rejected = np.array(adjust_p_values(p, correction)) <= ALPHA
                 false[correction] += (rejected & null).sum() / max(1, rejected.sum())
     return tuple({k: v / repeats for k, v in each.items()} for each in (wrong, false, held))
 
@@ -214,7 +217,7 @@ def unequal(name, sizes, clusters, shape="normal", together=0.5, repeats=REPEATS
 
 def looks_at(d):
     """p of `anytime` after every query, all looks at once; test_simulation.py compares the two."""
-    bets = significance._BETS[:, None]
+    bets = anytime._BETS[:, None]
     ends = [np.exp(np.log1p(bets * each).cumsum(axis=1)).mean(axis=0) for each in (d, -d)]
     return np.minimum(1, 2 / np.maximum(*ends))
 
@@ -283,7 +286,7 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
     """
     rng = np.random.default_rng([n, 5])
     counts = dict.fromkeys(("passed", "inconclusive", "failed", "t", "constant"), 0)
-    margin, setting = Margin(LIMIT), Setting(ALPHA)
+    margin, setting = Margin(LIMIT), SignificanceOptions(ALPHA)
     for _ in range(repeats):
         codes = None
         losses = LOSSES[shape](rng, n) - mean_loss(shape) + true
@@ -292,7 +295,7 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
             losses = losses[codes] + rng.normal(0, 0.1, len(codes))
         sample = Sample(losses, codes)
         counts["constant"] += sample.constant
-        counts[judge([sample], margin, "t", setting)[0].decision] += 1
+        counts[judge_samples([sample], margin, "t", setting)[0].decision] += 1
         counts["t"] += sample.constant or TESTS["t"].pair(sample, setting).hi <= LIMIT
     return {name: count / repeats for name, count in counts.items()}
 

@@ -12,7 +12,7 @@ from scipy import special
 import rankql
 from rankql import text as show
 from rankql.cli.commands import main
-from rankql.decisions import significance
+from rankql.decisions.sample import Sample
 
 QRELS = pl.DataFrame(
     {
@@ -309,7 +309,7 @@ def test_the_detectable_difference_is_that_of_the_family():
     one = rankql.compare({"b": base, "s0": others["s0"]}).table.row(0, named=True)
     found = rankql.compare({"b": base, **others}, baseline="b").table.row(0, named=True)
     assert one["verdict"] == "better" and found["verdict"] == "not significant"
-    sample = significance.Sample(np.array(values))
+    sample = Sample(np.array(values))
     assert one["detectable"] == pytest.approx(sample.detectable(0.05))
     assert found["detectable"] == pytest.approx(sample.detectable(0.05 / 40))
     assert one["detectable"] < 0.05 < found["detectable"] == pytest.approx(0.0693, abs=5e-5)

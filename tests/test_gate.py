@@ -19,8 +19,9 @@ from scipy import stats
 
 import rankql
 from rankql.cli.commands import main
-from rankql.decisions.noninferiority import Margin, judge
-from rankql.decisions.significance import Sample, Setting
+from rankql.decisions.judgements import Margin
+from rankql.decisions.noninferiority import judge_samples
+from rankql.decisions.sample import Sample, SignificanceOptions
 from rankql.testing import assert_no_regression
 
 ROOT = Path(__file__).parents[1]
@@ -96,10 +97,12 @@ def test_the_number_of_queries_that_decides():
     losses = 0.01 + 0.1 * rng.standard_normal(60)
     losses += 0.01 - losses.mean()
     margin = Margin(0.03)
-    needed = judge([Sample(losses)], margin, "t", Setting())[0].queries_needed
+    needed = judge_samples([Sample(losses)], margin, "t", SignificanceOptions())[0].queries_needed
     assert 60 < needed < 260
     more = 0.01 + losses.std(ddof=1) * rng.standard_normal((500, needed))
-    decided = [judge([Sample(row)], margin, "t", Setting())[0].decision for row in more]
+    decided = [
+        judge_samples([Sample(row)], margin, "t", SignificanceOptions())[0].decision for row in more
+    ]
     assert 0.72 < decided.count("passed") / 500 < 0.9
 
 
@@ -198,7 +201,10 @@ def test_without_a_limit_only_a_significant_drop_fails():
     # The limit is one that a run without any loss passes in four samples of five.
     rng = np.random.default_rng(2)
     spread = 0.26 * rng.standard_normal((500, 20))
-    passed = [judge([Sample(x)], Margin(0.18), "t", Setting())[0].decision for x in spread]
+    passed = [
+        judge_samples([Sample(x)], Margin(0.18), "t", SignificanceOptions())[0].decision
+        for x in spread
+    ]
     assert 0.72 < passed.count("passed") / 500 < 0.92
 
 

@@ -20,19 +20,18 @@ from scipy import stats
 
 import rankql
 from rankql import RankqlError
-from rankql.decisions import significance
-from rankql.decisions.significance import (
-    CORRECTIONS,
+from rankql.decisions import anytime, joint_tests, pairwise_tests, resampling
+from rankql.decisions.corrections import CORRECTIONS, adjust_p_values, significance_levels
+from rankql.decisions.sample import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
-    TESTS,
     UNBOUNDED,
     ZERO_VARIANCE,
     Sample,
-    Setting,
-    adjusted,
-    levels,
+    SignificanceOptions,
+    SignificanceResult,
 )
+from rankql.decisions.significance import TESTS, explain_untestable
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 RUNS = ("BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL")
@@ -53,10 +52,10 @@ def outcome(name, differences, clusters=None, **setting):
     differences = np.asarray(differences, dtype=float)
     codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
     sample = Sample(differences, codes)
-    if word := significance.untestable(name, sample):
-        return significance.Outcome(word=word)
+    if word := explain_untestable(name, sample):
+        return SignificanceResult(reason=word)
     widest = 2 * np.abs(differences).max()
-    setting = Setting(**{"resamples": 499, "bounds": (-widest, widest)} | setting)
+    setting = SignificanceOptions(**{"resamples": 499, "bounds": (-widest, widest)} | setting)
     if TESTS[name].pair:
         return TESTS[name].pair(sample, setting)
     values = np.stack([np.zeros_like(differences), differences], axis=1)
@@ -227,7 +226,7 @@ def test_exact_randomisation_is_scipys(n, draw):
 def test_sampled_randomisation_is_the_exact_one(draw, seed, monkeypatch):
     d = draw(16, seed)
     exact = outcome("randomisation", d)
-    monkeypatch.setattr(significance, "EXACT", 8)
+    monkeypatch.setattr(pairwise_tests, "EXACT", 8)
     found = outcome("randomisation", d, resamples=20_000, seed=seed)
     assert within(found.p, exact.p, 20_000)
     assert found.p_error == pytest.approx(math.sqrt(found.p * (1 - found.p) / 20_001))
@@ -278,7 +277,7 @@ def test_few_queries_have_a_p_and_no_interval():
     for n in (2, 3, 4, 5):
         found = outcome("randomisation", normal(n))
         assert found.p >= 2 / 2**n
-        assert (found.lo, found.hi, found.word) == (None, None, UNBOUNDED)
+        assert (found.lo, found.hi, found.reason) == (None, None, UNBOUNDED)
     assert outcome("randomisation", normal(6)).lo is not None
 
 
@@ -302,7 +301,7 @@ def students(differences, setting):
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_bootstrap_is_the_studentised_one(n, draw, alpha):
     """Quantiles of the resampled t in place of Student's (Efron and Tibshirani 1993)."""
-    d, setting = draw(n, seed=n), Setting(alpha=alpha, resamples=999)
+    d, setting = draw(n, seed=n), SignificanceOptions(alpha=alpha, resamples=999)
     drawn = np.sort(list(students(d, setting)))
     error = d.std(ddof=1) / math.sqrt(n)
     tail = min((drawn >= d.mean() / error).sum(), (drawn <= d.mean() / error).sum())
@@ -329,7 +328,7 @@ def test_bootstrap_allows_for_skew():
 def test_bootstrap_needs_queries():
     """Two queries gave better, p < 0.001: it is refused below 15."""
     for n in range(2, 15):
-        assert outcome("bootstrap", skewed(n) + 0.5).word == NOT_TESTABLE
+        assert outcome("bootstrap", skewed(n) + 0.5).reason == NOT_TESTABLE
     assert outcome("bootstrap", skewed(15) + 0.5).p < 0.05
     given = frames(block(14, 2).round(2))
     assert (
@@ -396,7 +395,7 @@ def test_tukey_is_the_two_way_layout():
     fit = sm.OLS(values.ravel(), np.stack(columns, axis=1)).fit()
     assert fit.df_resid == (m - 1) * (n - 1)
     pairs = list(itertools.combinations(range(m), 2))
-    found = TESTS["tukey"].joint(values, pairs, Setting())
+    found = TESTS["tukey"].joint(values, pairs, SignificanceOptions())
     critical = stats.studentized_range.ppf(0.95, m, fit.df_resid)
     error = math.sqrt(fit.mse_resid / n)
     for (a, b), each in zip(pairs, found, strict=True):
@@ -416,7 +415,7 @@ def test_randomised_tukey_counts_permutations():
         np.ptp([sum(orders[o][q, s] for q, o in enumerate(each)) / 4 for s in range(3)])
         for each in itertools.product(range(6), repeat=4)
     ])  # fmt: skip
-    found = TESTS["randomised_tukey"].joint(values, pairs, Setting(resamples=20_000))
+    found = TESTS["randomised_tukey"].joint(values, pairs, SignificanceOptions(resamples=20_000))
     for (a, b), each in zip(pairs, found, strict=True):
         exact = (ranges >= abs(values[:, b].mean() - values[:, a].mean()) - 1e-9).mean()
         assert within(each.p, exact, 20_000)
@@ -431,7 +430,7 @@ def test_randomised_tukey_of_two_is_randomisation():
 @pytest.mark.parametrize("name", JOINT)
 def test_the_order_of_systems_changes_nothing(name):
     values = block(9, 3).round(2)
-    test, setting = TESTS[name].joint, Setting(resamples=499)
+    test, setting = TESTS[name].joint, SignificanceOptions(resamples=499)
     pairs = [(0, 1), (0, 2)]
     here = [numbers(x) for x in test(values, pairs, setting)]
     for order in itertools.permutations(range(3)):
@@ -448,9 +447,9 @@ def test_joint_tests_in_batches(monkeypatch):
     """What does not fit in memory at once gives what it would in one piece, within its error."""
     values = block(100, 5)
     pairs = [(0, 1), (0, 4)]
-    setting = Setting(resamples=2_000)
+    setting = SignificanceOptions(resamples=2_000)
     whole = TESTS["randomised_tukey"].joint(values, pairs, setting)
-    monkeypatch.setattr(significance, "BATCH", 150)
+    monkeypatch.setattr(joint_tests, "BATCH", 150)
     parts = TESTS["randomised_tukey"].joint(values, pairs, setting)
     for one, other in zip(whole, parts, strict=True):
         assert within(one.p, max(0.001, other.p), 2_000, errors=6)
@@ -461,7 +460,7 @@ def test_joint_tests_in_batches(monkeypatch):
 def test_resamples_in_batches(name, monkeypatch):
     d = skewed(100)
     whole = outcome(name, d, resamples=2_000)
-    monkeypatch.setattr(significance, "BATCH", 2_000)
+    monkeypatch.setattr(resampling, "BATCH", 2_000)
     parts = outcome(name, d, resamples=2_000)
     assert within(whole.p, parts.p, 2_000, errors=6)
     assert (whole.lo, whole.hi) == pytest.approx((parts.lo, parts.hi), abs=0.02)
@@ -491,7 +490,7 @@ def test_tukey_of_ranx_throws_the_pairing_away():
         for x in ranx.tukey_hsd_test(list("abc"), list(values.T), 0.05)
     }
     unpaired = stats.tukey_hsd(*values.T).pvalue
-    found = TESTS["tukey"].joint(values, [(0, 2)], Setting())[0]
+    found = TESTS["tukey"].joint(values, [(0, 2)], SignificanceOptions())[0]
     assert theirs["a", "c"] == pytest.approx(unpaired[0, 2], rel=1e-9)
     assert found.p < theirs["a", "c"] / 2  # the queries differ more than the systems do
 
@@ -540,7 +539,7 @@ def test_t_by_clusters_is_the_jackknife(seed):
 def test_few_clusters_are_not_tested():
     codes = np.arange(60) % 9
     for name in CLUSTERED:
-        assert outcome(name, skewed(60), codes).word == NOT_TESTABLE
+        assert outcome(name, skewed(60), codes).reason == NOT_TESTABLE
         assert outcome(name, skewed(60), np.arange(60) % 10).p is not None
     given = frames(block(60, 2).round(2), queries=[f"q{i:02}" for i in range(60)], user=codes)
     assert (
@@ -618,7 +617,7 @@ def test_anytime_of_many_queries_is_rounded_without_favour(monkeypatch):
     """Differences on a grid give a slightly wider interval, never a narrower one."""
     d = np.clip(skewed(20_000) / 2 + np.random.default_rng(2).normal(0, 1e-3, 20_000), -1, 1)
     coarse = outcome("anytime", d, bounds=(-1, 1))
-    monkeypatch.setattr(significance, "_STEPS", 20_000)
+    monkeypatch.setattr(anytime, "_STEPS", 20_000)
     exact = outcome("anytime", d, bounds=(-1, 1))
     assert coarse.lo <= exact.lo < exact.hi <= coarse.hi
     assert (coarse.lo, coarse.hi) == pytest.approx((exact.lo, exact.hi), abs=1e-6)
@@ -627,7 +626,7 @@ def test_anytime_of_many_queries_is_rounded_without_favour(monkeypatch):
 
 def test_anytime_needs_bounds():
     with pytest.raises(ValueError, match="bounds"):
-        TESTS["anytime"].pair(Sample(SAKAI), Setting())
+        TESTS["anytime"].pair(Sample(SAKAI), SignificanceOptions())
     wide, narrow = (outcome("anytime", SAKAI, bounds=(-b, b)) for b in (10, 1))
     assert wide.hi - wide.lo > 2 * (narrow.hi - narrow.lo)
 
@@ -639,7 +638,7 @@ def test_anytime_needs_bounds():
 @given(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.04, 0.5, 1])), max_size=30))
 def test_corrections_are_those_of_statsmodels(p):
     multitest = optional("statsmodels.stats.multitest")
-    found = {name: np.array(adjusted(p, name)) for name in CORRECTIONS}
+    found = {name: np.array(adjust_p_values(p, name)) for name in CORRECTIONS}
     assert found["none"].tolist() == p
     for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
         expected = multitest.multipletests(p, method=theirs)[1] if p else []
@@ -651,8 +650,8 @@ def test_corrections_are_those_of_statsmodels(p):
 
 def test_blocks_are_corrected_as_so_many():
     for correction in ("holm", "bonferroni"):
-        assert adjusted([0.1, 0.2, 0.4], correction, 3) == pytest.approx([0.3, 0.6, 1])
-    assert adjusted([0.1, 0.2], "none", 3) == [0.1, 0.2]
+        assert adjust_p_values([0.1, 0.2, 0.4], correction, 3) == pytest.approx([0.3, 0.6, 1])
+    assert adjust_p_values([0.1, 0.2], "none", 3) == [0.1, 0.2]
 
 
 P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.001, 0.01, 0.0125, 0.025, 0.05, 0.04, 1]))
@@ -662,8 +661,8 @@ P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.001, 0.01, 0.0125, 0.025,
 def test_levels_go_with_adjusted_p(p, alpha):
     """A test at its own level rejects exactly where its adjusted p-value does."""
     for correction, blocks in [*((name, None) for name in CORRECTIONS), ("holm", 3), ("none", 3)]:
-        corrected = adjusted(p, correction, blocks)
-        own = levels(p, corrected, correction, alpha, blocks)
+        corrected = adjust_p_values(p, correction, blocks)
+        own = significance_levels(p, corrected, correction, alpha, blocks)
         assert [x <= level for x, level in zip(p, own, strict=True)] == [
             x <= alpha for x in corrected
         ]
@@ -675,7 +674,9 @@ def test_levels_by_hand():
     p = [0.001, 0.3, 0.02, 0.012, 0.04]
 
     def steps(correction, blocks=None):
-        return levels(p, adjusted(p, correction, blocks), correction, 0.05, blocks)
+        return significance_levels(
+            p, adjust_p_values(p, correction, blocks), correction, 0.05, blocks
+        )
 
     # Holm: 0.001 <= 0.05/5 and 0.012 <= 0.05/4 hold, 0.02 <= 0.05/3 fails.
     third = 0.05 / 3
@@ -702,14 +703,14 @@ def test_the_interval_goes_with_p(name, differences):
         return  # as t, and slow
     for alpha in ALPHAS[1:2] if name == "tukey" else ALPHAS:
         found = outcome(name, differences, alpha=alpha)
-        if found.word:
-            assert found.word in (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
+        if found.reason:
+            assert found.reason in (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
             assert (found.lo, found.hi) == (None, None)
-            assert (found.p is not None) == (found.word == UNBOUNDED)
+            assert (found.p is not None) == (found.reason == UNBOUNDED)
             if found.p is not None and name in ("randomisation", "randomised_tukey"):
                 assert found.p > alpha
             if len(differences) < 15 and name == "bootstrap":
-                assert found.word == NOT_TESTABLE
+                assert found.reason == NOT_TESTABLE
             continue
         assert all(type(x) is float for x in (found.p,))
         assert 0 <= found.p <= 1
@@ -730,7 +731,7 @@ def test_swapped_systems_mirror_everything(name, differences):
     if name == "tukey" and len(differences) > 9:
         return
     one, other = outcome(name, differences), outcome(name, -differences)
-    assert (one.p, one.p_error, one.word) == (other.p, other.p_error, other.word)
+    assert (one.p, one.p_error, one.reason) == (other.p, other.p_error, other.reason)
     if one.lo is not None:
         assert (one.lo, one.hi) == (-other.hi, -other.lo)
     here, there = Sample(differences), Sample(-differences)
@@ -745,7 +746,7 @@ def test_twice_the_differences_twice_the_interval(name, differences):
     if name == "tukey" and len(differences) > 9:
         return
     one, other = outcome(name, differences), outcome(name, differences * 2)
-    assert (one.p, one.word) == (other.p, other.word)
+    assert (one.p, one.reason) == (other.p, other.reason)
     if one.lo is not None:
         assert (2 * one.lo, 2 * one.hi) == (other.lo, other.hi)
 
@@ -761,7 +762,7 @@ def test_the_order_of_queries_changes_what_is_drawn_at_most(name, differences, r
     moved = list(differences)
     random.shuffle(moved)
     one, other = outcome(name, differences), outcome(name, moved)
-    assert one.word == other.word
+    assert one.reason == other.reason
     size = np.abs(differences).max(initial=0)
     if one.p is not None:
         assert one.p == pytest.approx(other.p, rel=1e-9, abs=1e-12)
@@ -783,7 +784,7 @@ def test_clusters_keep_the_interval_with_p(name, differences, many):
             assert found.lo <= found.hi
             assert (found.lo <= 0 <= found.hi) == (found.p > alpha)
         else:
-            assert found.word
+            assert found.reason
 
 
 WORDS = {
@@ -804,7 +805,7 @@ def test_words(name, case):
     differences, word = WORDS[case]
     found = outcome(name, differences)
     if name == "bootstrap" and word != NOT_TESTABLE:
-        assert found.word == NOT_TESTABLE
+        assert found.reason == NOT_TESTABLE
         found = outcome(name, differences * 5)
     if word == ZERO_VARIANCE and name == "anytime":
         assert found.p > 0.05 and found.lo < differences[0] < found.hi
@@ -813,12 +814,12 @@ def test_words(name, case):
         expected = {"randomisation": 2 / 8, "wilcoxon": 2 / 8}.get(name)
         assert found.p == expected or within(found.p, 0.25, 499)
     else:
-        assert found == significance.Outcome(word=word)
+        assert found == SignificanceResult(reason=word)
 
 
 @pytest.mark.parametrize("name", CLUSTERED)
 def test_one_cluster_is_not_testable(name):
-    assert outcome(name, [0.1, 0.2, 0.3], [5, 5, 5]).word == NOT_TESTABLE
+    assert outcome(name, [0.1, 0.2, 0.3], [5, 5, 5]).reason == NOT_TESTABLE
 
 
 # compare, from end to end.
@@ -960,7 +961,7 @@ def test_families():
             for part, size in zip(parts, sizes, strict=True):
                 able = part.drop_nulls("p")
                 assert len(able) == size
-                expected = adjusted(able["p"].to_list(), correction)
+                expected = adjust_p_values(able["p"].to_list(), correction)
                 assert able["p_adjusted"].to_list() == expected
                 sentences = able["sentence"].to_list()
                 if correction != "none":
@@ -1022,7 +1023,11 @@ def test_tukey_over_blocks():
     for family, blocks in (("all", 2), ("metric", 1)):
         table = rankql.compare(given, test="tukey", family=family).table
         pairs = [(0, 1), (0, 2), (1, 2)]
-        found = [x for v in values for x in TESTS["tukey"].joint(v, pairs, Setting(0.05 / blocks))]
+        found = [
+            x
+            for v in values
+            for x in TESTS["tukey"].joint(v, pairs, SignificanceOptions(0.05 / blocks))
+        ]
         assert table["p"].to_list() == pytest.approx([x.p for x in found], rel=1e-9)
         assert table["p_adjusted"].to_list() == [min(1, p * blocks) for p in table["p"]]
         assert table["lo"].to_list() == pytest.approx([x.lo for x in found], abs=1e-12)
@@ -1199,7 +1204,7 @@ def test_many_systems():
     for row in table.sample(20, seed=1).iter_rows(named=True):
         a, b = (values[:, int(row[side][1:])] for side in "ab")
         assert row["p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
-    expected = adjusted(table["p"].to_list(), "holm")
+    expected = adjust_p_values(table["p"].to_list(), "holm")
     assert table["p_adjusted"].to_list() == expected
     some = rankql.compare(given, baseline="s7", test="tukey").table
     assert some["a"].unique().to_list() == ["s7"] and len(some) == 49

@@ -30,7 +30,8 @@ from simulation import (
     unequal,
 )
 
-from rankql.decisions.significance import TESTS, Sample
+from rankql.decisions.sample import Sample
+from rankql.decisions.significance import TESTS
 
 # Tests that reject as often as they say. `anytime`, made for many looks, rejects less often.
 LEVEL = ("t", "randomisation", "bootstrap", "wilcoxon")

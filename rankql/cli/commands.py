@@ -364,7 +364,7 @@ def _compared(
     by: Sequence[str],
     options: dict[str, Any],
 ) -> Comparison:
-    from rankql.decisions.comparison import compare
+    from rankql.decisions.compare import compare
     from rankql.evaluation.values import Request, read_result
 
     lower = dict.fromkeys(options.pop("lower_is_better"), False)
@@ -466,7 +466,7 @@ def associate_command(
     PER_QUERY is what eval --output wrote, or a table with metrics; OUTCOMES a table of outcomes.
     The key of both joins them.
     """
-    from rankql.decisions.association import associate
+    from rankql.decisions.associate import associate
 
     keys = {left: right or left for left, _, right in (key.partition("=") for key in on)}
     pairs = [name.partition("=") for name in outcome]
@@ -570,7 +570,7 @@ def gate_command(
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
     eval --output wrote, without QRELS.
     """
-    from rankql.decisions.gating import gate
+    from rankql.decisions.gate import gate
     from rankql.evaluation.result import whole
 
     with _connection() as con:

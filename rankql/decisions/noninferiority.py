@@ -17,15 +17,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from rankql.decisions.significance import ROUNDING, TESTS, Array, Sample, Setting, untestable
+from rankql.decisions.gate_text import format_level
+from rankql.decisions.judgements import Judgement, Margin
+from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
+from rankql.decisions.significance import TESTS, explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError, closest
 from rankql.registry.options import require_whole_number
 
 # The tests whose interval is one of the mean difference.
 INTERVAL_TESTS = ("t", "randomisation", "bootstrap")
-# The statistical power for which numbers of queries and margins are planned.
-POWER = 0.8
 # A sample skewness is too small on average. This factor, 1 + 6 / n, keeps the bound below 5% on
 # lognormal losses of 20 queries (tests/simulation.py). Fewer queries get no larger one: it would
 # widen the interval past any use.
@@ -34,50 +35,11 @@ INFLATED_FROM = 20
 
 
 @dataclass(frozen=True)
-class Margin:
-    """How large a mean loss may be.
-
-    Where `required`, the loss must be shown to be within the margin. Otherwise only a loss that is
-    shown to be beyond it fails. Where `strict`, a loss that equals the margin is beyond it.
-    """
-
-    size: float
-    required: bool = True
-    strict: bool = False
-
-    def holds(self, loss: float) -> bool:
-        """Whether a known loss is within the margin."""
-        return loss < self.size - ROUNDING if self.strict else loss <= self.size + ROUNDING
-
-    def decide(self, lo: float, hi: float) -> str:
-        """The decision for a loss that lies between two bounds."""
-        if not self.holds(lo):
-            return FAILED
-        return PASSED if self.holds(hi) or not self.required else INCONCLUSIVE
-
-    def excluded(self, lo: float, hi: float) -> bool:
-        """Whether the margin lies outside the bounds, so that the test at it rejects."""
-        return not self.holds(lo) or self.holds(hi)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A decision, with the interval of the mean loss that led to it and the interval's level."""
-
-    decision: str
-    lo: float | None = None
-    hi: float | None = None
-    confidence: float | None = None
-    queries_needed: int | None = None
-    constant: bool = False
-
-
-@dataclass(frozen=True)
-class Tests:
+class NoninferiorityTest:
     """How limits are tested."""
 
     test: str
-    setting: Setting
+    options: SignificanceOptions
     min_queries: int
     cluster: str | None = None
 
@@ -95,36 +57,38 @@ class Tests:
                 f"test={self.test!r} has no confidence interval of the mean, which a gate needs. "
                 f"Use one of {', '.join(map(repr, INTERVAL_TESTS))}"
             )
-        require_whole_number("resamples", self.setting.resamples, 100)
-        require_whole_number("seed", self.setting.seed, 0)
+        require_whole_number("resamples", self.options.resamples, 100)
+        require_whole_number("seed", self.options.seed, 0)
         if self.cluster is not None and not TESTS[self.test].clusters:
-            able = ", ".join(repr(name) for name in INTERVAL_TESTS if TESTS[name].clusters)
-            raise RankqlError(f"test={self.test!r} does not support cluster=. Use one of {able}")
+            supported = ", ".join(repr(name) for name in INTERVAL_TESTS if TESTS[name].clusters)
+            raise RankqlError(
+                f"test={self.test!r} does not support cluster=. Use one of {supported}"
+            )
 
-    def judge(self, samples: Mapping[str, Sample], margin: Margin) -> dict[str, Judgement]:
+    def judge_slices(self, samples: Mapping[str, Sample], margin: Margin) -> dict[str, Judgement]:
         """Hold the mean of every slice to the margin.
 
         All queries together are one test, unadjusted; slices are adjusted among themselves; those
         with fewer queries than `min_queries` are too, so that they weaken no other.
         """
-        least = self.min_queries
-        large = [p for p, x in samples.items() if p != "all" and len(x.differences) >= least]
-        small = [p for p in samples if p != "all" and p not in large]
-        found: dict[str, Judgement] = {}
+        parts = [part for part in samples if part != "all"]
+        large = [x for x in parts if len(samples[x].differences) >= self.min_queries]
+        small = [x for x in parts if x not in large]
+        judgements: dict[str, Judgement] = {}
         for family in (["all"] if "all" in samples else [], large, small):
             family_samples = [samples[part] for part in family]
-            judged = judge(family_samples, margin, self.test, self.setting)
+            family_judgements = judge_samples(family_samples, margin, self.test, self.options)
             if family is small:
-                judged = [
-                    self._too_few(*each, len(small))
-                    for each in zip(family_samples, judged, strict=True)
+                family_judgements = [
+                    self._judge_small(*each, len(small))
+                    for each in zip(family_samples, family_judgements, strict=True)
                 ]
-            found |= dict(zip(family, judged, strict=True))
-        return found
+            judgements |= dict(zip(family, family_judgements, strict=True))
+        return judgements
 
-    def _too_few(self, sample: Sample, judgement: Judgement, family: int) -> Judgement:
+    def _judge_small(self, sample: Sample, judgement: Judgement, family: int) -> Judgement:
         """A small slice fails if all its losses could not share a sign by chance; or has no say."""
-        possible = 2.0 ** (1 - sample.units) <= self.setting.alpha / family
+        possible = 2.0 ** (1 - sample.units) <= self.options.alpha / family
         if judgement.decision == FAILED and possible:
             return judgement
         return replace(judgement, decision=TOO_FEW, queries_needed=None)
@@ -133,47 +97,48 @@ class Tests:
         """How the limits are tested, in sentences."""
         label = TESTS[self.test].label
         how = f"{label}, widened for skewed values" if self.test == "t" else label
-        found = [
-            f"a limit passes if the {percentage(1 - self.setting.alpha)} confidence interval (CI) "
-            f"lies within it, fails if it lies beyond, and is inconclusive otherwise; CI: {how}"
+        level = format_level(1 - self.options.alpha)
+        notes = [
+            f"a limit passes if the {level} confidence interval (CI) lies within it, fails if it "
+            f"lies beyond, and is inconclusive otherwise; CI: {how}"
         ]
         if no_limit:
-            found.append("a limit of 0 on a drop fails only if the CI lies beyond it")
+            notes.append("a limit of 0 on a drop fails only if the CI lies beyond it")
         if TESTS[self.test].resamples:
-            found.append(f"{self.setting.resamples:,} resamples with seed {self.setting.seed}")
+            notes.append(f"{self.options.resamples:,} resamples with seed {self.options.seed}")
         if sliced:
-            found.append(
+            notes.append(
                 "CIs of slices are adjusted for the number of slices (Holm), those of all queries "
                 "are not"
             )
-        return found
+        return notes
 
 
-def judge(
-    samples: Sequence[Sample], margin: Margin, test: str, setting: Setting
+def judge_samples(
+    samples: Sequence[Sample], margin: Margin, test: str, options: SignificanceOptions
 ) -> list[Judgement]:
     """Hold the mean of every sample to the margin, adjusted for their number (Holm).
 
     Each stage takes the intervals of all undecided samples at level alpha / (their number); those
     that exclude the margin are decided. What is left undecided keeps the level of the last stage.
     """
-    found = {i: _certain(sample, margin) for i, sample in enumerate(samples)}
-    waiting = [i for i, judgement in found.items() if judgement is None]
-    while waiting:
-        level = setting.alpha / len(waiting)
+    judgements = {i: _judge_without_interval(sample, margin) for i, sample in enumerate(samples)}
+    undecided = [i for i, judgement in judgements.items() if judgement is None]
+    while undecided:
+        level = options.alpha / len(undecided)
         decided = []
-        for i in waiting:
-            interval = mean_interval(samples[i], test, replace(setting, alpha=level))
-            found[i] = _by_interval(samples[i], margin, interval, level)
+        for i in undecided:
+            interval = mean_interval(samples[i], test, replace(options, alpha=level))
+            judgements[i] = _judge_interval(samples[i], margin, interval, level)
             if interval and margin.excluded(*interval):
                 decided.append(i)
         if not decided:
             break
-        waiting = [i for i in waiting if i not in decided]
-    return [judgement for judgement in found.values() if judgement is not None]
+        undecided = [i for i in undecided if i not in decided]
+    return [judgement for judgement in judgements.values() if judgement is not None]
 
 
-def _certain(sample: Sample, margin: Margin) -> Judgement | None:
+def _judge_without_interval(sample: Sample, margin: Margin) -> Judgement | None:
     """The decision where no interval is needed or possible."""
     if sample.units < 2:
         unknown = margin.required or not margin.holds(sample.mean)
@@ -183,7 +148,7 @@ def _certain(sample: Sample, margin: Margin) -> Judgement | None:
     return None
 
 
-def _by_interval(
+def _judge_interval(
     sample: Sample, margin: Margin, interval: tuple[float, float] | None, level: float
 ) -> Judgement:
     confidence = 1.0 - level
@@ -196,23 +161,25 @@ def _by_interval(
     return Judgement(decision, *interval, confidence, needed)
 
 
-def mean_interval(sample: Sample, test: str, setting: Setting) -> tuple[float, float] | None:
+def mean_interval(
+    sample: Sample, test: str, options: SignificanceOptions
+) -> tuple[float, float] | None:
     """The confidence interval of the mean at level 1 - alpha; None where the test has none.
 
     `test="t"` is widened for skewness; the other tests give their own interval.
     """
     pair = TESTS[test].pair
     assert pair
-    if untestable(test, sample):
+    if explain_untestable(test, sample):
         return None
-    outcome = pair(sample, setting)
-    if outcome.lo is None or outcome.hi is None:
+    result = pair(sample, options)
+    if result.lo is None or result.hi is None:
         return None
     if test != "t":
-        return outcome.lo, outcome.hi
-    low, high = _skewness_factors(sample, setting.alpha)
+        return result.lo, result.hi
+    low, high = _skewness_factors(sample, options.alpha)
     mean = sample.mean
-    return mean - low * (mean - outcome.lo), mean + high * (outcome.hi - mean)
+    return mean - low * (mean - result.lo), mean + high * (result.hi - mean)
 
 
 def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
@@ -284,9 +251,3 @@ def _rounded_up(value: float) -> float:
     """The value, rounded up to two digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.ceil(round(value / unit, 9)) * unit:.6g}")
-
-
-def percentage(confidence: float) -> str:
-    """A confidence level with as many digits as it takes: 95%, 98.3%, 99.75%."""
-    digits = 1 + max(0, -math.floor(math.log10(100 * (1 - confidence))))
-    return f"{100 * confidence:.{digits}f}".rstrip("0").rstrip(".") + "%"

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from rankql import text as show
+from rankql.decisions.rounding import ROUNDING
+from rankql.decisions.sample import Array
 
-Array: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.intp]
 
 TOO_FEW = "too few to correlate"
@@ -25,8 +26,8 @@ LAUNCHES = 6
 # A correlation is significant from 10 values on: so many degrees of freedom, which slices reduce.
 # With fewer, up to 1 in 10 of unrelated columns seem related if values are tied.
 FREEDOM = 8
-# Below this, relative to the greatest of the values, a difference is one of rounding.
-DUST, DIGITS = 1e-12, 12
+# Ranks tie values that agree to so many significant digits.
+DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Coefficient:
     lo: float | None = None
     hi: float | None = None
     p: float | None = None
-    word: str | None = None
+    reason: str | None = None
     # Are there enough values to call it significant?
     enough: bool = False
 
@@ -46,7 +47,7 @@ class Coefficient:
         """Its sign, 0 if it is not significant."""
         if self.r is None or not self.enough:
             return 0
-        significant = self.word == PERFECT or (
+        significant = self.reason == PERFECT or (
             self.lo is not None and self.hi is not None and not self.lo <= 0 <= self.hi
         )
         return int(math.copysign(1, self.r)) if significant else 0
@@ -86,16 +87,16 @@ def _correlation(
 ) -> Coefficient:
     free = len(x) - 1 - (1 if codes is None else int(codes.max(initial=-1)) + 1)
     if free < 1:
-        return Coefficient(word=TOO_FEW)
+        return Coefficient(reason=TOO_FEW)
     x, y = _deviations(x, codes), _deviations(y, codes)
-    if constant(x) or constant(y):
+    if _is_constant(x) or _is_constant(y):
         return Coefficient()
     r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
     enough = free >= FREEDOM
-    if 1 - abs(r) <= DUST:
-        return Coefficient(math.copysign(1.0, r), word=PERFECT, enough=enough)
+    if 1 - abs(r) <= ROUNDING:
+        return Coefficient(math.copysign(1.0, r), reason=PERFECT, enough=enough)
     if free < 2:
-        return Coefficient(r, word=NO_INTERVAL)
+        return Coefficient(r, reason=NO_INTERVAL)
     error = math.sqrt(spread(r) / (free - 1))
     width = float(special.ndtri((1 + confidence) / 2)) * error
     z = math.atanh(r)
@@ -113,14 +114,14 @@ def _deviations(values: Array, codes: Codes | None) -> Array:
     return np.asarray(values - means[codes])
 
 
-def constant(deviations: Array) -> bool:
+def _is_constant(deviations: Array) -> bool:
     """Is there nothing but rounding in deviations of values up to 1?"""
-    return bool(np.abs(deviations).max(initial=0) <= DUST)
+    return bool(np.abs(deviations).max(initial=0) <= ROUNDING)
 
 
 def varies(values: Array, codes: Codes | None = None) -> bool:
     """Are there different values, or different ones within a slice?"""
-    return len(values) > 0 and not constant(_deviations(values, codes))
+    return len(values) > 0 and not _is_constant(_deviations(values, codes))
 
 
 def ranks(values: Array, codes: Codes | None = None) -> Array:
@@ -137,9 +138,9 @@ def slope(x: Array, y: Array, confidence: float) -> tuple[float | None, float | 
     if len(x) < 2 or not varies(x):
         return None, None, None
     line = stats.linregress(x, y)
-    if not varies(y) or abs(line.slope) * np.ptp(x) <= DUST * np.ptp(y):
+    if not varies(y) or abs(line.slope) * np.ptp(x) <= ROUNDING * np.ptp(y):
         return 0.0, None, None
-    if len(x) < LAUNCHES or 1 - abs(line.rvalue) <= DUST:
+    if len(x) < LAUNCHES or 1 - abs(line.rvalue) <= ROUNDING:
         return float(line.slope), None, None
     width = float(special.stdtrit(len(x) - 2, (1 + confidence) / 2) * line.stderr)
     return float(line.slope), float(line.slope) - width, float(line.slope) + width

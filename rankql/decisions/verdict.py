@@ -15,7 +15,7 @@ from rankql import text as show
 from rankql.evaluation.result import Result
 
 if TYPE_CHECKING:
-    from rankql.decisions.gate_table import Pairs
+    from rankql.decisions.paired_runs import PairedRuns
 
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
@@ -44,7 +44,7 @@ class Verdict(show.Tabular):
     table: pl.DataFrame
     result: Result = field(repr=False)
     on_inconclusive: str = "fail"
-    pairs: Pairs | None = field(default=None, repr=False)
+    pairs: PairedRuns | None = field(default=None, repr=False)
 
     @property
     def outcome(self) -> str:
@@ -86,8 +86,8 @@ class Verdict(show.Tabular):
     def summary(self) -> str:
         """The outcome in one line."""
         counts = Counter(self.table["status"])
-        found = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
-        return f"Gate {self.outcome}: {found}"
+        statuses = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+        return f"Gate {self.outcome}: {statuses}"
 
     def to_polars(self) -> pl.DataFrame:
         """The table as a polars frame."""

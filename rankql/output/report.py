@@ -461,7 +461,7 @@ def _queries(comparison: Comparison) -> Section | None:
 
     def explained(system: str, query: Any) -> Explanation:
         if (system, query) not in seen:
-            seen[system, query] = source.ask(explain, system, of=query, metric=metric)
+            seen[system, query] = source.call(explain, system, of=query, metric=metric)
         return seen[system, query]
 
     try:
@@ -552,7 +552,7 @@ def _limited(comparison: Comparison) -> Limits | str:
         return _ABSENT
     metrics = [name for name in comparison.metrics if _parsed(name)]
     try:
-        found: Limits = comparison.source.ask(limits, metrics=metrics)
+        found: Limits = comparison.source.call(limits, metrics=metrics)
     except GONE as error:
         return _gone(error)
     return found

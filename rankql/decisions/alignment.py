@@ -1,0 +1,110 @@
+"""Systems lined up on the same queries, and the value of each query that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from rankql import text as show
+from rankql.errors import RankqlError
+from rankql.evaluation.result import Result, require_finite, require_no_system
+from rankql.macros import MISSING
+
+
+def align_systems(result: Result, systems: Sequence[str]) -> Result:
+    """The result with a row for every system and query.
+
+    A query that a system lacks counts as missing: 0 where another system has a value, NULL where
+    lower is better. Its attributes are those that the other systems have.
+    """
+    key, by, metrics = result.meta["query"], result.meta["by"], result.metrics
+    rows = result.frame()
+    if not result.meta["system"]:
+        require_no_system(result)
+        rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
+    for system, values in rows.sort("system").group_by("system", maintain_order=True):
+        require_finite(values, metrics, key, repr(*system))
+    queries = rows.group_by(key).agg(
+        *(pl.col(name).drop_nulls().unique().sort() for name in by),
+        *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
+    )
+    for name in by:
+        _require_one_value(queries, key, name)
+    _require_overlap(rows, key, systems)
+    filled = [name for name in metrics if not result.lower_is_better(name)]
+    aligned = (
+        queries.with_columns(pl.col(name).list.first() for name in by)
+        .join(pl.DataFrame({"system": systems}), how="cross")
+        .join(rows.drop(by), on=["system", key], how="left")
+        .with_columns(
+            pl.when(pl.col(MISSING).is_null())
+            .then(pl.col(_zero(name)))
+            .otherwise(pl.col(name))
+            .alias(name)
+            for name in filled
+        )
+        .with_columns(pl.col(MISSING).fill_null(True))
+        .sort("system", key)
+        .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
+    )
+    result = Result(
+        result.meta | {"system": True},
+        result.sql,
+        result.columns,
+        result.notes,
+        result.interval,
+        result.confidence,
+        aligned,
+    )
+    result.check()
+    return result
+
+
+def _zero(name: str) -> str:
+    return f"\0 of {name}"  # no column of a user's has this name
+
+
+def _require_one_value(queries: pl.DataFrame, key: str, name: str) -> None:
+    """Refuse an attribute of which systems have different values for a query."""
+    different = queries.filter(pl.col(name).list.len() > 1).sort(key)
+    if len(different):
+        first, second, *_ = different[name][0]
+        raise RankqlError(
+            f"by: {name} must have one value per query, but the systems have {first!r} and "
+            f"{second!r} for query {different[key][0]!r}"
+        )
+
+
+def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:
+    """Refuse a system that has no query in common with any other."""
+    counts = rows.select("system", key, pl.len().over(key).alias("times"))
+    for system in systems if len(systems) > 1 else ():
+        own = counts.filter(pl.col("system") == system)
+        if (own["times"] < 2).all():
+            rest = counts.filter(pl.col("system") != system)
+            raise RankqlError(
+                f"{system!r} has no query in common with the others: it has {own[key].min()!r}, "
+                f"they have {rest[key].min()!r}"
+            )
+
+
+def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
+    """The value of a query as it is compared, NULL where it is left out."""
+    value = pl.col(name)
+    if rules["undefined"] == "zero":
+        value = value.fill_null(0)
+    if rules["missing"] == "skip":
+        value = pl.when(~pl.col(MISSING)).then(value)
+    return value.alias(name)
+
+
+def describe_missing_rule(
+    rules: Mapping[str, Any], metrics: Sequence[str], lower: Collection[str]
+) -> str:
+    """What becomes of a query that a system lacks: 0 would be the best value of an error."""
+    errors = [metric for metric in metrics if metric in lower]
+    if rules["missing"] == "skip" or len(errors) == len(metrics):
+        return "left out"
+    return f"counted as 0 (left out for {show.listed(errors)})" if errors else "counted as 0"

@@ -1,0 +1,189 @@
+"""The run and the baseline of a gate: read or evaluated, and brought to the same shape."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql import text as show
+from rankql.decisions.arguments import is_result
+from rankql.decisions.gate_limits import GateLimit
+from rankql.errors import RankqlError, did_you_mean
+from rankql.evaluation.evaluate import evaluate
+from rankql.evaluation.result import Result, require_finite, together
+from rankql.evaluation.values import Request, read_result
+from rankql.macros import MISSING
+
+
+@dataclass(frozen=True)
+class GateInputs:
+    """The run and the baseline, those of them that are results, and how to evaluate the others."""
+
+    data: Mapping[str, Any]
+    results: Mapping[str, Result | None]
+    qrels: Any
+    attributes: Sequence[Sequence[str]]
+    con: duckdb.DuckDBPyConnection | None
+    keywords: Mapping[str, Any]
+
+    @property
+    def known(self) -> list[list[str]]:
+        """The metrics of every result."""
+        return [result.metrics for result in self.results.values() if result]
+
+    @property
+    def frames(self) -> list[str]:
+        """The names of the results that are plain tables, without conventions."""
+        return [n for n, data in self.data.items() if self.results[n] and not is_result(data)]
+
+    def evaluate(self, name: str, metrics: list[str]) -> Result:
+        """The result of the run or of the baseline, of one system."""
+        result = self.results[name]
+        if result is None:
+            data = self.data[name]
+            if name == "baseline":  # errors then name it
+                data = {name: data}
+            result = evaluate(
+                data, self.qrels, metrics, by=self.attributes, con=self.con, interval=None,
+                **self.keywords,
+            )  # fmt: skip
+        return _require_one_system(name, result)
+
+
+def read_inputs(
+    data: Mapping[str, Any], qrels: Any, attributes: Sequence[Sequence[str]],
+    request: Request, keywords: Mapping[str, Any],
+) -> GateInputs:  # fmt: skip
+    """Which of the run and the baseline are results; options of runs are refused for results."""
+    results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
+    options = {name: value for name, value in keywords.items() if name != "con"}
+    if all(results.values()):
+        _require_unused({"qrels": qrels, **options, "query": None})
+    return GateInputs(data, results, qrels, attributes, keywords["con"], options)
+
+
+def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result | None:
+    """The result that was given, if it is one and not a run."""
+    if qrels is not None and label == "run" and not is_result(data):
+        return None
+    result = read_result(data, label, replace(request, judged=qrels is not None))
+    if result is None:
+        return None
+    require_finite(result.frame(), result.metrics, result.meta["query"], repr(label))
+    return result
+
+
+def _require_unused(keywords: Mapping[str, Any]) -> None:
+    if name := next((name for name, value in keywords.items() if value is not None), None):
+        raise RankqlError(f"{name} goes with a run; what was given is evaluated already")
+
+
+def _require_one_system(name: str, result: Result) -> Result:
+    """The result without the column `system`; several systems are refused."""
+    if not result.meta["system"]:
+        return result
+    rows = result.frame()
+    if rows["system"].n_unique() > 1:
+        raise RankqlError(f"{name} holds several systems: gate them one by one")
+    return replace(result, meta=result.meta | {"system": False}, rows=rows.drop("system"))
+
+
+def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scaled: bool) -> Result:
+    """The run, under the conventions of the baseline. Plain tables take those of the other."""
+    own, theirs = run.conventions, baseline.conventions
+    if "baseline" in frames:
+        return run
+    if "run" in frames:
+        return replace(run, meta=run.meta | {"conventions": theirs})
+    of_no_effect = {"profile"} if scaled else {"profile", "max_rel"}
+    names = [n for n in own if n not in of_no_effect and own[n] != theirs.get(n)]
+    if names:
+        of_run, of_baseline = (
+            ", ".join(f"{n}={rules.get(n)}" for n in names) for rules in (own, theirs)
+        )
+        raise RankqlError(
+            f"baseline was evaluated with {of_baseline}, the run with {of_run}; evaluate one again"
+        )
+    return run
+
+
+def select_run(
+    run: Result,
+    limits: Sequence[GateLimit],
+    groups: Sequence[Sequence[str]],
+    attributes: Sequence[Sequence[str]],
+    cluster: str | None,
+) -> Result:
+    """The run with the metrics of the limits, the slices and the attributes."""
+    by, known = list(dict.fromkeys(itertools.chain(*attributes))), run.meta["by"]
+    for name in by:
+        if name not in known:
+            hint = did_you_mean(name, known) if known else "; evaluate it with by="
+            option = "cluster" if name == cluster else "by"
+            raise RankqlError(f"{option}: the run has no attribute {name!r}{hint}")
+    meta = {"metrics": _metric_names("run", run, run, limits), "by": by, "groupings": list(groups)}
+    return replace(run, meta=run.meta | meta, interval=None, _summary=None)
+
+
+def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) -> Result:
+    """The baseline with the columns of the run: the query, the attributes, the metrics."""
+    rows, kinds = baseline.frame(), run.frame().schema
+    names = _metric_names("baseline", baseline, run, limits)
+    weights = {n: weight for n, weight in baseline.meta["weights"].items() if n in names}
+    key = pl.col(baseline.meta["query"]).alias(run.meta["query"])
+    by = [
+        (pl.col(n) if n in rows.columns else pl.lit(None)).cast(kinds[n], strict=False).alias(n)
+        for n in run.meta["by"]
+    ]
+    rows = rows.select(key, *by, MISSING, *names, *weights.values())
+    return replace(baseline, meta=run.meta | {"metrics": names, "weights": weights}, rows=rows)
+
+
+def _metric_names(
+    label: str, result: Result, run: Result, limits: Sequence[GateLimit]
+) -> list[str]:
+    """What the metrics are called, if the result has them."""
+    names = list(dict.fromkeys(limit.name(run) for limit in limits))
+    for name in names:
+        if name not in result.metrics:
+            hint = did_you_mean(name, result.metrics)
+            raise RankqlError(f"{label}: {name!r} was not evaluated{hint}")
+    return names
+
+
+def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
+    """Both as one result, without the queries that are new, and a note of how many these are."""
+    combined = together({"baseline": baseline, "run": run})
+    key, rows = run.meta["query"], combined.frame()
+    of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
+    old = rows.filter(of_baseline.any().over(key)).with_columns(
+        # An attribute may have changed since: that of today counts.
+        pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)
+        for name in run.meta["by"]
+    )
+    new, total = rows.height - old.height, run.frame().height
+    if new == total:
+        examples = (repr(each.frame()[each.meta["query"]].min()) for each in (run, baseline))
+        raise RankqlError(
+            "baseline has no query of the run: the run has {}, the baseline {}".format(*examples)
+        )
+    note = (
+        f"{new:,} of {show.queries(total)} of the run {show.are(new)} not in the baseline: left "
+        "out of the drops"
+    )
+    return replace(combined, rows=old), [note] if new else []
+
+
+def require_means(limits: Sequence[GateLimit], run: Result) -> None:
+    """Refuse to test a metric that is not a mean over queries."""
+    names = [limit.name(run) for limit in limits]
+    if micro := [name for name in names if name in run.meta["weights"]]:
+        raise RankqlError(
+            f"{micro[0]} is one value for all queries, so it has no confidence interval. Compare "
+            "the values alone (beyond_noise=False, CLI: --any-drop), or leave it out"
+        )

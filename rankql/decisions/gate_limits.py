@@ -1,0 +1,119 @@
+"""The limits of a gate, read from text such as 'nDCG@10>=0.45' and 'nDCG@10:0.01'."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rankql.decisions.gate_text import format_limit
+from rankql.decisions.verdict import SCHEMA
+from rankql.errors import RankqlError, unknown
+from rankql.evaluation.evaluate import DEFAULT
+from rankql.evaluation.result import Result
+from rankql.registry.metric import Metric
+from rankql.registry.parse import is_metric, parse
+
+
+@dataclass(frozen=True)
+class GateLimit:
+    """A limit on the mean of a metric (with an operator), or on how much worse it is (without)."""
+
+    spelling: str
+    metric: Metric
+    bound: float
+    operator: str = ""
+
+    def name(self, result: Result) -> str:
+        """What the metric is called in a result."""
+        return self.metric.under(result.conventions).name
+
+    def row(self, result: Result, **values: Any) -> dict[str, Any]:
+        """A row of the table."""
+        name = self.name(result)
+        loss = "rise" if result.lower_is_better(name) else "drop"
+        check = f"{name} {self.operator or f'{loss} <='} {format_limit(self.bound)}"
+        own = {"check": check, "metric": name, "limit": self.bound}
+        return dict.fromkeys(SCHEMA) | own | values
+
+
+_MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=]*)", re.DOTALL)
+
+
+def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -> list[GateLimit]:
+    """The limits on means; `known` holds the metrics of each result that was given."""
+    limits = []
+    for text in split_limits("minimum", minimum):
+        match = _MINIMUM.fullmatch(text)
+        bound = _parse_number(match["limit"]) if match else None
+        if match is None or bound is None:
+            raise RankqlError(
+                f"Cannot parse the limit minimum={text!r}. Expected METRIC>=NUMBER, e.g. "
+                "'nDCG@10>=0.45' (or <=, >, <)"
+            )
+        for spelling, metric in _parse_metrics(match["metric"], known):
+            limits.append(GateLimit(spelling, metric, bound, match["operator"]))
+    return limits
+
+
+def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -> list[GateLimit]:
+    """The limits on drops below a baseline."""
+    limits = []
+    for text in split_limits("max_drop", max_drop):
+        name, _, number = text.rpartition(":")
+        bound = _parse_number(number)
+        if not name or bound is None or bound < 0:
+            raise RankqlError(
+                f"Cannot parse the limit max_drop={text!r}. Expected METRIC:NUMBER with a number "
+                "of at least 0, e.g. 'nDCG@10:0.01'"
+            )
+        for spelling, metric in _parse_metrics(name, known):
+            limits.append(GateLimit(spelling, metric, abs(bound)))
+    return limits
+
+
+def list_default_drops(
+    minima: Sequence[GateLimit], known: Sequence[Sequence[str]]
+) -> list[GateLimit]:
+    """With a baseline alone nothing may drop: of the minima, the results or the default."""
+    names = [limit.spelling for limit in minima]
+    if not names and known:
+        names = [name for name in known[0] if name in known[-1]]
+    return [
+        GateLimit(spelling, metric, 0.0)
+        for name in dict.fromkeys(names or DEFAULT)
+        for spelling, metric in _parse_metrics(name, known)
+    ]
+
+
+def split_limits(argument: str, value: str | Sequence[str]) -> Iterable[str]:
+    """The limits of an argument, each as text."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise RankqlError(f"{argument} must be a text or a list of texts, not {value!r}")
+    return dict.fromkeys(text.strip() for text in texts)
+
+
+def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
+    """The metrics of a name, each with the spelling that `evaluate` takes."""
+    try:
+        for metric in parse(text):
+            yield (metric.name if metric.record else text), metric
+    except RankqlError:
+        if not any(text in metrics for metrics in known):
+            if any(not is_metric(name) for metrics in known for name in metrics):
+                names = dict.fromkeys(itertools.chain(*known))
+                raise RankqlError(unknown("metric", text, [*names])) from None
+            raise
+        yield text, Metric(None, label=text)  # the user's own, evaluated already
+
+
+def _parse_number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
