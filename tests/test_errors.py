@@ -601,8 +601,6 @@ NEEDS = {
             str(errors.PACKAGE / "engines" / f"{stem}.py")
         )
         for stem, what, package, extra in [
-            ("translation", "translation", "sqlglot", "dialects"),
-            ("windows", "rankql.engines.windows", "sqlglot", "dialects"),
             ("spark", "rankql.spark", "pyspark", "spark"),
         ]
     },
@@ -706,13 +704,14 @@ def test_no_window_form(query, said):
 )
 def test_a_macro_without_window_form(body, said, monkeypatch):
     """What a macro might be written with one day is refused, too, and not passed on."""
-    from rankql.engines import translation, windows
+    from rankql.engines import windows
+    from rankql.engines.sql_trees import parse_sql
+    from rankql.engines.window_macros import window_macros
 
-    known = dict(windows._macros())
-    known["cg"] = dataclasses.replace(known["cg"], body=translation.parsed(body, "duckdb"))
-    monkeypatch.setattr(windows, "_macros", lambda: known)
+    macro = dataclasses.replace(window_macros()["cg"], body=parse_sql(body, "duckdb"))
+    monkeypatch.setitem(window_macros(), "cg", macro)
     with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
-        windows.translated(f"{CG} GROUP BY u", "sqlite")
+        windows.translate_to_windows(f"{CG} GROUP BY u", "sqlite")
 
 
 @pytest.mark.spark

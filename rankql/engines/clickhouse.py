@@ -15,21 +15,22 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from rankql import macros
-from rankql.engines import translation
+from rankql.engines.folding import NOT_CONSTANT, constant_value, fold, function_call
+from rankql.engines.rewrites import (
+    cast_rule,
+    divide_as_double,
+    is_plain_condition,
+    similar_to_pattern,
+    sort_rule,
+    split_index,
+)
 from rankql.engines.translation import (
-    UNKNOWN,
     Rule,
     Target,
-    Translation,
-    as_double,
-    cast_or_fail,
-    constant,
-    entry,
-    folded,
-    function,
-    pattern,
-    plain_condition,
-    sorted_by,
+    Translator,
+    macro_parameters,
+    translate_call,
+    translate_query,
 )
 
 # NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) NULL.
@@ -38,7 +39,7 @@ SETTINGS = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1, "transform_nu
 
 def translated(query: str) -> str:
     """A query in DuckDB's SQL that calls the metrics, in ClickHouse's."""
-    text = translation.query(query, CLICKHOUSE)
+    text = translate_query(query, CLICKHOUSE)
     return f"{text} SETTINGS {', '.join(f'{name} = {value}' for name, value in SETTINGS.items())}"
 
 
@@ -46,7 +47,7 @@ def translated(query: str) -> str:
 def functions() -> str:
     """All metrics of rankings as CREATE FUNCTION statements."""
     head = "-- The metrics of rankql as functions of ClickHouse; k NULL is the whole ranking."
-    helpers = (_function(name, translation.parameters(name, CLICKHOUSE)) for name in _KEPT)
+    helpers = (_function(name, macro_parameters(name, CLICKHOUSE)) for name in _KEPT)
     metrics = (
         f"-- {comment}\n{_function(name, taken(name))}"
         for name, comment in macros.comments().items()
@@ -70,7 +71,7 @@ _KEPT = (
 def _function(name: str, taken: Sequence[str]) -> str:
     columns = {parameter: parameter for parameter in taken}
     target = replace(CLICKHOUSE, kept=frozenset(_KEPT) - {name})
-    body = translation.call(name, columns, {}, target)
+    body = translate_call(name, columns, {}, target)
     return f"CREATE OR REPLACE FUNCTION {name} AS ({', '.join(taken)}) -> {body};"
 
 
@@ -200,11 +201,11 @@ def _without_names(tree: exp.Expr) -> exp.Expr:
     taken = [(node, fields.of(node.this)) for node in tree.find_all(exp.Dot)]
     places = [(node, _place(struct, node)) for node, struct in taken if struct]
     for node, place in reversed(places):
-        made = function("tupleElement", node.this, exp.Literal.number(place + 1))
+        made = function_call("tupleElement", node.this, exp.Literal.number(place + 1))
         tree = _put(tree, node, made)
     for struct in reversed([*tree.find_all(exp.Struct)]):
         values = (field.expression for field in struct.expressions)
-        tree = _put(tree, struct, function("tuple", *values))
+        tree = _put(tree, struct, function_call("tuple", *values))
     return tree
 
 
@@ -217,8 +218,8 @@ def _raised(tree: exp.Expr) -> exp.Expr:
     for call in [*tree.find_all(exp.Anonymous)]:
         if call.name == "error":
             # Of text that may be NULL, what is no number is NULL.
-            said = function("materialize", function("assumeNotNull", _reached(call)))
-            tree = _put(tree, call, function("toUInt8", said))
+            said = function_call("materialize", function_call("assumeNotNull", _reached(call)))
+            tree = _put(tree, call, function_call("toUInt8", said))
     return tree
 
 
@@ -267,39 +268,39 @@ def _put(tree: exp.Expr, node: exp.Expr, made: exp.Expr) -> exp.Expr:
 # What is written otherwise.
 
 
-def _mapped(translation: Translation, node: exp.Anonymous) -> exp.Expr:
+def _mapped(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """transform() and filter(): the function first, and the index a list of its own."""
     values, step = node.expressions
     name = "arrayMap" if node.name == "list_transform" else "arrayFilter"
-    index = [function("arrayEnumerate", values.copy())] if len(step.expressions) == 2 else []
-    return translation.function(name, step, values, *index)
+    index = [function_call("arrayEnumerate", values.copy())] if len(step.expressions) == 2 else []
+    return translator.call_function(name, step, values, *index)
 
 
-def _element(translation: Translation, node: exp.Bracket) -> exp.Expr:
+def _element(translator: Translator, node: exp.Bracket) -> exp.Expr:
     """One entry, from 1, or a slice."""
-    index, is_slice = entry(translation, node)
+    index, is_slice = split_index(translator, node)
     if is_slice:
-        return function("arraySlice", node.this, exp.Literal.number(1), index)
-    return function("arrayElement", node.this, index)
+        return function_call("arraySlice", node.this, exp.Literal.number(1), index)
+    return function_call("arrayElement", node.this, index)
 
 
-def _cast(translation: Translation, node: exp.TryCast) -> exp.Expr:
-    if constant(node.this) is not UNKNOWN:
+def _cast(translator: Translator, node: exp.TryCast) -> exp.Expr:
+    if constant_value(node.this) is not NOT_CONSTANT:
         return exp.Cast(this=node.this, to=node.to)
     kind = exp.Literal.string(node.to.sql("clickhouse"))
-    return function("accurateCastOrNull", node.this, kind)
+    return function_call("accurateCastOrNull", node.this, kind)
 
 
-def _checked(translation: Translation, node: exp.Expr) -> None:
+def _checked(translator: Translator, node: exp.Expr) -> None:
     match node:
         case exp.In() if any(isinstance(part, exp.Null) for part in node.expressions):
-            translation.refuse("NULL within IN, which is passed over there", "leave it out")
-        case exp.In() if node.args.get("query") and not plain_condition(node):
+            translator.refuse("NULL within IN, which is passed over there", "leave it out")
+        case exp.In() if node.args.get("query") and not is_plain_condition(node):
             remedy = "join it; NULL is not what it is in DuckDB there"
-            translation.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
+            translator.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
         case exp.Column() if node.table and _from_outside(node):
             remedy = "join it, or group it by that"
-            translation.refuse(f"{node.sql()} in a query within the one that has it", remedy)
+            translator.refuse(f"{node.sql()} in a query within the one that has it", remedy)
 
 
 def _from_outside(column: exp.Column) -> bool:
@@ -313,13 +314,13 @@ def _from_outside(column: exp.Column) -> bool:
     return column.table.lower() not in own and any(column.table.lower() in n for n in others)
 
 
-def _matched(translation: Translation, node: exp.SimilarTo) -> exp.Expr:
-    return function("match", node.this, pattern(translation, node))
+def _matched(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
+    return function_call("match", node.this, similar_to_pattern(translator, node))
 
 
-def _searched(translation: Translation, node: exp.Case) -> exp.Expr:
+def _searched(translator: Translator, node: exp.Case) -> exp.Expr:
     """CASE x WHEN y as CASE WHEN x = y: of the other all values are worked out, errors too."""
-    made = folded(node)
+    made = fold(node)
     if not isinstance(made, exp.Case) or made.this is None:
         return made
     ifs = [
@@ -330,37 +331,39 @@ def _searched(translation: Translation, node: exp.Case) -> exp.Expr:
 
 
 def _called(name: str) -> Rule:
-    return lambda _, node: function(name, *node.expressions)
+    return lambda _, node: function_call(name, *node.expressions)
 
 
 def _operator(name: str) -> Rule:
-    return lambda _, node: function(name, node.this, node.expression)
+    return lambda _, node: function_call(name, node.this, node.expression)
 
 
-def _count(translation: Translation, node: exp.Anonymous) -> exp.Expr:
+def _count(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """Which function count(DISTINCT x) stands for is a setting."""
     (counted,) = node.expressions
     if isinstance(counted, exp.Distinct):
-        return function("uniqExact", *counted.expressions)
+        return function_call("uniqExact", *counted.expressions)
     return node
 
 
-def _rounded(translation: Translation, node: exp.Anonymous) -> exp.Expr:
+def _rounded(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     """Halves away from 0; ClickHouse's own rounds them to even numbers."""
     value, *digits = node.expressions
-    unit = function("pow", exp.Literal.number(10), *(digits or [exp.Literal.number(0)]))
+    unit = function_call("pow", exp.Literal.number(10), *(digits or [exp.Literal.number(0)]))
     half = exp.Literal.number("0.5")
-    whole = function("floor", exp.Add(this=function("abs", value) * unit, expression=half))
-    return function("sign", value.copy()) * whole / unit.copy()
+    whole = function_call(
+        "floor", exp.Add(this=function_call("abs", value) * unit, expression=half)
+    )
+    return function_call("sign", value.copy()) * whole / unit.copy()
 
 
-def _file(translation: Translation, node: exp.Table) -> exp.Expr:
+def _file(translator: Translator, node: exp.Table) -> exp.Expr:
     """FROM 'a.parquet'"""
     name = node.this
     if not isinstance(name, exp.Identifier):
-        translation.refuse(f"the table function {name.sql()}")
+        translator.refuse(f"the table function {name.sql()}")
     if name.name.endswith((".parquet", ".pq")) and not node.db:
-        node.set("this", function("file", exp.Literal.string(name.name)))
+        node.set("this", function_call("file", exp.Literal.string(name.name)))
     return node
 
 
@@ -375,14 +378,14 @@ CLICKHOUSE = Target(
         {"any", "avgOrNull", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}
     ),
     types={int: "Int64", str: "String", type(None): "Nullable(Nothing)"},
-    of_null=frozenset({"arrayMap", "arrayFilter"}),
+    null_for_null=frozenset({"arrayMap", "arrayFilter"}),
     rules={
         exp.Case: _searched,
         "list_transform": _mapped,
         "list_filter": _mapped,
-        "list_sort": sorted_by(
-            lambda values: function("arraySort", values),
-            lambda values: function("arrayReverseSort", values),
+        "list_sort": sort_rule(
+            lambda values: function_call("arraySort", values),
+            lambda values: function_call("arrayReverseSort", values),
         ),
         "count": _count,
         "round": _rounded,
@@ -392,8 +395,8 @@ CLICKHOUSE = Target(
         **{name: _called(f"{name}UTF8") for name in ("lower", "upper")},
         exp.Bracket: _element,
         exp.Slice: lambda _, node: node,
-        exp.Cast: cast_or_fail("error"),
-        exp.Div: as_double,
+        exp.Cast: cast_rule("error"),
+        exp.Div: divide_as_double,
         exp.TryCast: _cast,
         exp.SimilarTo: _matched,
         exp.BitwiseRightShift: _operator("bitShiftRight"),

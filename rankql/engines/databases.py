@@ -117,7 +117,7 @@ class Database:
 
 # Of another type ids would be told apart, and attributes ordered or shown, in another way than in
 # DuckDB.
-UNKNOWN = pa.binary()
+UNSUPPORTED = pa.binary()
 NUMERIC = pa.decimal128(38, 9)
 IDS = (pa.string(), pa.int16(), pa.int32(), pa.int64())
 ATTRIBUTES = (*IDS, pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"))
@@ -161,7 +161,7 @@ class Postgres(Database):
                     ELSE lower(nspname || '.' || relname) = lower({self.literal(name)}) END
             ORDER BY relation.oid, attnum"""
         for schema, table, column, kind, category in self.ask(sql):
-            text = pa.string() if category in ("S", "E") else UNKNOWN
+            text = pa.string() if category in ("S", "E") else UNSUPPORTED
             yield schema, table, column, self._types.get(kind, text)
 
 
@@ -198,7 +198,8 @@ class SQLite(Database):
                 f"SELECT name, type FROM pragma_table_xinfo({listed}) WHERE hidden <> 1"
             )
             kinds = {
-                "blob": UNKNOWN, "text": pa.string(), "real": pa.float64(), "integer": pa.int64()
+                "blob": UNSUPPORTED, "text": pa.string(), "real": pa.float64(),
+                "integer": pa.int64(),
             }  # fmt: skip
             asked = ", ".join(
                 f"max(typeof({quoted(column)}) = '{kind}')"

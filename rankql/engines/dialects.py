@@ -30,12 +30,13 @@ def translate(query: str, dialect: str) -> str:
 
         return clickhouse.translated(query)
     if dialect == "spark":
-        from rankql.engines import translation
+        from rankql.engines.spark_sql import SPARK
+        from rankql.engines.translation import translate_query
 
-        return translation.query(query, translation.SPARK)
+        return translate_query(query, SPARK)
     from rankql.engines import windows
 
-    return windows.translated(query, dialect)
+    return windows.translate_to_windows(query, dialect)
 
 
 def functions(dialect: str) -> str:

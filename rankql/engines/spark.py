@@ -23,6 +23,8 @@ import pyarrow.compute as pc
 
 from rankql import macros
 from rankql.engines import partitions as parts
+from rankql.engines.spark_sql import SPARK, spark_with_grades
+from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation.evaluate import DEFAULT
 from rankql.evaluation.execution import complete, outcome
@@ -34,10 +36,9 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.tables import session
 
 needs("pyspark", "spark", "rankql.spark")
+needs("sqlglot", "dialects", "translation")
 
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
-
-from rankql.engines import translation  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -53,7 +54,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     >>> rankql.spark.sql(session, "SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user")
     ... # doctest: +SKIP
     """
-    return spark.sql(translation.query(query, translation.SPARK))
+    return spark.sql(translate_query(query, SPARK))
 
 
 def expr(text: str, grades: Iterable[float] | None = None) -> Column:
@@ -66,7 +67,7 @@ def expr(text: str, grades: Iterable[float] | None = None) -> Column:
     >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)", grades=[1, 3, 7]))
     ... # doctest: +SKIP
     """
-    return _column(translation.expression(text, _target(grades)), text, grades)
+    return _column(translate_expression(text, _target(grades)), text, grades)
 
 
 def evaluate(
@@ -277,7 +278,7 @@ def _metric(name: str) -> Callable[..., Column]:
                 parameter in needed or _is_column(name, parameter)
             )
             (columns if is_name else values)[parameter] = value
-        return _column(translation.call(name, columns, values, _target(grades)), name, grades)
+        return _column(translate_call(name, columns, values, _target(grades)), name, grades)
 
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.comments()[name]} As in DuckDB; columns by their names."
@@ -289,8 +290,8 @@ def _is_column(name: str, parameter: str) -> bool:
     return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
 
 
-def _target(grades: Iterable[float] | None) -> translation.Target:
-    return translation.SPARK if grades is None else translation.counted(grades)
+def _target(grades: Iterable[float] | None) -> Target:
+    return SPARK if grades is None else spark_with_grades(grades)
 
 
 def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:
