@@ -171,3 +171,11 @@ def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
             before = tokens[i - 1 :: -1]
             listed = itertools.takewhile(lambda part: part.text != "(", before)
             yield from listed if before[0].text == ")" else before[:1]
+
+
+def replace_node(tree: exp.Expr, node: exp.Expr, replacement: exp.Expr) -> exp.Expr:
+    """The tree with another node in the place of one."""
+    if node is tree:
+        return replacement
+    node.replace(replacement)
+    return tree

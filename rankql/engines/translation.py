@@ -73,7 +73,7 @@ class Target:
     # Macros in place of those of the file.
     macros: Mapping[str, Macro] = field(default_factory=dict)
     # Macros that are functions there: calls of them stay calls.
-    kept: frozenset[str] = frozenset()
+    function_macros: frozenset[str] = frozenset()
     # What stands for functions in the macros, but not for all that a user may give them.
     helpers: frozenset[str] = frozenset()
     # Is what is divided by 0 NULL there, or may it be?
@@ -230,7 +230,7 @@ class Translator:
         macro = target.macros.get(name) or macro_trees(target.dialect).get(name)
         if macro is None or len(macro.parameters) != len(node.expressions):
             macro = macro_trees("duckdb").get(name)
-        if macro and name in target.kept:
+        if macro and name in target.function_macros:
             given = [*self._bind_translated(macro, node.expressions, scope).values()]
             if any(constant_value(argument) is NOT_CONSTANT for argument in given):
                 return exp.Anonymous(this=name, expressions=given)
