@@ -17,7 +17,7 @@ from engines import Column
 
 import rankql
 from rankql.cli.commands import main
-from rankql.engines import partitions as parts
+from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 
@@ -726,10 +726,10 @@ def test_spark_before_its_session(monkeypatch):
 def test_what_a_part_of_spark_says():
     """The columns of a part are found out on no rows, where an expression may be wrong."""
     metrics = parse("bought = max(price)")
-    task = parts.Task([None], {}, None, (), [], metrics, Conventions())
+    task = partitions.Task([None], {}, None, (), [], metrics, Conventions())
     empty = {"run": RUN.clear().to_arrow(), "qrels": QRELS.clear().to_arrow()}
     with pytest.raises(rankql.RankqlError, match="price"):
-        parts.shape(task, empty)
+        partitions.partition_schema(task, empty)
 
 
 def test_judged_twice_and_not_in_the_run():
