@@ -120,32 +120,19 @@ from .expressions.precision import (
 )
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
-from .logs.debias import (
-    clipped_share,
-    counterfactual,
-    debiased,
-    effective_sample_size,
-    item_propensity,
-    largest_weight,
-    propensity_scored,
-)
+from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from .logs.counterfactuals import counterfactual
+from .logs.debias import clipped_share, debiased, effective_sample_size, largest_weight
+from .logs.grades import consensus, graded, tally
 from .logs.grading import grade_events
 from .logs.interleaving import (
     sign_test,
     team_draft,
     team_draft_credit,
 )
-from .logs.labels import (
-    cohen_kappa,
-    consensus,
-    fleiss_kappa,
-    graded,
-    krippendorff_alpha,
-    leave_one_out,
-    tally,
-    time_split,
-)
+from .logs.missing_labels import item_propensity, propensity_scored
 from .logs.propensity import click_model, harvested_propensity, randomised_propensity
+from .logs.splits import leave_one_out, time_split
 from .macros import register
 from .registry.conventions import Conventions
 from .registry.metrics import metrics

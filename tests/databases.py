@@ -16,7 +16,8 @@ import pytest
 import sessions
 import sqlglot
 
-from rankql.engines import windows
+from rankql.engines.window_engines import ENGINES
+from rankql.engines.windows import translate_to_windows
 from rankql.macros import quoted
 
 NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}
@@ -152,7 +153,7 @@ class Queries:
 
     def many(self, metric, asked):
         selects = sessions.selects(metric, asked, lists=False)
-        queries = [windows.translated(select, self.name) for select in selects]
+        queries = [translate_to_windows(select, self.name) for select in selects]
         groups = sessions.groups_of(asked)
         self.engine.load("cases", sessions.table(metric, groups))
         return engines.in_order((row for text in queries for row in self.engine.ask(text)), groups)
@@ -166,8 +167,8 @@ class Printed:
 
     def many(self, metric, asked):
         for query in sessions.selects(metric, asked, lists=False):
-            text = windows.translated(query, self.name)
+            text = translate_to_windows(query, self.name)
             assert text.startswith("-- not executed: "), text
-            dialect = windows.ENGINES[self.name].dialect
+            dialect = ENGINES[self.name].dialect
             sqlglot.parse_one(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE)
         return [None for _ in sessions.groups_of(asked)]

@@ -53,7 +53,7 @@ class Queries:
     house: object
 
     def many(self, metric, asked):
-        queries = map(clickhouse.translated, sessions.selects(metric, asked))
+        queries = map(clickhouse.translate_to_clickhouse, sessions.selects(metric, asked))
         return answered(self.house, metric, asked, [*queries])
 
 
@@ -85,14 +85,14 @@ def answered(house, metric, asked, queries):
 def takes(metric, options, groups):
     """Does the function have parameters for the options?"""
     given = sessions.with_ideal(metric, options, groups).keys() - {"gain"}
-    return given <= {*clickhouse.taken(metric)}
+    return given <= {*clickhouse.function_parameters(metric)}
 
 
 def of_function(metric, options, groups):
     """The call of the function; as in DuckDB where it does not take the options."""
     if not takes(metric, options, groups):
         return sessions.text(metric, options, groups)
-    taken, gain = clickhouse.taken(metric), "gain" in options
+    taken, gain = clickhouse.function_parameters(metric), "gain" in options
     given = {name: literal(options.get(name)) for name in taken}
     if options.get("query"):
         given["query"] = options["query"]

@@ -44,7 +44,7 @@ class Engine:
 @contextmanager
 def clickhouse():
     with houses.session() as made:
-        for statement in houses.clickhouse.functions().split(";\n"):
+        for statement in houses.clickhouse.create_clickhouse_functions().split(";\n"):
             made.query(statement)
         yield made
 

@@ -25,7 +25,7 @@ def house():
 
 
 def test_every_metric_of_a_ranking_is_a_function():
-    made = re.findall(r"FUNCTION (\w+) AS", clickhouse.functions())
+    made = re.findall(r"FUNCTION (\w+) AS", clickhouse.create_clickhouse_functions())
     assert {name for name in made if not name.startswith("rankql_")} == {*sessions.EVERY}
     assert {*sessions.EVERY} == {*clickhouse.CLICKHOUSE.metrics}
 

@@ -17,7 +17,7 @@ from engines import Column
 
 import rankql
 from rankql.cli.commands import main
-from rankql.engines import partitions as parts
+from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 
@@ -601,8 +601,6 @@ NEEDS = {
             str(errors.PACKAGE / "engines" / f"{stem}.py")
         )
         for stem, what, package, extra in [
-            ("translation", "translation", "sqlglot", "dialects"),
-            ("windows", "rankql.engines.windows", "sqlglot", "dialects"),
             ("spark", "rankql.spark", "pyspark", "spark"),
         ]
     },
@@ -706,13 +704,14 @@ def test_no_window_form(query, said):
 )
 def test_a_macro_without_window_form(body, said, monkeypatch):
     """What a macro might be written with one day is refused, too, and not passed on."""
-    from rankql.engines import translation, windows
+    from rankql.engines import windows
+    from rankql.engines.sql_trees import parse_sql
+    from rankql.engines.window_macros import window_macros
 
-    known = dict(windows._macros())
-    known["cg"] = dataclasses.replace(known["cg"], body=translation.parsed(body, "duckdb"))
-    monkeypatch.setattr(windows, "_macros", lambda: known)
+    macro = dataclasses.replace(window_macros()["cg"], body=parse_sql(body, "duckdb"))
+    monkeypatch.setitem(window_macros(), "cg", macro)
     with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
-        windows.translated(f"{CG} GROUP BY u", "sqlite")
+        windows.translate_to_windows(f"{CG} GROUP BY u", "sqlite")
 
 
 @pytest.mark.spark
@@ -727,10 +726,10 @@ def test_spark_before_its_session(monkeypatch):
 def test_what_a_part_of_spark_says():
     """The columns of a part are found out on no rows, where an expression may be wrong."""
     metrics = parse("bought = max(price)")
-    task = parts.Task([None], {}, None, (), [], metrics, Conventions())
+    task = partitions.Task([None], {}, None, (), [], metrics, Conventions())
     empty = {"run": RUN.clear().to_arrow(), "qrels": QRELS.clear().to_arrow()}
     with pytest.raises(rankql.RankqlError, match="price"):
-        parts.shape(task, empty)
+        partitions.partition_schema(task, empty)
 
 
 def test_judged_twice_and_not_in_the_run():

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql import RankqlError
 from rankql.cli.commands import main
-from rankql.engines import partitions as parts
+from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 
@@ -728,14 +728,18 @@ def in_sqlite(run, qrels, metrics="RR", **options):
 
 def in_parts(run, qrels, metrics="RR", **options):
     """What Spark's partitions report of each query by itself."""
-    task = parts.Task([None], {}, None, (), (), parse(metrics), Conventions(ties="item"), **options)
+    task = partitions.Task(
+        [None], {}, None, (), (), parse(metrics), Conventions(ties="item"), **options
+    )
     tables = [
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}
         for q in sorted({*run["query"], *qrels["query"]})
     ]
-    found = [parts.evaluated(task, each) for each in tables]
-    notes = parts.reported(pl.concat(found, how="diagonal")[parts.REPORT].drop_nulls())
-    values = pl.concat(found, how="diagonal").filter(pl.col(parts.REPORT).is_null())
+    found = [partitions.evaluate_partition(task, each) for each in tables]
+    notes = partitions.merge_reports(
+        pl.concat(found, how="diagonal")[partitions.REPORT].drop_nulls()
+    )
+    values = pl.concat(found, how="diagonal").filter(pl.col(partitions.REPORT).is_null())
     return values, notes
 
 

@@ -26,7 +26,7 @@ A, B = list("abcd"), list("bcda")
 
 def tosses(monkeypatch, heads):
     """Let the tosses of the rounds be these."""
-    monkeypatch.setattr(interleaving, "_toss", lambda seed, toss: [*heads, True][toss])
+    monkeypatch.setattr(interleaving, "_is_heads", lambda seed, toss: [*heads, True][toss])
 
 
 def drafted(picks):
@@ -93,7 +93,7 @@ def test_team_draft_favours_nobody(a, b, k, prefix):
 
 def test_tosses_are_even():
     """And those of one seed do not tell those of the next, nor of the next round."""
-    heads = [[interleaving._toss(seed, toss) for toss in range(2)] for seed in range(4000)]
+    heads = [[interleaving._is_heads(seed, toss) for toss in range(2)] for seed in range(4000)]
     counts = Counter(map(tuple, heads))
     assert all(abs(count - 1000) < 4 * math.sqrt(750) for count in counts.values())
 

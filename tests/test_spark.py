@@ -20,7 +20,8 @@ from test_dl19 import RUN as RUN_OF
 
 import rankql
 from rankql.cli.demo import write_shop
-from rankql.engines import translation
+from rankql.engines.spark_sql import SPARK
+from rankql.engines.translation import translate_call, translate_expression, translate_query
 
 metrics = optional("rankql.spark")
 pytestmark = pytest.mark.spark
@@ -273,7 +274,7 @@ def test_grades_that_are_of_no_use(spark):
 )
 def test_refused(query, message):
     with pytest.raises(rankql.RankqlError) as error:
-        translation.query(query, translation.SPARK)
+        translate_query(query, SPARK)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -294,7 +295,7 @@ def test_arguments():
 @pytest.mark.parametrize("metric", sessions.EVERY)
 def test_every_metric_of_a_ranking_is_translated(metric):
     columns = {n: n for n, d in sessions.api.EVERYTHING[metric].items() if d is sessions.api.NEEDED}
-    text = translation.call(metric, columns, {}, translation.SPARK)
+    text = translate_call(metric, columns, {}, SPARK)
     assert not any(left in text for left in ("list_", "lambda", ":=", "rankql_grade"))
     assert len(text) < 40_000
 
@@ -302,7 +303,7 @@ def test_every_metric_of_a_ranking_is_translated(metric):
 def test_which_metrics_beyond_accuracy_are_translated():
     def translated(name):
         try:
-            return translation.expression(test_facts.call(name), translation.SPARK)
+            return translate_expression(test_facts.call(name), SPARK)
         except rankql.RankqlError as error:
             assert "has no translation" in str(error)
 

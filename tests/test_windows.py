@@ -17,7 +17,9 @@ from engines import same
 import rankql
 from rankql import macros
 from rankql.cli.demo import shop
-from rankql.engines import windows
+from rankql.engines.window_engines import ENGINES
+from rankql.engines.window_macros import window_macros, window_metrics
+from rankql.engines.windows import translate_to_windows
 from rankql.errors import database_message
 
 HERE = Path(__file__).parent
@@ -41,17 +43,17 @@ def duck():
 
 
 def test_engines():
-    assert [n for n, e in windows.ENGINES.items() if e.executed] == sorted(
-        EXECUTED, key=list(windows.ENGINES).index
+    assert [n for n, e in ENGINES.items() if e.executed] == sorted(
+        EXECUTED, key=list(ENGINES).index
     )
-    assert [n for n, e in windows.ENGINES.items() if not e.executed] == PRINTED
-    assert windows.offered() == set(OFFERED) | {"exp2_gain"}
+    assert [n for n, e in ENGINES.items() if not e.executed] == PRINTED
+    assert window_metrics() == set(OFFERED) | {"exp2_gain"}
 
 
 def test_the_same_parameters():
     """What stands in for a macro is called as it is."""
     theirs = macros.parameters()
-    for name, macro in windows._macros().items():
+    for name, macro in window_macros().items():
         if name in macros.statements("windows") and name in macros.comments():
             assert list(macro.parameters) == list(theirs[name]), name
 
@@ -64,7 +66,7 @@ def equal(engine, duck, query, tables):
         duck.execute(f"CREATE OR REPLACE TABLE {name} AS FROM handed")
     asked = duck.sql(query)
     wanted = asked.fetchall()
-    found = engine.ask(windows.translated(query, engine.name))
+    found = engine.ask(translate_to_windows(query, engine.name))
     if "ORDER BY" not in query:
         wanted, found = (sorted(r, key=lambda row: str(row[0])) for r in (wanted, found))
     assert len(wanted) == len(found)
@@ -207,7 +209,7 @@ def test_the_shop(engine):
     )
     engine.load("shop", table)
     query = f"SELECT query, {calls} FROM shop GROUP BY query"
-    found = {key: values for key, *values in engine.ask(windows.translated(query, engine.name))}
+    found = {key: values for key, *values in engine.ask(translate_to_windows(query, engine.name))}
     assert len(found) == ours.height
     for key, *values in ours.select("query", *names).rows():
         assert all(map(same, found[str(key)], values)), key
@@ -248,10 +250,10 @@ REFUSED = {
 @pytest.mark.parametrize("dialect", ["sqlite", "trino"])
 def test_refused(asked, dialect):
     with pytest.raises(rankql.RankqlError) as error:
-        windows.translated(
+        translate_to_windows(
             f"SELECT u, {asked} FROM t GROUP BY u".replace("u, DIST", "DIST"), dialect
         )
-    assert REFUSED[asked].format(windows.ENGINES[dialect].name) in str(error.value)
+    assert REFUSED[asked].format(ENGINES[dialect].name) in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -274,7 +276,7 @@ def test_refused(asked, dialect):
 )
 def test_refused_as_a_query(query, message):
     with pytest.raises(rankql.RankqlError) as error:
-        windows.translated(query, "sqlite")
+        translate_to_windows(query, "sqlite")
     assert message in str(error.value)
 
 
@@ -304,7 +306,7 @@ def test_options(duck, call):
     with pytest.raises(duckdb.Error) as theirs:
         duck.execute(f"SELECT {call} FROM (VALUES (1.0, 1)) AS t (rel, pos)")
     with pytest.raises(rankql.RankqlError) as ours:
-        windows.translated(f"SELECT u, {call} FROM t GROUP BY u", "postgres")
+        translate_to_windows(f"SELECT u, {call} FROM t GROUP BY u", "postgres")
     assert str(ours.value) == database_message(theirs.value)
 
 
@@ -340,7 +342,7 @@ def test_bad_rows(engine, call, rel, pos, message):
     first = 2 if message.startswith("rel ") and pos == 1 else 1
     table = pa.table({"rel": [1.0, rel], "pos": [first, pos]})
     engine.load("bad", table.cast(pa.schema([("rel", pa.float64()), ("pos", pa.int64())])))
-    query = windows.translated(f"SELECT {call} AS v FROM bad", engine.name)
+    query = translate_to_windows(f"SELECT {call} AS v FROM bad", engine.name)
     if engine.name == "sqlite" and rel != rel:  # it has no NaN: that is NULL
         assert 0 < engine.ask(query)[0][0] <= 1
         return
@@ -359,7 +361,7 @@ def test_shared_positions(engine, call):
     )
     for shown, refused in (([1, 2, 1, 2], True), ([1, 2, 3, 4], False)):
         engine.load("merged", pa.table({"rel": [3.0, 0.0, 0.0, 2.0], "pos": shown}))
-        query = windows.translated(f"SELECT {call} AS v FROM merged", engine.name)
+        query = translate_to_windows(f"SELECT {call} AS v FROM merged", engine.name)
         if refused:
             with pytest.raises(Exception, match="several items share a position") as error:
                 engine.ask(query)
@@ -372,7 +374,7 @@ def test_text_for_a_number(engine):
     """DuckDB refuses it; elsewhere text that is a number is one, and SQLite must be told."""
     for rel in ("3", "x"):
         engine.load("texts", pa.table({"rel": [rel], "pos": [1]}))
-        query = windows.translated("SELECT cg(rel, pos) FROM texts", engine.name)
+        query = translate_to_windows("SELECT cg(rel, pos) FROM texts", engine.name)
         if rel == "3" and engine.name != "sqlite":
             assert engine.ask(query) == [(3.0,)]
             continue
@@ -391,14 +393,14 @@ def test_names(engine, duck):
          'a "b"': [1, 2, 3]}
     )  # fmt: skip
     engine.load("My Table", table)
-    rows = engine.ask(windows.translated(query, engine.name))
+    rows = engine.ask(translate_to_windows(query, engine.name))
     assert [(row[0], row[1], int(row[3])) for row in rows] == [(1, "x", 3), (2, "y", 3)]
     assert rows[1][2] is None
 
 
 def test_unknown_dialect():
     with pytest.raises(rankql.RankqlError, match="'postgre'; did you mean postgres"):
-        windows.translated("SELECT 1", "postgre")
+        translate_to_windows("SELECT 1", "postgre")
 
 
 SNAPSHOT = (
@@ -414,7 +416,7 @@ SNAPSHOT = (
 @pytest.mark.parametrize("dialect", PRINTED)
 def test_printed(dialect):
     """What is only printed is as it was looked at, can be read back, and says it is not run."""
-    text = windows.translated(SNAPSHOT, dialect)
+    text = translate_to_windows(SNAPSHOT, dialect)
     assert text.startswith("-- not executed: ")
     for tree in sqlglot.parse(text, dialect=dialect, error_level=sqlglot.ErrorLevel.RAISE):
         again = tree.sql(dialect=dialect, identify=True, pretty=True, comments=False)
@@ -431,7 +433,7 @@ def test_printed(dialect):
 def test_every_engine_is_a_dialect_of_the_command():
     from rankql.engines import dialects
 
-    assert {*dialects.DIALECTS} == {"clickhouse", "spark", *windows.ENGINES} - {"duckdb"}
+    assert {*dialects.DIALECTS} == {"clickhouse", "spark", *ENGINES} - {"duckdb"}
 
 
 @pytest.mark.parametrize(
@@ -452,7 +454,7 @@ def test_every_engine_is_a_dialect_of_the_command():
 def test_what_would_be_other_rows(dialect, query, message):
     """Each was passed on once, and gave other values or other rows without a word."""
     with pytest.raises(rankql.RankqlError) as error:
-        windows.translated(query, dialect)
+        translate_to_windows(query, dialect)
     assert message in str(error.value)
 
 
@@ -460,7 +462,7 @@ def test_an_unknown_column_is_no_text(engine):
     """As "typo" would be in SQLite."""
     engine.load("t", pa.table({"u": [1]}))
     with pytest.raises(Exception, match="typo"):
-        engine.ask(windows.translated("SELECT u FROM t WHERE typo <> 'a'", engine.name))
+        engine.ask(translate_to_windows("SELECT u FROM t WHERE typo <> 'a'", engine.name))
 
 
 def test_numbers(engine, duck):
@@ -471,7 +473,7 @@ def test_numbers(engine, duck):
     if engine.name == "sqlite":  # Postgres refuses them
         equal(engine, duck, "SELECT g, f % 2 AS r FROM t ORDER BY g", {"t": table})
     engine.load("d", pa.table({"x": [1.0, 1.0, 2.0]}))
-    ((mean,),) = engine.ask(windows.translated("SELECT avg(x) FROM d", engine.name))
+    ((mean,),) = engine.ask(translate_to_windows("SELECT avg(x) FROM d", engine.name))
     assert type(mean) is float and same(mean, 4 / 3)
 
 
@@ -481,4 +483,4 @@ def test_the_mean_of_decimals():
     with databases.opened("datafusion") as engine:
         values = pa.array([1, 1, 2], pa.int64()).cast(pa.decimal128(21, 2))
         engine.load("d", pa.table({"x": values}))
-        assert engine.ask(windows.translated("SELECT avg(x) FROM d", "datafusion")) == [(4 / 3,)]
+        assert engine.ask(translate_to_windows("SELECT avg(x) FROM d", "datafusion")) == [(4 / 3,)]

@@ -724,7 +724,9 @@ def sql_command(
     if dialect:
         if len(inputs) > 1 or metrics or _columns(options):
             raise click.UsageError("--dialect takes one query, such as 'SELECT ...', and no option")
-        made = dialects.translate(inputs[0], dialect) if inputs else dialects.functions(dialect)
+        made = (
+            dialects.translate(inputs[0], dialect) if inputs else dialects.create_functions(dialect)
+        )
         click.echo(made.rstrip("\n"))
         return
     if not inputs:

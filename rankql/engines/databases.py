@@ -22,7 +22,7 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Source:
+class RemoteTable:
     """A table or view: its SQL, and its columns with their types."""
 
     sql: str
@@ -53,10 +53,10 @@ class Database:
         try:
             return self._ask(sql)
         except Exception as error:
-            said = str(getattr(error, "orig", None) or error).rpartition("ERROR:")[2].strip()
-            line = (said or type(error).__name__).splitlines()[0]
-            ours = re.search(self.error, line)
-            text = ours[1].replace("''", "'") if ours else f"{self.name}: {line}"
+            text = str(getattr(error, "orig", None) or error).rpartition("ERROR:")[2].strip()
+            line = (text or type(error).__name__).splitlines()[0]
+            own = re.search(self.error, line)
+            text = own[1].replace("''", "'") if own else f"{self.name}: {line}"
             raise RankqlError(text) from error
 
     @contextmanager
@@ -85,30 +85,30 @@ class Database:
         """All items of the judgments and of the run, as what stands after FROM."""
         return f"{judged} FULL JOIN {run} USING ({keys}, item)"
 
-    def table(self, data: Any, label: str) -> Source:
+    def table(self, data: Any, label: str) -> RemoteTable:
         """A table or view by its name, with its schema before it or not."""
         if not isinstance(data, str) or not data:
-            given = repr(data) if isinstance(data, str) else type(data).__name__
+            value = repr(data) if isinstance(data, str) else type(data).__name__
             what = f"{label} must be the name of a table or view of {self.name}"
-            raise RankqlError(f"{what}, whose connection is given, not {given}")
-        found: dict[tuple[str, str], dict[str, pa.DataType]] = {}
+            raise RankqlError(f"{what}, whose connection is given, not {value}")
+        columns_by_table: dict[tuple[str, str], dict[str, pa.DataType]] = {}
         for schema, name, column, kind in self.columns(data):
-            found.setdefault((schema, name), {})[column] = kind
-        exact = [path for path in found if data in (path[1], ".".join(path))]
-        paths = sorted(exact or found)
+            columns_by_table.setdefault((schema, name), {})[column] = kind
+        exact = [path for path in columns_by_table if data in (path[1], ".".join(path))]
+        paths = sorted(exact or columns_by_table)
         if not paths:
             raise RankqlError(f"{label}: there is no table or view {data!r} in {self.name}")
         if len(paths) > 1:
             names = " or ".join(map(".".join, paths))
             raise RankqlError(f"{label}: {data!r} may be {names}; say which")
-        columns = found[paths[0]]
+        columns = columns_by_table[paths[0]]
         seen = {name.lower(): name for name in columns}
         for name in columns:
             if (other := seen[name.lower()]) != name:
-                both = f"{name!r} and {other!r}"
-                raise RankqlError(f"{label}: {both} differ by case alone; rename one in a view")
+                names = f"{name!r} and {other!r}"
+                raise RankqlError(f"{label}: {names} differ by case alone; rename one in a view")
         # With its schema it is none of our WITH.
-        return Source(".".join(map(quoted, paths[0])), columns)
+        return RemoteTable(".".join(map(quoted, paths[0])), columns)
 
     def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
         """The columns of what a name may stand for: schema, table, column and type."""
@@ -117,7 +117,7 @@ class Database:
 
 # Of another type ids would be told apart, and attributes ordered or shown, in another way than in
 # DuckDB.
-UNKNOWN = pa.binary()
+UNSUPPORTED = pa.binary()
 NUMERIC = pa.decimal128(38, 9)
 IDS = (pa.string(), pa.int16(), pa.int32(), pa.int64())
 ATTRIBUTES = (*IDS, pa.bool_(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"))
@@ -161,7 +161,7 @@ class Postgres(Database):
                     ELSE lower(nspname || '.' || relname) = lower({self.literal(name)}) END
             ORDER BY relation.oid, attnum"""
         for schema, table, column, kind, category in self.ask(sql):
-            text = pa.string() if category in ("S", "E") else UNKNOWN
+            text = pa.string() if category in ("S", "E") else UNSUPPORTED
             yield schema, table, column, self._types.get(kind, text)
 
 
@@ -198,7 +198,8 @@ class SQLite(Database):
                 f"SELECT name, type FROM pragma_table_xinfo({listed}) WHERE hidden <> 1"
             )
             kinds = {
-                "blob": UNKNOWN, "text": pa.string(), "real": pa.float64(), "integer": pa.int64()
+                "blob": UNSUPPORTED, "text": pa.string(), "real": pa.float64(),
+                "integer": pa.int64(),
             }  # fmt: skip
             asked = ", ".join(
                 f"max(typeof({quoted(column)}) = '{kind}')"
@@ -209,10 +210,10 @@ class SQLite(Database):
             for i, (column, declared) in enumerate(described):
                 there = zip(kinds.values(), found[4 * i : 4 * i + 4], strict=True)
                 known = (kind for kind, any_value in there if any_value)
-                yield schema, table, column, next(known, _declared(declared))
+                yield schema, table, column, next(known, _declared_type(declared))
 
 
-def _declared(name: str) -> pa.DataType:
+def _declared_type(name: str) -> pa.DataType:
     """The type of a column of SQLite without values."""
     kinds = {r"CHAR|CLOB|TEXT": pa.string(), r"REAL|FLOA|DOUB": pa.float64()}
     return next((kind for words, kind in kinds.items() if re.search(words, name, re.I)), pa.int64())
@@ -222,30 +223,30 @@ _DATABASES: Mapping[str, type[Database]] = {"postgresql": Postgres, "sqlite": SQ
 
 
 @contextmanager
-def opened(con: Any) -> Iterator[Database]:
+def open_database(con: Any) -> Iterator[Database]:
     """The database of a connection, to be read beside what the user does there."""
     with ExitStack() as stack:
         began = False
-        if _is(con, "sqlalchemy.engine", "Engine"):
+        if _is_instance(con, "sqlalchemy.engine", "Engine"):
             con = stack.enter_context(con.connect())
-        if _is(con, "sqlalchemy.engine", "Connection"):
-            database = _database(con.dialect.name)(lambda sql: _by_sqlalchemy(con, sql))
+        if _is_instance(con, "sqlalchemy.engine", "Connection"):
+            database = _database_class(con.dialect.name)(lambda sql: _query_sqlalchemy(con, sql))
             if began := not con.in_transaction():
                 stack.callback(con.begin().rollback)
-        elif _is(con, "adbc_driver_manager.dbapi", "Connection"):
-            if began := _idle(con):  # which it is no longer once it is asked for its name
+        elif _is_instance(con, "adbc_driver_manager.dbapi", "Connection"):
+            if began := _is_idle(con):  # which it is no longer once it is asked for its name
                 stack.callback(con.rollback)
             name = con.adbc_get_info()["vendor_name"]
-            database = _database(name)(lambda sql: _by_cursor(con, sql))
-        elif _is(con, "psycopg", "Connection"):
+            database = _database_class(name)(lambda sql: _query_cursor(con, sql))
+        elif _is_instance(con, "psycopg", "Connection"):
             from psycopg.pq import TransactionStatus
             from psycopg.rows import tuple_row
 
-            database = Postgres(lambda sql: _by_cursor(con, sql, row_factory=tuple_row))
+            database = Postgres(lambda sql: _query_cursor(con, sql, row_factory=tuple_row))
             if began := con.info.transaction_status == TransactionStatus.IDLE:
                 stack.enter_context(con.transaction(force_rollback=True))
-        elif _is(con, "sqlite3", "Connection"):
-            database = SQLite(lambda sql: _by_cursor(con, sql))
+        elif _is_instance(con, "sqlite3", "Connection"):
+            database = SQLite(lambda sql: _query_cursor(con, sql))
         else:
             raise RankqlError(
                 "con must be a connection of DuckDB, a SQLAlchemy engine or connection, or a "
@@ -256,12 +257,12 @@ def opened(con: Any) -> Iterator[Database]:
         yield database
 
 
-def _is(con: Any, module: str, kind: str) -> bool:
+def _is_instance(con: Any, module: str, kind: str) -> bool:
     """Is it of a class of a library, which is imported then?"""
     return module in sys.modules and isinstance(con, getattr(sys.modules[module], kind))
 
 
-def _idle(con: Any) -> bool:
+def _is_idle(con: Any) -> bool:
     """Has ADBC begun no transaction in Postgres yet, and will it begin one?"""
     with suppress(Exception):  # other drivers do not tell
         option = con.adbc_connection.get_option
@@ -270,27 +271,27 @@ def _idle(con: Any) -> bool:
     return False
 
 
-def _database(name: str) -> type[Database]:
+def _database_class(name: str) -> type[Database]:
     if name.lower() not in _DATABASES:
         known = "of DuckDB with its own connection, of Postgres and of SQLite"
         raise RankqlError(f"con: evaluate runs in the databases {known}, not in {name}")
     return _DATABASES[name.lower()]
 
 
-def _by_sqlalchemy(con: Any, sql: str) -> Rows:
+def _query_sqlalchemy(con: Any, sql: str) -> Rows:
     # As it is: a percent sign is no place for a parameter.
     result = con.exec_driver_sql(sql, execution_options={"no_parameters": True})
     return [tuple(row) for row in result] if result.returns_rows else []
 
 
-def _by_cursor(con: Any, sql: str, **options: Any) -> Rows:
+def _query_cursor(con: Any, sql: str, **options: Any) -> Rows:
     with closing(con.cursor(**options)) as cursor:
-        if _is(con, "sqlite3", "Connection"):
+        if _is_instance(con, "sqlite3", "Connection"):
             cursor.row_factory = None
         cursor.execute(sql)
-        return [tuple(map(_text, row)) for row in cursor.fetchall()] if cursor.description else []
+        return [tuple(map(_decode, row)) for row in cursor.fetchall()] if cursor.description else []
 
 
-def _text(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     """Text that a driver gives as its bytes, for sqlite3's text_factory or of no known encoding."""
     return value.decode() if isinstance(value, bytes) else value

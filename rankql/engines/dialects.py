@@ -24,31 +24,32 @@ def translate(query: str, dialect: str) -> str:
     >>> "ndcg(" in text.replace('"ndcg(rel, pos, 10)"', ""), "log2(" in text
     (False, True)
     """
-    _check(dialect, DIALECTS)
+    _require_dialect(dialect, DIALECTS)
     if dialect == "clickhouse":
         from rankql.engines import clickhouse
 
-        return clickhouse.translated(query)
+        return clickhouse.translate_to_clickhouse(query)
     if dialect == "spark":
-        from rankql.engines import translation
+        from rankql.engines.spark_sql import SPARK
+        from rankql.engines.translation import translate_query
 
-        return translation.query(query, translation.SPARK)
+        return translate_query(query, SPARK)
     from rankql.engines import windows
 
-    return windows.translated(query, dialect)
+    return windows.translate_to_windows(query, dialect)
 
 
-def functions(dialect: str) -> str:
+def create_functions(dialect: str) -> str:
     """The metrics as functions of an engine, for one that has them."""
     if dialect in DIALECTS and dialect != "clickhouse":
         raise RankqlError(f"{dialect} has no such functions: give the query to be translated")
-    _check(dialect, ["clickhouse"])
+    _require_dialect(dialect, ["clickhouse"])
     from rankql.engines import clickhouse
 
-    return clickhouse.functions()
+    return clickhouse.create_clickhouse_functions()
 
 
-def _check(dialect: str, known: Sequence[str]) -> None:
+def _require_dialect(dialect: str, known: Sequence[str]) -> None:
     if dialect not in known:
         raise RankqlError(f"unknown dialect {dialect!r}{did_you_mean(dialect, known)}")
     needs("sqlglot", "dialects", f"dialect {dialect}")

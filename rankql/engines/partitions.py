@@ -1,8 +1,8 @@
 """Evaluation in parts: all rows of a query are in one part, and each part is evaluated by itself.
 
 `Task` is what all parts have in common, found out beforehand from the types of the tables alone;
-`evaluated` takes the rows of one part, and returns its values with a report of what only all parts
-together can tell: how many rows there are, and which queries are on one side only.
+`evaluate_partition` takes the rows of one part, and returns its values with a report of what only
+all parts together can tell: how many rows there are, and which queries are on one side only.
 """
 
 from __future__ import annotations
@@ -70,88 +70,88 @@ class Task:
     # Is the highest score best? None: as the name of its column says.
     descending: bool | None = None
 
-    def opened(self, here: Session, tables: Mapping[str, pa.Table]) -> Inputs:
+    def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
         """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
-        runs = {name: tables[named_run(name)] for name in self.runs}
+        runs = {name: tables[run_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
-        given = read(
-            here, run, *others, self.columns, self.system, self.groups, None, self.descending
+        inputs = read(
+            session, run, *others, self.columns, self.system, self.groups, None, self.descending
         )
-        return replace(given, systems=tuple(self.systems))
+        return replace(inputs, systems=tuple(self.systems))
 
 
-def labelled(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
+def label_tables(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
     """What is evaluated, by the labels of its tables."""
-    tables = {named_run(name): data for name, data in runs.items()}
+    tables = {run_label(name): data for name, data in runs.items()}
     others = {"qrels": qrels, "attributes": attributes}
     return tables | {label: data for label, data in others.items() if data is not None}
 
 
-def named_run(name: str | None) -> str:
+def run_label(name: str | None) -> str:
     """The label of a run."""
     return "run" if name is None else f"run {name!r}"
 
 
-def evaluated(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
     """The values of a part, a row per query, and a last row with its report."""
     report: dict[str, Any] = {}
     values = None
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
-        here = Session(con, own=True)
+        session = Session(con, own=True)
         try:
-            values = _values(task, here, tables, report)
+            values = _evaluate_rows(task, session, tables, report)
         except RankqlError as error:
             report["error"] = str(error)
         finally:
-            here.close()
+            session.close()
     end = pl.DataFrame({REPORT: [json.dumps(report, default=str)]})
     return end if values is None else pl.concat([values, end], how="diagonal")
 
 
-def shape(task: Task, tables: Mapping[str, pa.Table]) -> pa.Schema:
+def partition_schema(task: Task, tables: Mapping[str, pa.Table]) -> pa.Schema:
     """The columns that a part returns, of tables that hold little or nothing."""
-    found = evaluated(task, tables)
-    if error := json.loads(found[REPORT][-1]).get("error"):
+    values = evaluate_partition(task, tables)
+    if error := json.loads(values[REPORT][-1]).get("error"):
         raise RankqlError(error)
-    return pa.schema([(field.name, _type(field.type)) for field in found.to_arrow().schema])
+    return pa.schema([(field.name, _plain_type(field.type)) for field in values.to_arrow().schema])
 
 
-def _type(kind: pa.DataType) -> pa.DataType:
+def _plain_type(kind: pa.DataType) -> pa.DataType:
     text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     return pa.string() if text else kind
 
 
-def _values(
-    task: Task, here: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
+def _evaluate_rows(
+    task: Task, session: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
 ) -> pl.DataFrame | None:
-    given, chosen = task.opened(here, tables), task.conventions
-    report["rows"] = {table.label: present(here, given, table) for table in given.tables}
-    if any(n < total for total, found in report["rows"].values() for n in found.values()):
+    inputs, conventions = task.read_inputs(session, tables), task.conventions
+    report["rows"] = {table.label: present(session, inputs, table) for table in inputs.tables}
+    if any(n < total for total, counts in report["rows"].values() for n in counts.values()):
         return None
     with reporting():
-        for table in given.tables:
-            numbers(here, table, ("rel", "pos", "score"))
-    built = per_query(given, task.metrics, chosen, scale(here, given))
-    with reporting(here, given, chosen):
-        alike(asking(here, given, chosen), given)
-        report["scored"] = given.scored
-        report["placed"] = placed(asking(here, given, chosen), given)
-        if given.qrels is not None:
-            report["sides"] = sides(here, given, chosen)
-            report["judged"] = judged(here, given, chosen)
-            ask = asking(here, given, chosen)
+        for table in inputs.tables:
+            numbers(session, table, ("rel", "pos", "score"))
+    query = per_query(inputs, task.metrics, conventions, scale(session, inputs))
+    with reporting(session, inputs, conventions):
+        alike(asking(session, inputs, conventions), inputs)
+        report["scored"] = inputs.scored
+        report["placed"] = placed(asking(session, inputs, conventions), inputs)
+        if inputs.qrels is not None:
+            report["sides"] = sides(session, inputs, conventions)
+            report["judged"] = judged(session, inputs, conventions)
+            ask = asking(session, inputs, conventions)
             report["overlap"] = [
-                (*count, None if count[-1] else none_matched(ask, given, count[0]))
-                for count in overlap(ask, given)
+                (*count, None if count[-1] else none_matched(ask, inputs, count[0]))
+                for count in overlap(ask, inputs)
             ]
             refuse_contradictions(ask)
-        once(here, given, chosen, built.once)
-        values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
+        once(session, inputs, conventions, query.once)
+        values: pl.DataFrame = execute(session, query.sql, query.checked).pl()
         return values
 
 
-def reported(reports: Iterable[str]) -> list[str]:
+def merge_reports(reports: Iterable[str]) -> list[str]:
     """The notes on the whole, from the reports of its parts; or the error that one of them has."""
     parts = [json.loads(report) for report in reports]
     rows: dict[str, list[Any]] = {}
@@ -159,23 +159,23 @@ def reported(reports: Iterable[str]) -> list[str]:
     items: dict[str | None, list[Any]] = {}
     retrieved: dict[str | None, list[int]] = {}
     for part in parts:
-        for label, (total, found) in part.get("rows", {}).items():
-            before, ids = rows.setdefault(label, [0, dict.fromkeys(found, 0)])
-            rows[label] = [before + total, {name: ids[name] + n for name, n in found.items()}]
-        for system, shown, both, unjudged in part.get("sides", []):
+        for label, (total, counts) in part.get("rows", {}).items():
+            before, ids = rows.setdefault(label, [0, dict.fromkeys(counts, 0)])
+            rows[label] = [before + total, {name: ids[name] + n for name, n in counts.items()}]
+        for system, shown, matched, unjudged in part.get("sides", []):
             queries = seen.setdefault(system, [0, 0, []])
             queries[0] += shown
-            queries[1] += both
+            queries[1] += matched
             queries[2] = sorted([*queries[2], *(unjudged or [])])[:_EXAMPLES]
         for system, total, count in part.get("placed", []):
             all_, there = retrieved.get(system, [0, 0])
             retrieved[system] = [all_ + total, there + count]
-        for system, shown, judged_, both, message in part.get("overlap", []):
+        for system, shown, judged_, matched, message in part.get("overlap", []):
             before = items.setdefault(system, [0, 0, 0, []])
-            items[system] = [before[0] + shown, before[1] + judged_, before[2] + both,
+            items[system] = [before[0] + shown, before[1] + judged_, before[2] + matched,
                              [*before[3], *filter(None, [message])]]  # fmt: skip
-    for label, (total, found) in rows.items():
-        complete_ids(label, total, found)
+    for label, (total, counts) in rows.items():
+        complete_ids(label, total, counts)
     for error in sorted(part["error"] for part in parts if "error" in part):
         raise RankqlError(error)
     scored = any(part.get("scored") for part in parts)
@@ -185,14 +185,14 @@ def reported(reports: Iterable[str]) -> list[str]:
         if total and (note := placed_note(scored, system, total, count))
     ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
-    for system, (shown, both, unjudged) in seen.items():
-        if not both:
+    for system, (shown, matched, unjudged) in seen.items():
+        if not matched:
             raise RankqlError(none_judged(named(system), unjudged, theirs))
-        if shown > both:
-            notes.append(left_out(system, shown, both, unjudged))
-    for system, (shown, judged_, both, messages) in items.items():
-        if not both:
+        if shown > matched:
+            notes.append(left_out(system, shown, matched, unjudged))
+    for system, (shown, judged_, matched, messages) in items.items():
+        if not matched:
             raise RankqlError(min(messages))
-        if few(system, shown, judged_, both):
-            notes.append(few_matched(system, shown, judged_, both))
+        if few(system, shown, judged_, matched):
+            notes.append(few_matched(system, shown, judged_, matched))
     return notes

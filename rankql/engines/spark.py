@@ -22,7 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankql import macros
-from rankql.engines import partitions as parts
+from rankql.engines import partitions
+from rankql.engines.spark_sql import SPARK, spark_with_grades
+from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation.evaluate import DEFAULT
 from rankql.evaluation.execution import complete, outcome
@@ -34,10 +36,9 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.tables import session
 
 needs("pyspark", "spark", "rankql.spark")
+needs("sqlglot", "dialects", "translation")
 
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
-
-from rankql.engines import translation  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -53,7 +54,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     >>> rankql.spark.sql(session, "SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user")
     ... # doctest: +SKIP
     """
-    return spark.sql(translation.query(query, translation.SPARK))
+    return spark.sql(translate_query(query, SPARK))
 
 
 def expr(text: str, grades: Iterable[float] | None = None) -> Column:
@@ -66,7 +67,7 @@ def expr(text: str, grades: Iterable[float] | None = None) -> Column:
     >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)", grades=[1, 3, 7]))
     ... # doctest: +SKIP
     """
-    return _column(translation.expression(text, _target(grades)), text, grades)
+    return _column(translate_expression(text, _target(grades)), text, grades)
 
 
 def evaluate(
@@ -103,34 +104,37 @@ def evaluate(
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
     validate(interval, confidence)
-    groups, chosen = groupings(by), choose(conventions, options)
-    if chosen.ties == "order":
+    groups, resolved = groupings(by), choose(conventions, options)
+    if resolved.ties == "order":
         raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
     target = None if output is None else parquet(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
-    frames = parts.labelled(runs, qrels, attributes)
+    frames = partitions.label_tables(runs, qrels, attributes)
     for label, frame in frames.items():
         if not hasattr(frame, "asTable"):
             raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory,
-                       descending)  # fmt: skip
-    with session(None) as here:
+    task = partitions.Task(
+        [*runs], columns, system, (), groups, parse(metrics), resolved, memory, descending
+    )
+    with session(None) as duckdb_session:
         empty = {
             label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
         }
-        given = asked.opened(here, empty)
-        graded = {t.label: _grades(frames[t.label], given, asked) for t in given.judging}
+        inputs = task.read_inputs(duckdb_session, empty)
+        graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
-        given = asked.opened(here, sample)
-        chosen, wanted = complete(here, given, asked.metrics, chosen)
-        built = per_query(given, wanted, chosen)
-        result = outcome(here, given, built, chosen, groups, interval, confidence)
-    task = replace(asked, metrics=wanted, conventions=chosen, systems=_systems(frames, given))
-    values = _distributed(task, frames, given, parts.shape(task, empty)).toArrow()
-    found = pl.DataFrame(values)
-    result.notes = parts.reported(found[parts.REPORT].drop_nulls())
-    rows = found.filter(pl.col(parts.REPORT).is_null()).drop(parts.REPORT)
+        inputs = task.read_inputs(duckdb_session, sample)
+        resolved, parsed = complete(duckdb_session, inputs, task.metrics, resolved)
+        metrics_query = per_query(inputs, parsed, resolved)
+        result = outcome(
+            duckdb_session, inputs, metrics_query, resolved, groups, interval, confidence
+        )
+    task = replace(task, metrics=parsed, conventions=resolved, systems=_systems(frames, inputs))
+    shape = partitions.partition_schema(task, empty)
+    values = pl.DataFrame(_distributed(task, frames, inputs, shape).toArrow())
+    result.notes = partitions.merge_reports(values[partitions.REPORT].drop_nulls())
+    rows = values.filter(pl.col(partitions.REPORT).is_null()).drop(partitions.REPORT)
     result.rows = rows.sort(result.keys, nulls_last=True)
     result.check()
     if target:
@@ -138,22 +142,24 @@ def evaluate(
     return result
 
 
-def _grades(frame: DataFrame, given: Inputs, task: parts.Task) -> pa.Table:
+def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
     """Rows of a table that has the grades: the highest, or all where all are needed; or none."""
     from pyspark.sql import functions as F
 
-    (name,) = {table.roles["rel"] for table in given.judging if table.roles["rel"] in frame.columns}
+    (name,) = {
+        table.roles["rel"] for table in inputs.judging if table.roles["rel"] in frame.columns
+    }
     conventions = vars(task.conventions)
     exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
     grade = F.col(quoted_name(name))
     schema = to_arrow_schema(frame.schema)
     if task.conventions.unjudged == "bounds":
-        found = frame.select(grade).distinct()
+        selected = frame.select(grade).distinct()
     elif exponential or any(metric.scaled for metric in task.metrics):
-        found = frame.agg(F.max(grade).alias(name))
+        selected = frame.agg(F.max(grade).alias(name))
     else:
         return schema.empty_table()
-    grades = found.toArrow()
+    grades = selected.toArrow()
     return pa.Table.from_arrays(
         [
             grades[0].cast(field.type) if field.name == name else pa.nulls(len(grades), field.type)
@@ -163,31 +169,31 @@ def _grades(frame: DataFrame, given: Inputs, task: parts.Task) -> pa.Table:
     )
 
 
-def _systems(frames: Mapping[str, DataFrame], given: Inputs) -> tuple[str, ...]:
+def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:
     """The systems of a run that has several."""
     from pyspark.sql import functions as F
 
-    if given.system is None:
+    if inputs.system is None:
         return ()
-    name = F.col(quoted_name(given.system)).cast("string")
+    name = F.col(quoted_name(inputs.system)).cast("string")
     rows = frames["run"].select(name).distinct().collect()
     return tuple(sorted(row[0] for row in rows if row[0] is not None))
 
 
 def _distributed(
-    task: parts.Task, frames: Mapping[str, DataFrame], given: Inputs, shape: pa.Schema
+    task: partitions.Task, frames: Mapping[str, DataFrame], inputs: Inputs, shape: pa.Schema
 ) -> DataFrame:
     """All rows of a query in one partition, each partition evaluated."""
     from pyspark.sql import functions as F
     from pyspark.sql.functions import arrow_udtf
     from pyspark.sql.types import IntegralType, NumericType, StringType
 
-    kept, keys = {}, {}
-    for table in given.tables:
-        names = [*table.roles.values(), *given.ids(table), *given.homed(given.home(table))]
+    selected, keys = {}, {}
+    for table in inputs.tables:
+        names = [*table.roles.values(), *inputs.ids(table), *inputs.homed(inputs.home(table))]
         frame = frames[table.label]
-        kept[table.label] = frame.select(*(F.col(quoted_name(n)) for n in dict.fromkeys(names)))
-        keys[table.label] = kept[table.label].schema[table.roles["query"]].dataType
+        selected[table.label] = frame.select(*(F.col(quoted_name(n)) for n in dict.fromkeys(names)))
+        keys[table.label] = selected[table.label].schema[table.roles["query"]].dataType
     kinds = [*keys.values()]
     plain = all(isinstance(kind, IntegralType | StringType) for kind in kinds)
     numbers = all(isinstance(kind, NumericType) for kind in kinds)
@@ -195,8 +201,8 @@ def _distributed(
         listed = ", ".join(f"{kind.simpleString()} in {label}" for label, kind in keys.items())
         raise RankqlError(f"query is {listed}; cast them to one type")
     as_key = "double" if numbers and len(set(kinds)) > 1 else "string"
-    sides = []
-    for i, table in enumerate(given.tables):
+    rows_by_table = []
+    for i, table in enumerate(inputs.tables):
         key = F.col(quoted_name(table.roles["query"])).cast(as_key).alias("key")
         rows = [
             (
@@ -204,11 +210,13 @@ def _distributed(
                 if label == table.label
                 else F.lit(None).cast(frame.schema)
             ).alias(str(j))
-            for j, (label, frame) in enumerate(kept.items())
+            for j, (label, frame) in enumerate(selected.items())
         ]
-        sides.append(kept[table.label].select(key, F.lit(i).alias("side"), *rows))
-    together = reduce(lambda one, other: one.union(other), sides).repartition("key").drop("key")
-    labels = [table.label for table in given.tables]
+        rows_by_table.append(selected[table.label].select(key, F.lit(i).alias("side"), *rows))
+    together = (
+        reduce(lambda one, other: one.union(other), rows_by_table).repartition("key").drop("key")
+    )
+    labels = [table.label for table in inputs.tables]
 
     class Evaluated:
         """The rows of one partition, evaluated once all have come."""
@@ -229,9 +237,9 @@ def _distributed(
                 side = rows.filter(pc.equal(rows["side"], i))[str(i)].combine_chunks()
                 names = [field.name for field in side.type]
                 tables[label] = pa.Table.from_arrays(side.flatten(), names=names)
-            found = parts.evaluated(task, tables)
-            missing = [pl.lit(None).alias(n) for n in shape.names if n not in found.columns]
-            yield found.with_columns(missing).select(shape.names).to_arrow().cast(shape)
+            values = partitions.evaluate_partition(task, tables)
+            missing = [pl.lit(None).alias(n) for n in shape.names if n not in values.columns]
+            yield values.with_columns(missing).select(shape.names).to_arrow().cast(shape)
 
     # A table function, for mapInArrow asks for pandas.
     function: Any = arrow_udtf(Evaluated, returnType=from_arrow_schema(shape))
@@ -277,7 +285,7 @@ def _metric(name: str) -> Callable[..., Column]:
                 parameter in needed or _is_column(name, parameter)
             )
             (columns if is_name else values)[parameter] = value
-        return _column(translation.call(name, columns, values, _target(grades)), name, grades)
+        return _column(translate_call(name, columns, values, _target(grades)), name, grades)
 
     metric.__name__ = metric.__qualname__ = name
     metric.__doc__ = f"{macros.comments()[name]} As in DuckDB; columns by their names."
@@ -289,8 +297,8 @@ def _is_column(name: str, parameter: str) -> bool:
     return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
 
 
-def _target(grades: Iterable[float] | None) -> translation.Target:
-    return translation.SPARK if grades is None else translation.counted(grades)
+def _target(grades: Iterable[float] | None) -> Target:
+    return SPARK if grades is None else spark_with_grades(grades)
 
 
 def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:

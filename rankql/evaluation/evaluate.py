@@ -93,7 +93,7 @@ def evaluate(
     if elsewhere(con):
         from rankql.engines import remote
 
-        result = remote.evaluated(
+        result = remote.evaluate_in_database(
             con, run, qrels, attributes, columns, system, groups, metrics, conventions, options,
             descending,
         )  # fmt: skip

@@ -10,7 +10,8 @@ import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import execute, reporting
-from rankql.logs.labels import check_cap, check_grades, decimal_as_float, event_name, is_finite
+from rankql.logs.grades import event_name, require_cap, require_grades
+from rankql.logs.moments import decimal_as_float, is_finite
 from rankql.macros import literal, quoted
 from rankql.registry.options import require, require_choice
 from rankql.sources.tables import Data, assigned, session
@@ -46,13 +47,13 @@ def grade_events(
     >>> grade_events(log, {"view": 1, "buy": 3}).rows()
     [(1, 'a', 3.0)]
     """
-    check_grades(grades, unknown)
+    require_grades(grades, unknown)
     require_choice("how", how, "max", "sum")
-    check_cap(cap)
-    with session(con, log) as here:
-        given = {"query": query, "item": item}
-        table = assigned(here.table(log, "log"), given, ("query", "item"))
-        for role, name in given.items():
+    require_cap(cap)
+    with session(con, log) as duckdb_session:
+        names = {"query": query, "item": item}
+        table = assigned(duckdb_session.table(log, "log"), names, ("query", "item"))
+        for role, name in names.items():
             known = table.known(role)
             if name is None and len(known) > 1:
                 listed = " and ".join(known)
@@ -64,11 +65,18 @@ def grade_events(
                 raise RankqlError(f"log has no column {name!r}; name it: {role}='...'{hint}")
         options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
         options = {name: value for name, value in options.items() if value is not None}
-        named = [f"{name} := {_sql(name, value)}" for name, value in options.items()]
+        arguments_by_name = [
+            f"{name} := {_value_sql(name, value)}" for name, value in options.items()
+        ]
         if until is not None:
-            named.append(f"moment := {quoted(time)}")
-        other = literal(unknown) if isinstance(unknown, str) else _sql("unknown", unknown)
-        arguments = [quoted(event), _mapping(grades), f"how := {literal(how)}", *named]
+            arguments_by_name.append(f"moment := {quoted(time)}")
+        other = literal(unknown) if isinstance(unknown, str) else _value_sql("unknown", unknown)
+        arguments = [
+            quoted(event),
+            _grades_sql(grades),
+            f"how := {literal(how)}",
+            *arguments_by_name,
+        ]
         call = f"graded({', '.join(arguments)}, unknown := {other})"
         keys = [quoted(table.roles[role]) for role in ("query", "item")]
         by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
@@ -79,16 +87,18 @@ def grade_events(
             "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
         with reporting():
-            found: pl.DataFrame = execute(here, sql, checked=True).pl()
-        return found
+            judgments: pl.DataFrame = execute(duckdb_session, sql, checked=True).pl()
+        return judgments
 
 
-def _mapping(grades: Mapping[str, float | None]) -> str:
-    pairs = (f"{literal(event_name(x))}: {_sql('grades', grade)}" for x, grade in grades.items())
+def _grades_sql(grades: Mapping[str, float | None]) -> str:
+    pairs = (
+        f"{literal(event_name(x))}: {_value_sql('grades', grade)}" for x, grade in grades.items()
+    )
     return f"MAP {{{', '.join(pairs)}}}"
 
 
-def _sql(name: str, value: object) -> str:
+def _value_sql(name: str, value: object) -> str:
     """A time, a length of time or a number as SQL."""
     if isinstance(value, datetime):
         return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
@@ -96,6 +106,6 @@ def _sql(name: str, value: object) -> str:
         return f"DATE '{value}'"
     if isinstance(value, timedelta):
         return f"to_microseconds({value // timedelta(microseconds=1)})"
-    sound, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
-    require(sound, f"{name} must be a finite number or a {kind}, not {value!r}")
+    finite, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
+    require(finite, f"{name} must be a finite number or a {kind}, not {value!r}")
     return "NULL" if value is None else f"'{decimal_as_float(value)}'::DOUBLE"

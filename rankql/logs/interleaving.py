@@ -37,20 +37,20 @@ def team_draft(
     >>> [pick["item"] + str(pick["team"]) for pick in team_draft("abc", "bca", seed=1)]
     ['bB', 'aA', 'cB']
     """
-    _check(k, a=a, b=b)
+    _require_rankings(k, a=a, b=b)
     require_flag("prefix", prefix)
     most, top = math.inf if k is None else k, []
     if prefix:
-        alike = [x == y for x, y in zip(a, b, strict=False)]
-        top = list(a[: [*alike, False].index(False)])[: None if k is None else int(k)]
+        same = [x == y for x, y in zip(a, b, strict=False)]
+        top = list(a[: [*same, False].index(False)])[: None if k is None else int(k)]
     shown = [{"item": item, "team": None} for item in top]
     seen, turn = set(top), 0
     while len(shown) < most:
-        heads = _toss(seed, turn // 2)
+        heads = _is_heads(seed, turn // 2)
         first, second = (a, b) if heads else (b, a)
         one, two = (next((x for x in side if x not in seen), None) for side in (first, second))
         late = turn % 2 == 1
-        if two is None or (one is None and (not late or _before(second, shown[-1]["item"], two))):
+        if two is None or (one is None and (not late or _is_above(second, shown[-1]["item"], two))):
             break
         item = two if late else one
         shown.append({"item": item, "team": "AB"[heads == late]})
@@ -69,9 +69,9 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
         isinstance(pick, Mapping) and {"item", "team"} <= pick.keys() for pick in picks
     )
     require(fit, f"picks must be a list of items and their teams, as of team_draft, not {picks}")
-    _check_clicks(clicks)
+    _require_click_list(clicks)
     teams = [pick["team"] for pick in picks if pick["item"] in clicks]
-    return _sign(teams.count("A") - teams.count("B"))
+    return _sign_of(teams.count("A") - teams.count("B"))
 
 
 @metric(by=None)
@@ -84,39 +84,39 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
     >>> pl.DataFrame({"preference": [1, 1, 1, 1, 1, 1, 0, -1]}).select(sign_test().round(9)).item()
     0.125
     """
-    value = column(preference).map_batches(_preferences, pl.Float64, is_elementwise=True)
+    value = column(preference).map_batches(_read_preferences, pl.Float64, is_elementwise=True)
     wins = pl.struct(up=(value > 0).sum(), down=(value < 0).sum())
-    return wins.map_batches(_tails, pl.Float64, is_elementwise=True)
+    return wins.map_batches(_two_sided_ps, pl.Float64, is_elementwise=True)
 
 
-def _preferences(values: pl.Series) -> pl.Series:
+def _read_preferences(values: pl.Series) -> pl.Series:
     given = as_floats("preference", values)
     refuse_values("preference must be a finite number", values, ~given.is_finite())
     return given
 
 
-def _tails(counts: pl.Series) -> pl.Series:
-    return pl.Series([_even(**row) for row in counts], dtype=pl.Float64)
+def _two_sided_ps(counts: pl.Series) -> pl.Series:
+    return pl.Series([_two_sided_p(**row) for row in counts], dtype=pl.Float64)
 
 
-def _even(up: int, down: int) -> float | None:
+def _two_sided_p(up: int, down: int) -> float | None:
     n = up + down
     if not n:
         return None
-    whole = math.lgamma(n + 1) - n * math.log(2)
+    log_scale = math.lgamma(n + 1) - n * math.log(2)
     chances = (
-        math.exp(whole - math.lgamma(i + 1) - math.lgamma(n - i + 1))
+        math.exp(log_scale - math.lgamma(i + 1) - math.lgamma(n - i + 1))
         for i in range(min(up, down) + 1)
     )
     return min(1.0, 2 * math.fsum(chances))
 
 
-def _before(items: Items, one: Hashable, other: Hashable) -> bool:
+def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
     """Does the one stand in the ranking, above the other?"""
     return one in items and list(items).index(one) < list(items).index(other)
 
 
-def _toss(seed: object, toss: int) -> bool:
+def _is_heads(seed: object, toss: int) -> bool:
     """Heads or tails, the same for the same seed and toss: the first bit of an MD5 sum."""
     message = "seed must be given: what tells one showing from the next, such as its id"
     require(seed is not None, message)
@@ -125,7 +125,7 @@ def _toss(seed: object, toss: int) -> bool:
     return md5(f"{seed}:{toss}".encode()).hexdigest() < "8"
 
 
-def _check(k: int | None = None, **rankings: Items) -> None:
+def _require_rankings(k: int | None = None, **rankings: Items) -> None:
     for name, items in rankings.items():
         listed = isinstance(items, Collection) and not isinstance(items, Set)
         require(listed, f"{name} must be a list of items, not {items}")
@@ -134,11 +134,11 @@ def _check(k: int | None = None, **rankings: Items) -> None:
     require_cutoff(k)
 
 
-def _check_clicks(clicks: object) -> None:
+def _require_click_list(clicks: object) -> None:
     """In any order, and again and again; but one item is not the list of its letters."""
     listed = isinstance(clicks, Collection) and not isinstance(clicks, str)
     require(listed, f"clicks must be a list of items, not {clicks}")
 
 
-def _sign(value: int) -> float:
+def _sign_of(value: int) -> float:
     return float((value > 0) - (value < 0))

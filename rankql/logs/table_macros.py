@@ -30,29 +30,31 @@ def run_table_macro(
     columns: the parameters of the macro that name a column; None is passed on as NULL.
     schema: the columns of the result. A slice keeps the type that it has in the frame.
     """
-    exprs, names = _named(frame, columns)
+    exprs, names = _name_columns(frame, columns)
     selected = frame.lazy().select(exprs)
     if columns.get("slice") is not None:
         kind = selected.collect_schema()[names["slice"] or ""]
         schema = pl.Schema({"slice": kind, **schema})
-    query = _call(macro, {**names, **options})
+    query = _macro_call(macro, {**names, **options})
 
     def rows(table: pl.DataFrame) -> pl.DataFrame:
-        return _run(query, table).select(pl.col(name).cast(kind) for name, kind in schema.items())
+        return _run_query(query, table).select(
+            pl.col(name).cast(kind) for name, kind in schema.items()
+        )
 
-    return _like(frame, _mapped(selected, rows, schema))
+    return _collect_like(frame, _map_rows(selected, rows, schema))
 
 
 def add_column_by_table_macro(
     frame: Frame, macro: str, columns: Columns, options: Mapping[str, object], name: str
 ) -> Frame:
     """The frame with the text column that a table macro adds; its rows keep their order."""
-    exprs, names = _named(frame, columns)
-    query = f"SELECT {name} FROM {_call(macro, {**names, **options})} ORDER BY {_INDEX}"
+    exprs, names = _name_columns(frame, columns)
+    query = f"SELECT {name} FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
 
     def values(rows: pl.Series) -> pl.Series:
         table = rows.struct.unnest().with_row_index(_INDEX)
-        return _run(query, table)[name]
+        return _run_query(query, table)[name]
 
     added = pl.struct(exprs).map_batches(values, pl.String, is_elementwise=False)
     return frame.with_columns(added.alias(name))
@@ -61,7 +63,7 @@ def add_column_by_table_macro(
 _INDEX = "__rankql_index"
 
 
-def _named(
+def _name_columns(
     frame: pl.DataFrame | pl.LazyFrame, columns: Columns
 ) -> tuple[list[pl.Expr], dict[str, str | None]]:
     """The columns to hand over, each once, and by parameter the name of its column."""
@@ -78,7 +80,7 @@ def _named(
     return list(selected.values()), names
 
 
-def _call(macro: str, arguments: Mapping[str, object]) -> str:
+def _macro_call(macro: str, arguments: Mapping[str, object]) -> str:
     options = (f", {name} := {_literal(value)}" for name, value in arguments.items())
     return f"{macro}('{_TABLE}'{''.join(options)})"
 
@@ -104,20 +106,20 @@ def _literal(value: object) -> str:
     return macros.literal(value if isinstance(value, str) else str(value))
 
 
-def _run(query: str, table: pl.DataFrame) -> pl.DataFrame:
+def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
     create, renamed = macros.called(f"FROM {query}" if query[:7] != "SELECT " else query, True)
     with duckdb.connect() as con:
         con.register(_TABLE, table)
         try:
             con.execute(create).fetchall()
-            found: pl.DataFrame = con.sql(renamed).pl()
-            return found
+            result: pl.DataFrame = con.sql(renamed).pl()
+            return result
         except duckdb.Error as error:
             raise RankqlError(database_message(error)) from error
 
 
-def _mapped(
+def _map_rows(
     frame: pl.LazyFrame, rows: Callable[[pl.DataFrame], pl.DataFrame], schema: pl.Schema
 ) -> pl.LazyFrame:
     return frame.map_batches(
@@ -129,6 +131,6 @@ def _mapped(
     )
 
 
-def _like(frame: Frame, found: pl.LazyFrame) -> Frame:
+def _collect_like(frame: Frame, found: pl.LazyFrame) -> Frame:
     """Lazy where the frame is."""
     return found if isinstance(frame, pl.LazyFrame) else found.collect()

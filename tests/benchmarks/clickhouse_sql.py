@@ -48,13 +48,14 @@ def main():
     given = parser.parse_args()
     with session() as house:
         house.query(TABLE.format(rows=given.rows, per=given.rows // given.groups))
-        for statement in clickhouse.functions().split(";\n"):
+        for statement in clickhouse.create_clickhouse_functions().split(";\n"):
             house.query(statement)
         query = "SELECT user, {} FROM ranked GROUP BY user"
         queries = {"sum(rel)": query.format("sum(rel)")}
         queries |= {f"{call}, function": query.format(call) for call in CALLS}
         queries |= {
-            f"{call}, query": clickhouse.translated(query.format(call)) for call in CALLS.values()
+            f"{call}, query": clickhouse.translate_to_clickhouse(query.format(call))
+            for call in CALLS.values()
         }
         unit = None
         for name, text in queries.items():

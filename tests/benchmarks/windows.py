@@ -16,7 +16,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import databases  # noqa: E402
 
-from rankql.engines import windows  # noqa: E402
+from rankql.engines.window_engines import ENGINES  # noqa: E402
+from rankql.engines.windows import translate_to_windows  # noqa: E402
 
 CALLS = {
     "dcg": "dcg(rel, pos, 10)",
@@ -53,7 +54,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--groups", type=int, default=50_000)
-    executed = [name for name, engine in windows.ENGINES.items() if engine.executed]
+    executed = [name for name, engine in ENGINES.items() if engine.executed]
     parser.add_argument("engines", nargs="*", default=executed)
     given = parser.parse_args()
     made = ROWS.format(size=given.rows // given.groups, rows=given.rows)
@@ -64,7 +65,7 @@ def main():
             engine.load("shown", table)
             base = None
             for metric, query in queries():
-                text = windows.translated(query, name)
+                text = translate_to_windows(query, name)
                 best = min(seconds(engine, text) for _ in range(2))
                 base = base or best
                 print(f"{name:10} {metric:10} {best:7.2f} s {best / base:7.1f} x", flush=True)

@@ -1,0 +1,140 @@
+"""Spark SQL as a target of the translation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from rankql.engines.folding import function_call, parenthesise
+from rankql.engines.rewrites import (
+    average_as_double,
+    cast_rule,
+    divide_as_double,
+    is_plain_condition,
+    similar_to_pattern,
+    sort_rule,
+    split_index,
+)
+from rankql.engines.sql_trees import Macro, parse_sql
+from rankql.engines.translation import Rule, Target, Translator
+from rankql.errors import RankqlError
+
+
+def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """transform() and filter(), whose index begins with 0."""
+    values, step = node.expressions
+    if len(step.expressions) == 2:
+        index = step.expressions[1].name
+        one = exp.cast(exp.Literal.number(1), "BIGINT")
+        for name in list(step.this.find_all(exp.Column)):
+            if name.name == index:
+                place = exp.Paren(this=exp.Add(this=name.copy(), expression=one.copy()))
+                name.replace(place) if name is not step.this else step.set("this", place)
+    return translator.call_function(node.name.removeprefix("list_"), values, step)
+
+
+def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
+    """One entry, from 1, or a slice; NULL beyond the end."""
+    index, is_slice = split_index(translator, node)
+    if is_slice:
+        end = function_call("least", index, exp.Literal.number(2**31 - 1))
+        return function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
+    if isinstance(index, exp.Literal) and not index.is_string:
+        return function_call("get", node.this, exp.Literal.number(int(index.this) - 1))
+    return function_call(
+        "get",
+        node.this,
+        exp.cast(
+            exp.Paren(this=exp.Sub(this=parenthesise(index), expression=exp.Literal.number(1))),
+            "INT",
+        ),
+    )
+
+
+def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
+    return exp.RegexpLike(this=node.this, expression=similar_to_pattern(translator, node))
+
+
+def _shift_rule(name: str) -> Rule:
+    return lambda _, node: function_call(name, node.this, exp.cast(node.expression, "INT"))
+
+
+def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
+    """FROM 'a.parquet'"""
+    name = node.this
+    if isinstance(name, exp.Identifier) and name.name.endswith((".parquet", ".pq")) and not node.db:
+        node.set("db", exp.to_identifier("parquet"))
+    elif not isinstance(name, exp.Identifier):
+        translator.refuse(f"the table function {name.sql()}")
+    return node
+
+
+def _rewrite_avg(translator: Translator, node: exp.Anonymous) -> exp.Expr:
+    """A mean, which of DECIMALs has few places."""
+    return average_as_double(node) if translator.in_user_sql else node
+
+
+def _refuse_for_spark(translator: Translator, node: exp.Expr) -> None:
+    if isinstance(node, exp.In) and node.args.get("query"):
+        negated = node.parent if isinstance(node.parent, exp.Not) else node
+        if not is_plain_condition(negated):
+            remedy = "join it; there it is false where it should be NULL"
+            translator.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
+
+
+SPARK = Target(
+    "Spark",
+    "spark",
+    functions=frozenset(
+        ("ceil", "flatten", "greatest", "least", "log2", "pow", "power", "stddev_samp", "var_samp")
+    ),
+    aggregates=frozenset({"any_value", "collect_list", "count_if"}),
+    types={int: "int", str: "string", type(None): "void"},
+    null_for_null=frozenset({"transform", "filter"}),
+    helpers=frozenset({"typeof", "encode"}),
+    zero_is_null=True,  # unless spark.sql.ansi.enabled
+    check=_refuse_for_spark,
+    rules={
+        "list_transform": _rewrite_list_function,
+        "list_filter": _rewrite_list_function,
+        "list_sort": sort_rule(
+            lambda values: function_call("array_sort", values),
+            lambda values: function_call("sort_array", values, exp.false()),
+        ),
+        exp.Bracket: _rewrite_bracket,
+        exp.Slice: lambda _, node: node,
+        exp.SimilarTo: _rewrite_similar_to,
+        exp.Cast: cast_rule("raise_error"),
+        exp.Div: divide_as_double,
+        "avg": _rewrite_avg,
+        exp.BitwiseRightShift: _shift_rule("shiftright"),
+        exp.BitwiseLeftShift: _shift_rule("shiftleft"),
+        exp.IntDiv: lambda _, node: function_call("`div`", node.this, node.expression),
+        exp.Table: _rewrite_table,
+    },
+)
+
+
+def spark_with_grades(grades: Iterable[float]) -> Target:
+    """Spark, the largest values of a group not collected but counted, for they are among a few.
+
+    Sums are all that is left then: Spark adds them up in place, before the shuffle too.
+    """
+    values = sorted({*map(float, grades)}, reverse=True)
+    if not values or not all(0 < value < math.inf for value in values):
+        raise RankqlError("grades must be the numbers above 0 that rel may be")
+    among = ", ".join(f"{value!r}D" for value in values)
+    shown = ", ".join(f"{value:g}" for value in reversed(values))
+    other = f"'rel must be one of the grades given, {shown}, not ' || CAST(value AS STRING)"
+    lists = (
+        f"array_repeat({value!r}D, CAST(least(k, count_if(CASE WHEN value IN ({among}) "
+        f"THEN value = {value!r}D WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END)) "
+        "AS INT))"
+        for value in values
+    )
+    largest = f"slice(rankql_keep(concat({', '.join(lists)})), 1, CAST(k AS INT))"
+    body = parse_sql(largest, "spark")
+    return replace(SPARK, macros={"max": Macro("max", {"value": None, "k": None}, body, True)})

@@ -1,0 +1,181 @@
+"""SQL texts and macros as trees of sqlglot."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects import ClickHouse, DuckDB, Spark
+
+from rankql import macros
+from rankql.errors import RankqlError
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A macro as a tree, with the defaults of its parameters as trees."""
+
+    name: str
+    parameters: Mapping[str, exp.Expr | None]
+    body: exp.Expr
+    # Are the functions that it calls those of the target?
+    native: bool = False
+
+
+@cache
+def macro_trees(dialect: str) -> dict[str, Macro]:
+    """The macros of sql/ as trees, or those that are written in the SQL of an engine."""
+    native = dialect != "duckdb"
+    return read_macros(
+        macros.statements(dialect) if native else macros.statements(), dialect, native
+    )
+
+
+def read_macros(
+    statements: Mapping[str, str], dialect: str = "duckdb", native: bool = False
+) -> dict[str, Macro]:
+    """Statements that make macros, as trees; those that make tables are left out."""
+    return {
+        name: Macro(
+            name, _parse_defaults(match["parameters"]), _parse_body(match["body"], dialect), native
+        )
+        for name, text in statements.items()
+        if (match := _SCALAR.match(text))
+    }
+
+
+# A macro that is an expression; those that are tables are no part of one.
+_SCALAR = re.compile(
+    r"\A[^(]*\((?P<parameters>[^)]*)\)\s+AS(?!\s+TABLE\b)\s(?P<body>.*?);\s*$", re.M | re.S
+)
+
+
+def _parse_body(text: str, dialect: str) -> exp.Expr:
+    """The body of a macro, with fields of structs, x['pos'], as x.pos."""
+
+    def dotted(node: exp.Expr) -> exp.Expr:
+        match node:
+            case exp.Bracket(expressions=[exp.Literal(is_string=True) as name]):
+                return exp.Dot(this=node.this, expression=exp.to_identifier(name.this, quoted=True))
+        return node
+
+    return parse_sql(text, dialect).transform(dotted)
+
+
+def _parse_defaults(listed: str) -> dict[str, exp.Expr | None]:
+    parts = (part.partition(":=") for part in re.findall(r"(?:'[^']*'|[^,'])+", listed))
+    return {name.strip(): parse_sql(default) if default else None for name, _, default in parts}
+
+
+def bind_arguments(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
+    """The arguments of a call by the names of the parameters."""
+    given: dict[str, exp.Expr] = {}
+    free = iter(macro.parameters)
+    for argument in arguments:
+        by_name = isinstance(argument, exp.PropertyEQ)
+        name = argument.this.name.lower() if by_name else next(free, "")
+        if name not in macro.parameters or name in given:
+            what = f"{name!r}, unknown or twice" if name else "too many arguments"
+            listed = ", ".join(macro.parameters)
+            raise RankqlError(f"{macro.name} is given {what}; it has: {listed}")
+        given[name] = argument.expression if by_name else argument
+    return given
+
+
+def name_projection(projection: exp.Expr) -> exp.Expr:
+    """A column of a SELECT that calls a macro, by the name that DuckDB gives it."""
+    ours = macro_trees("duckdb")
+    calls = (match.name.lower() for match in projection.find_all(exp.Anonymous))
+    if isinstance(projection, exp.Alias) or not any(name in ours for name in calls):
+        return projection
+    name = projection.sql(dialect="duckdb", normalize_functions=False)
+    return exp.alias_(projection, exp.to_identifier(name, quoted=True))
+
+
+def parse_sql(text: str, dialect: str = "duckdb") -> exp.Expr:
+    """The tree of a text, with all functions as they are written; a RankqlError if it has none."""
+    try:
+        return _parse(_OPEN_SLICE.sub("[1:", text), dialect)
+    except sqlglot.errors.SqlglotError as error:
+        line = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0]
+        raise RankqlError(f"the query cannot be read as DuckDB's SQL: {line}") from error
+
+
+# `[:f(x)]` would be read as a placeholder.
+_OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
+
+
+def _parse(text: str, dialect: str) -> exp.Expr:
+    """The tree of a statement, or a SqlglotError."""
+    kind, (names, functions) = _DIALECTS[dialect](), _parser_words(dialect)
+    tokens = kind.tokenize(text)
+    for token in [*_function_names(tokens, functions, dialect), *_lambda_variables(tokens)]:
+        if token.token_type in names and not token.text.endswith(_UNKNOWN):
+            token.text += _UNKNOWN
+    trees = kind.parser().parse(tokens, text)
+    if len(trees) != 1 or trees[0] is None:
+        raise sqlglot.ParseError("it must be one statement")
+    for part in trees[0].find_all(exp.Identifier, exp.Anonymous):
+        if isinstance(part.this, str):
+            part.set("this", part.this.removesuffix(_UNKNOWN))
+    return cast(exp.Expr, trees[0])
+
+
+_DIALECTS = {
+    # Indices are kept as they are written.
+    kind.__name__.lower(): type("Plain", (kind,), {"INDEX_OFFSET": 0})
+    for kind in (DuckDB, Spark, ClickHouse)
+}
+
+
+# The end of a name that sqlglot does not know, so that functions and variables are kept as they are
+# written. A parser of our own would do, but there can be none where sqlglot is compiled.
+_UNKNOWN = "\x1a"
+
+
+@cache
+def _parser_words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
+    """The kinds of words that may be names, and the functions that sqlglot knows."""
+    parser = _DIALECTS[dialect]().parser()
+    names = frozenset({*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING})
+    known = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
+    return names, frozenset(known - {"CASE", "CAST", "TRY_CAST"})
+
+
+def _function_names(
+    tokens: list[Token], functions: Collection[str], dialect: str
+) -> Iterator[Token]:
+    """The names of functions, and what sqlglot would take for one."""
+    for token, after in itertools.pairwise(tokens):
+        name, then = token.text.upper(), after.token_type
+        # ClickHouse puts names of functions together from parts.
+        ours = dialect == "clickhouse" and token.token_type == TokenType.VAR
+        called = then == TokenType.L_PAREN and (ours or name in functions)
+        # Where `list` is a name, list[1] is an entry of it.
+        if called or name == "ANY" or (name == "LIST" and then == TokenType.L_BRACKET):
+            yield token
+
+
+def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
+    """The variables of lambdas, `lambda x, i: ...`, `x -> ...` and `(x, i) -> ...`."""
+    for i, token in enumerate(tokens):
+        if token.text.lower() == "lambda":
+            yield from itertools.takewhile(lambda part: part.text != ":", tokens[i + 1 :])
+        elif token.token_type == TokenType.ARROW:
+            before = tokens[i - 1 :: -1]
+            listed = itertools.takewhile(lambda part: part.text != "(", before)
+            yield from listed if before[0].text == ")" else before[:1]
+
+
+def replace_node(tree: exp.Expr, node: exp.Expr, replacement: exp.Expr) -> exp.Expr:
+    """The tree with another node in the place of one."""
+    if node is tree:
+        return replacement
+    node.replace(replacement)
+    return tree

@@ -1,0 +1,78 @@
+"""The macros of window queries, and where a query calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from sqlglot import exp
+
+from rankql import macros
+from rankql.engines.sql_trees import Macro, macro_trees, read_macros
+
+
+@cache
+def window_macros() -> dict[str, Macro]:
+    """The macros of sql/, those of sql/windows.sql before them."""
+    return {**macro_trees("duckdb"), **read_macros(macros.statements("windows"))}
+
+
+@cache
+def window_metrics() -> frozenset[str]:
+    """The metrics that have a window form: those of rows, made of sums and windows."""
+    listed = {name for family in _FAMILIES for name in macros.statements(family)}
+    return frozenset(name for name in listed & set(macros.comments()) if not alternative_form(name))
+
+
+# Whose metrics are offered: in rows, and made of sums and windows.
+_FAMILIES = ("gain", "precision", "cascade", "rating")
+
+
+def alternative_form(name: str) -> str:
+    """What will do in place of a metric in another form than that of rows."""
+    if name.startswith("list_"):
+        return f"{name.removeprefix('list_')} takes the entries as rows"
+    if name.endswith("_by_score"):
+        ranked = "row_number() OVER (PARTITION BY ... ORDER BY score DESC, item DESC)"
+        return f"{name.removesuffix('_by_score')} takes pos, from a subquery: {ranked}"
+    return ""
+
+
+AGGREGATES = {"any_value", "avg", "count", "list", "max", "min", "sum"}
+
+
+@cache
+def is_scalar(name: str) -> bool:
+    """Is the macro an expression over one row?"""
+    body = window_macros()[name].body
+    called = {call.name.lower() for call in body.find_all(exp.Anonymous)}
+    if called & AGGREGATES or body.find(exp.Window):
+        return False
+    return all(is_scalar(other) for other in called & set(window_macros()) - {name})
+
+
+def calls_metric(node: exp.Expr) -> bool:
+    """Is a metric called here, not in a query within?"""
+    if isinstance(node, exp.Anonymous) and node.name.lower() in window_macros():
+        return not is_scalar(node.name.lower())
+    return not isinstance(node, exp.Query) and any(map(calls_metric, node.iter_expressions()))
+
+
+def calls_aggregate(node: exp.Expr) -> bool:
+    """Is a metric or another aggregate called here?"""
+    calls = (call.name.lower() for call in node.find_all(exp.Anonymous))
+    return calls_metric(node) or any(name in AGGREGATES for name in calls)
+
+
+def metric_places(select: exp.Select) -> Iterable[exp.Expr]:
+    """Where metrics may be asked for."""
+    yield from select.expressions
+    yield from filter(None, (select.args.get("having"), select.args.get("order")))
+
+
+def is_in_aggregate(column: exp.Column) -> bool:
+    """Is it the aggregate of a group that the column is in, not one over groups?"""
+    call = column.find_ancestor(exp.Anonymous)
+    while call and call.name.lower() not in AGGREGATES:
+        call = call.find_ancestor(exp.Anonymous)
+    return call is not None and not isinstance(call.parent, exp.Window)
