@@ -307,7 +307,7 @@ def test_which_metrics_beyond_accuracy_are_translated():
         except rankql.RankqlError as error:
             assert "has no translation" in str(error)
 
-    ours = [name for name in test_facts.FACTS if name not in sessions.EVERY]
+    ours = [name for name in test_facts.FUNCTIONS if name not in sessions.EVERY]
     assert [name for name in ours if translated(name)] == [*matrix.IN_SPARK]
 
 

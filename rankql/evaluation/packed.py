@@ -243,7 +243,6 @@ class _Quantities(dict[str, str]):
     """What the `packed` of a record names, worked out when it is asked for."""
 
     def __init__(self, top: Top, options: Mapping[str, Any]) -> None:
-        super().__init__()
         self.top, self.options = top, options
 
     def __missing__(self, name: str) -> str:
