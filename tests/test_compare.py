@@ -11,7 +11,7 @@ from scipy import special
 
 import rankql
 from rankql import text as show
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.decisions import significance
 
 QRELS = pl.DataFrame(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.decisions.noninferiority import Margin, judge
 from rankql.decisions.significance import Sample, Setting
 from rankql.testing import assert_no_regression

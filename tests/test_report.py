@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import rankql
 from rankql import text as show
 from rankql.cli import demo
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.output import report as reporting
 
 alt, charts = components.optional("altair"), components.optional("rankql.output.charts")

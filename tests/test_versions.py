@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql import versions
-from rankql.cli import commands as cli
+from rankql.cli.main import main
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 # Those of who works on rankql, not with it.
@@ -68,7 +68,7 @@ def test_what_is_missing(capsys, monkeypatch):
 
 def test_the_command_line_shows_the_same(capsys):
     rankql.show_versions()
-    assert CliRunner().invoke(cli.main, ["versions"]).stdout == capsys.readouterr().out
+    assert CliRunner().invoke(main, ["versions"]).stdout == capsys.readouterr().out
 
 
 def test_nothing_is_imported():
