@@ -134,6 +134,16 @@ def estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "")
     return f"{value} ({lo} to {hi})"
 
 
+def format_interval(bounds: Sequence[Any], sign: str = "") -> str:
+    """A mean with its interval, as text: three digits, or two of the interval."""
+    mean, lo, hi = bounds
+    if mean is None:
+        return "undefined"
+    if lo is None or hi is None:
+        return f"{mean:{sign}z.3f}"
+    return estimate(mean, lo, hi, 3, sign)
+
+
 def rounded(value: float, digits: int = 3) -> str:
     """A number with so many significant digits: 0.0123, 12.3, 12,300."""
     if not 1e3 <= abs(value) < 1e15:

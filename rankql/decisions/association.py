@@ -372,7 +372,7 @@ class Association(show.Tabular):
         from rankql.output import charts
 
         metric, outcome = self._named(metric, outcome)
-        return charts.of_association(self, kind, metric, outcome)
+        return charts.plot_association(self, kind, metric, outcome)
 
     def called(self, name: str) -> str:
         """What the values of a metric or an outcome are: of two systems, changes."""

@@ -478,7 +478,7 @@ class Comparison(show.Tabular):
         needs("altair", "report", "plot")
         from rankql.output import charts
 
-        return charts.of_comparison(self, kind, metric, a, b)
+        return charts.plot_comparison(self, kind, metric, a, b)
 
     def save(
         self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None

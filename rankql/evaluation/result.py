@@ -194,7 +194,7 @@ class Result(show.Tabular):
         needs("altair", "report", "plot")
         from rankql.output import charts
 
-        return charts.of_result(self, kind, metric)
+        return charts.plot_result(self, kind, metric)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` takes in again."""
