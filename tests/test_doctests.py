@@ -10,9 +10,15 @@ PACKAGE = Path(__file__).parents[1] / "rankql"
 MARKS = {
     **{
         f"rankql.output.{name}": pytest.mark.report
-        for name in ("association_charts", "charts", "difference_charts", "mean_charts", "panels",
-                     "report_sections")
-    },  # fmt: skip
+        for name in (
+            "association_charts",
+            "charts",
+            "difference_charts",
+            "mean_charts",
+            "panels",
+            "report_sections",
+        )
+    },
     "rankql.engines.spark": pytest.mark.spark,
     "rankql.spark": pytest.mark.spark,
 }
