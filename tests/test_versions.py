@@ -43,14 +43,14 @@ def test_version(monkeypatch):
 
 def test_everything_is_listed(capsys):
     extras = PROJECT["optional-dependencies"]
-    assert set(versions.NEEDED) == names(PROJECT["dependencies"])
+    assert set(versions.REQUIRED) == names(PROJECT["dependencies"])
     needed = names(need for extra in extras.keys() - OURS for need in extras[extra])
     assert set(versions.OPTIONAL) == {*needed, "pandas"}  # which no extra brings
     assert list(versions.OPTIONAL) == sorted(versions.OPTIONAL)
     found = shown(capsys)
     assert found["Python"] == platform.python_version()
     assert found["system"] == platform.platform()
-    for name in versions.NEEDED:
+    for name in versions.REQUIRED:
         assert found[name] == metadata.version(name)
     assert {"rankql", *versions.OPTIONAL} < found.keys()
 

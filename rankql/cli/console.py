@@ -34,18 +34,18 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
     from rankql import text
 
     if form == "table":
-        click.echo(text.text(text.cells(frame), remarks))
+        click.echo(text.format_text(text.format_cells(frame), remarks))
     elif form == "markdown":
-        click.echo(text.markdown(text.cells(frame), remarks))
+        click.echo(text.format_markdown(text.format_cells(frame), remarks))
     else:
         writers: dict[str, Callable[[], str]] = {
-            "csv": lambda: text.csv(frame),
+            "csv": lambda: text.format_csv(frame),
             "json": lambda: frame.write_json() + "\n",
             "jsonl": frame.write_ndjson,
         }
         click.echo(writers[form](), nl=False)
         for remark in remarks:
-            click.echo(text.plain(remark), err=True)
+            click.echo(text.escape_controls(remark), err=True)
 
 
 @contextmanager

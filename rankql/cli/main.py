@@ -36,9 +36,9 @@ class _Group(click.Group):
         except Exception as error:
             if ctx.params["debug"] or not _is_expected(error):
                 traceback.print_exc()
-            from rankql.text import plain
+            from rankql.text import escape_controls
 
-            click.echo(f"rankql: {plain(as_cli_options(_message(error)))}", err=True)
+            click.echo(f"rankql: {escape_controls(as_cli_options(_message(error)))}", err=True)
             raise SystemExit(2) from None
 
 

@@ -58,7 +58,7 @@ def sql_command(
     from rankql.engines import dialects
 
     if folder:
-        click.echo(macros.folder())
+        click.echo(macros.sql_folder())
         return
     if dialect:
         if len(inputs) > 1 or metrics or keyword_arguments(options):
@@ -67,7 +67,7 @@ def sql_command(
         click.echo(text.rstrip("\n"))
         return
     if not inputs:
-        click.echo(macros.sql(), nl=False)
+        click.echo(macros.read_sql(), nl=False)
         return
     from rankql.evaluation.evaluate import DEFAULT, query_of
 

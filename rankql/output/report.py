@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankql import text as show
-from rankql.errors import RankqlError, needs
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.result import whole
 from rankql.output.report_source import find_limits
 from rankql.output.report_tables import (
@@ -42,7 +42,7 @@ def save(comparison: Comparison, path: Path, title: str | None, date: str | None
     text = {
         ".html": lambda: render_page(comparison, title, date),
         ".md": lambda: _add_limits(comparison).to_markdown() + "\n",
-        ".csv": lambda: show.csv(comparison.table),
+        ".csv": lambda: show.format_csv(comparison.table),
         ".json": lambda: comparison.to_json() + "\n",
     }
     with whole(path) as beside:
@@ -62,7 +62,7 @@ def _add_limits(comparison: Comparison) -> Comparison:
 def render_page(comparison: Comparison, title: str | None = None, date: str | None = None) -> str:
     """Render the report as HTML, the same on every day but for the date."""
     for package in ("altair", "vl_convert"):
-        needs(package, "report", "report")
+        require_package(package, "report", "report")
     import jinja2
 
     sections = _draw_sections(comparison)
@@ -126,14 +126,14 @@ def _default_title(comparison: Comparison) -> str:
     names = [name for name in comparison.systems if name != base]
     if len(comparison.systems) == 1:
         return f"Evaluation of {comparison.systems[0]}"
-    listed = show.listed(names) if len(names) <= 3 else f"{len(names)} systems"
+    listed = show.join_words(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
 
 
 def _count_inputs(comparison: Comparison) -> Iterator[str]:
     result = comparison.result
-    yield show.queries(result.frame()[result.meta["query"]].n_unique())
-    yield show.count(len(comparison.systems), "system")
+    yield show.format_queries(result.frame()[result.meta["query"]].n_unique())
+    yield show.format_count(len(comparison.systems), "system")
 
 
 def _format_version() -> str:

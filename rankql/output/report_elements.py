@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql.text import Rows, cells
+from rankql.text import TableRows, format_cells
 
 if TYPE_CHECKING:
     import altair as alt
@@ -79,7 +79,7 @@ class Table:
     """A table of text, the header first; which columns are numbers, and what is left out."""
 
     caption: str
-    rows: Rows
+    rows: TableRows
     numbers: frozenset[int] = frozenset()
     note: str = ""
 
@@ -91,4 +91,4 @@ class Table:
         if count > most:
             note = f"{count - most:,} of {count:,} rows, those in the middle, are left out."
             frame = pl.concat([frame.head(most - most // 2), frame.tail(most // 2)])
-        return cls(caption, cells(frame), numbers, note)
+        return cls(caption, format_cells(frame), numbers, note)

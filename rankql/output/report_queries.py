@@ -17,7 +17,7 @@ from rankql.output.report_source import (
     parse_metric,
 )
 from rankql.output.selection import select_pairs
-from rankql.text import cell
+from rankql.text import format_cell
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -138,7 +138,7 @@ def _tabulate_top(explanation: Explanation, system: str) -> Table:
     columns = ("pos", "item", "rel", "contribution", "loss")
     frame = explanation.to_polars().select(columns).filter(pl.col("item").is_not_null())
     rows = [
-        [_format_pos(pos), str(item), _format_grade(rel), cell(value), cell(loss)]
+        [_format_pos(pos), str(item), _format_grade(rel), format_cell(value), format_cell(loss)]
         for pos, item, rel, value, loss in frame.drop_nulls("pos").sort("pos").head(TOP).rows()
     ]
     value = "undefined" if explanation.value is None else f"{explanation.value:.4f}"
