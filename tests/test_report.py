@@ -225,7 +225,7 @@ def test_names_are_shown_and_not_interpreted_in_markdown(nasty):
     ],
 )
 def test_markdown_is_literal(given, written):
-    assert show.paragraph(given) == written
+    assert show.format_paragraph(given) == written
 
 
 def test_slices_that_gainsay_the_whole(tmp_path):
@@ -245,7 +245,7 @@ def test_slices_that_gainsay_the_whole(tmp_path):
 
 def test_markdown_of_a_comparison(sliced):
     lines = sliced.to_markdown().split("\n")
-    assert lines[0] == "- " + show.paragraph(sliced.sentences[0])
+    assert lines[0] == "- " + show.format_paragraph(sliced.sentences[0])
     assert lines.index("<details><summary>Conventions, columns and notes</summary>") > 5
     assert any(line.startswith("| metric | a | b |") for line in lines)
 
@@ -255,7 +255,7 @@ def test_csv_is_no_formula(nasty, tmp_path):
     text = (tmp_path / "a.csv").read_text()
     assert "'=1+1" in text and not re.search(r"(^|,)\"?=", text, re.M)
     frame = pl.DataFrame({"=n": [-1.5, None], "t": ["-1", "\tx"], "u": ["a=b", None]})
-    assert show.csv(frame) == "'=n,t,u\n-1.5,'-1,a=b\n,'\tx,\n"
+    assert show.format_csv(frame) == "'=n,t,u\n-1.5,'-1,a=b\n,'\tx,\n"
 
 
 def test_other_kinds_of_files(sliced, tmp_path):

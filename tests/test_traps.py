@@ -120,7 +120,9 @@ def test_tables_of_any_name(call, columns, rows):
 
 
 def test_variables_whose_fields_are_read_have_a_name_of_their_own():
-    statements = re.split(r"(?m)^CREATE OR REPLACE ", re.sub(r"--.*|'[^']*'", "", macros.sql()))
+    statements = re.split(
+        r"(?m)^CREATE OR REPLACE ", re.sub(r"--.*|'[^']*'", "", macros.read_sql())
+    )
     wrong = {
         name
         for statement in statements

@@ -24,7 +24,7 @@ from rankql.decisions.matching import (
     read,
     unit_of,
 )
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.execution import execute, reporting
 from rankql.evaluation.result import groupings, slices
 from rankql.evaluation.values import resolve_directions
@@ -97,7 +97,7 @@ def associate(
     >>> associate(found, log, on="query").table["pearson"].round(3).item()
     0.938
     """
-    needs("scipy", "stats", "associate")
+    require_package("scipy", "stats", "associate")
     normal_z(confidence)  # refused before anything is read
     keys, groups = key_columns(on), groupings(by)
     with session(con, per_query, outcomes) as here:
@@ -245,7 +245,7 @@ def _sentence(row: Mapping[str, Any], found: Sequence[Coefficient], unit: str, c
     """What was found, in words."""
     of = "the change of " if change else ""
     metric, outcome = f"{of}{row['metric']}", f"{of}{row['outcome']}"
-    count = show.count(row["n"], unit)
+    count = show.format_count(row["n"], unit)
     if found[0].r is None:
         return f"{metric} and {outcome} have no correlation: {row['remark']}, {count}"
     values = ", ".join(
@@ -253,7 +253,7 @@ def _sentence(row: Mapping[str, Any], found: Sequence[Coefficient], unit: str, c
     )
     pearson, spearman = found
     if not spearman.enough:
-        start = f"too few {show.plural(unit)} to tell whether {outcome} goes with {metric}"
+        start = f"too few {show.pluralise(unit)} to tell whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
         start = f"no significant association between {metric} and {outcome}"
         if pearson.sign:
@@ -286,13 +286,13 @@ class Finding(show.Tabular):
 
     def to_markdown(self) -> str:
         """Table and sentences as Markdown."""
-        return show.markdown(show.cells(self.table), self.sentences)
+        return show.format_markdown(show.format_cells(self.table), self.sentences)
 
     def __repr__(self) -> str:
-        return show.text(show.cells(self.table), self.sentences)
+        return show.format_text(show.format_cells(self.table), self.sentences)
 
     def _repr_html_(self) -> str:
-        return show.as_html(show.cells(self.table), self.sentences)
+        return show.format_html(show.format_cells(self.table), self.sentences)
 
 
 @dataclass(eq=False)
@@ -356,19 +356,20 @@ class Association(show.Tabular):
                  "reading": pl.String}  # fmt: skip
         a, b = self.systems
         said = [
-            f"from {a} to {b}, {metric} {x} and {outcome} {y}: {show.count(n, unit_of(self.on))} "
+            f"from {a} to {b}, {metric} {x} and {outcome} {y}: "
+            f"{show.format_count(n, unit_of(self.on))} "
             f"({share:.1%}), {reading}"
             for x, y, n, share, reading in found if n and reading != "unchanged"
         ]  # fmt: skip
         if still := sum(row[2] for row in found if row[4] == "unchanged"):
-            said.append(f"{show.count(still, unit_of(self.on))} did not move in one or both")
+            said.append(f"{show.format_count(still, unit_of(self.on))} did not move in one or both")
         return Finding(pl.DataFrame(found, schema=names, orient="row"), said)
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
     ) -> alt.TopLevelMixin:
         """An altair chart: scatter, slices (their correlations) or quadrants."""
-        needs("altair", "report", "plot")
+        require_package("altair", "report", "plot")
         from rankql.output import charts
 
         metric, outcome = self._named(metric, outcome)
@@ -403,25 +404,25 @@ class Association(show.Tabular):
 
     def to_markdown(self) -> str:
         """What was found, then the table and the notes, as Markdown."""
-        found = "\n".join(f"- {show.paragraph(sentence)}" for sentence in self.sentences)
-        return f"{found}\n\n{show.markdown(self.rows(), self.remarks())}"
+        found = "\n".join(f"- {show.format_paragraph(sentence)}" for sentence in self.sentences)
+        return f"{found}\n\n{show.format_markdown(self.rows(), self.remarks())}"
 
-    def rows(self) -> show.Rows:
+    def rows(self) -> show.TableRows:
         """The table as text; columns that say nothing are left out."""
         frame = self.table.drop("sentence")
         idle = ["slice"] if not self.groupings else []
         idle += ["remark"] if frame["remark"].null_count() == len(frame) else []
-        return show.cells(show.small(frame.drop(idle), "pearson_p", "spearman_p"))
+        return show.format_cells(show.format_p_values(frame.drop(idle), "pearson_p", "spearman_p"))
 
     def remarks(self) -> list[str]:
         """The notes, as they stand below."""
         return [f"Note: {note}" for note in self.notes]
 
     def __repr__(self) -> str:
-        return show.text(self.rows(), [*self.sentences, "", *self.remarks()])
+        return show.format_text(self.rows(), [*self.sentences, "", *self.remarks()])
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.rows(), [*self.sentences, *self.remarks()])
+        return show.format_html(self.rows(), [*self.sentences, *self.remarks()])
 
 
 def _one(what: str, name: str | None, known: Sequence[str]) -> str:
@@ -461,7 +462,7 @@ def sign_agreement(
     >>> print(sign_agreement(past).sentences[0])
     6 of 8 launches agree in sign: 0.75 (0.35 to 0.97), not significantly different from chance
     """
-    needs("scipy", "stats", "sign_agreement")
+    require_package("scipy", "stats", "sign_agreement")
     normal_z(confidence)  # refused before anything is read
     import numpy as np
     from scipy.stats import binomtest
@@ -519,7 +520,7 @@ def sign_agreement(
              for name in row}  # fmt: skip
     said = list(_agreeing(row))
     if left := len(rows) - len(kept):
-        said.append(f"{left} of {show.count(len(rows), 'row')} left out because of a NULL")
+        said.append(f"{left} of {show.format_count(len(rows), 'row')} left out because of a NULL")
     return Finding(pl.DataFrame([row], schema=kinds), said)
 
 
@@ -536,13 +537,13 @@ def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
     else:
         agree = "agrees" if n == 1 else "agree"
         size = f"{share:.2f} ({lo:.2f} to {hi:.2f})"
-        start = f"{row['agree']} of {show.count(n, 'launch')} {agree} in sign: {size}"
+        start = f"{row['agree']} of {show.format_count(n, 'launch')} {agree} in sign: {size}"
         if lo <= 0.5 <= hi:
             yield f"{start}, not significantly different from chance"
         else:
             yield f"{start}, {'more' if lo > 0.5 else 'less'} often than by chance"
     if row["unmoved"]:
-        of = show.count(row["launches"], "launch")
+        of = show.format_count(row["launches"], "launch")
         yield f"{row['unmoved']} of {of} did not move one or both"
     if row["slope"] is None:
         yield "no slope: all offline differences are the same"
@@ -550,6 +551,8 @@ def _agreeing(row: Mapping[str, Any]) -> Iterator[str]:
         few = row["launches"] < LAUNCHES
         size = f"no interval: fewer than {LAUNCHES} launches" if few else "all lie on one line"
         if row["slope_lo"] is not None:
-            size = f"{show.rounded(row['slope_lo'])} to {show.rounded(row['slope_hi'])}"
-        moves = f"{'gains' if row['slope'] >= 0 else 'loses'} {show.rounded(abs(row['slope']))}"
+            size = f"{show.format_number(row['slope_lo'])} to {show.format_number(row['slope_hi'])}"
+        moves = (
+            f"{'gains' if row['slope'] >= 0 else 'loses'} {show.format_number(abs(row['slope']))}"
+        )
         yield f"a launch that gains 1 offline {moves} online ({size})"

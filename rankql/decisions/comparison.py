@@ -15,7 +15,7 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
-from rankql.errors import RankqlError, did_you_mean, needs, unknown
+from rankql.errors import RankqlError, describe_unknown, did_you_mean, require_package
 from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.result import Result, attribute_column, groupings, together, written
 from rankql.evaluation.values import Request, aligned, directed, read_result
@@ -88,7 +88,7 @@ def compare(
     AP: no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
-    needs("scipy", "stats", "compare")
+    require_package("scipy", "stats", "compare")
     from rankql.decisions.pairing import Settings, compared, lined_up
 
     settings = Settings(test, correction, family, confidence, cluster, baseline, resamples, seed,
@@ -99,7 +99,7 @@ def compare(
             raise RankqlError(f"{option}= is an option of evaluate; compare has none")
     for name in options:
         if name not in (known := option_names_of(compare)):
-            raise RankqlError(unknown("option", name, known))
+            raise RankqlError(describe_unknown("option", name, known))
     groups = groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
@@ -199,7 +199,8 @@ def _arranged(
         return runs, qrels, metrics, []
     names = _named(runs)
     note = (
-        f"systems are named {show.listed([*names])}, in the order given (pass a dict to name them)"
+        f"systems are named {show.join_words([*names])}, in the order given (pass a dict to name "
+        "them)"
     )
     return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
 
@@ -291,7 +292,7 @@ def _chosen(
             named.append(text)
             continue
         if not is_metric(text):
-            raise RankqlError(unknown("metric", text, result.metrics))
+            raise RankqlError(describe_unknown("metric", text, result.metrics))
         named += [metric.under(result.conventions).name for metric in parse(text)]
     for name in named:
         if name not in result.metrics:
@@ -454,13 +455,13 @@ class Comparison(show.Tabular):
     def to_markdown(self) -> str:
         """The comparison as Markdown, for a pull request: what was found, then the table."""
         said, rows = self.sentences, self.rows()
-        found = [f"- {show.paragraph(sentence)}" for sentence in said[:SENTENCES]]
+        found = [f"- {show.format_paragraph(sentence)}" for sentence in said[:SENTENCES]]
         if len(said) > SENTENCES:
             found.append(f"- and {len(said) - SENTENCES} more, in the table")
-        table = [show.markdown(rows)] if said else []
+        table = [show.format_markdown(rows)] if said else []
         if len(rows) > 2 * SENTENCES:
             table = _folded("The table", table)
-        notes = [show.paragraph(remark) for remark in self.remarks()]
+        notes = [show.format_paragraph(remark) for remark in self.remarks()]
         below = _folded("Conventions, columns and notes", notes)
         return "\n\n".join(["\n".join(found)] * bool(found) + table + below)
 
@@ -475,7 +476,7 @@ class Comparison(show.Tabular):
 
         Of one metric, or of all; the differences and slices of the pair a, b, or of all.
         """
-        needs("altair", "report", "plot")
+        require_package("altair", "report", "plot")
         from rankql.output import charts
 
         return charts.plot_comparison(self, kind, metric, a, b)
@@ -488,7 +489,7 @@ class Comparison(show.Tabular):
 
         reporting.save(self, Path(path), title, date)
 
-    def rows(self) -> show.Rows:
+    def rows(self) -> show.TableRows:
         """The table as text; columns that say nothing are left out. Of one system, its means."""
         if self.table.is_empty():
             return self.result.table()
@@ -497,17 +498,17 @@ class Comparison(show.Tabular):
             frame = frame.drop("slice")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        return show.cells(show.small(frame, "p", "p_adjusted"))
+        return show.format_cells(show.format_p_values(frame, "p", "p_adjusted"))
 
     def remarks(self) -> list[str]:
         """What belongs under the table: conventions, columns, notes."""
         return replace(self.result, notes=self.notes).remarks()
 
     def __repr__(self) -> str:
-        return show.text(self.rows(), [*self.sentences, "", *self.remarks()])
+        return show.format_text(self.rows(), [*self.sentences, "", *self.remarks()])
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.rows(), [*self.sentences, *self.remarks()])
+        return show.format_html(self.rows(), [*self.sentences, *self.remarks()])
 
 
 def _folded(summary: str, parts: Sequence[str]) -> list[str]:
@@ -524,7 +525,7 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]
     [199, 90, 34, 15]
     """
-    needs("scipy", "stats", "queries_needed")
+    require_package("scipy", "stats", "queries_needed")
     from scipy import special, stats
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):

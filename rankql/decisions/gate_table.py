@@ -14,7 +14,7 @@ from rankql import text as show
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_FEW
 from rankql.evaluation.result import Result
 from rankql.evaluation.result import slices as sliced
-from rankql.macros import MISSING, OURS
+from rankql.macros import INTERNAL_PREFIX, MISSING
 from rankql.registry.parse import Metric
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # A limit that is missed by no more is missed by rounding.
 ROUNDING = 1e-12
 # Columns of our own, whatever the user's are called.
-VALUE, CLUSTER = f"{OURS}value", f"{OURS}cluster"
-BASELINE, RUN = f"{OURS}baseline", f"{OURS}run"
+VALUE, CLUSTER = f"{INTERNAL_PREFIX}value", f"{INTERNAL_PREFIX}cluster"
+BASELINE, RUN = f"{INTERNAL_PREFIX}baseline", f"{INTERNAL_PREFIX}run"
 HOLDS: dict[str, Callable[[float, float], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt}
 
 
@@ -119,14 +119,14 @@ def _sorted(limit: float, sign: int, judgement: Judgement) -> tuple[float | None
 
 def _mean(mean: float, n: int, queries: int, interval: str = "") -> str:
     of = "" if n == queries else f"{n:,} of "
-    return f"{show.rounded(mean, 6)}{interval} on {of}{show.queries(queries)}"
+    return f"{show.format_number(mean, 6)}{interval} on {of}{show.format_queries(queries)}"
 
 
 def _undefined(
     check: Check, run: Result, row: Mapping[str, Any], min_queries: int, both: str = ""
 ) -> dict[str, Any]:
     """The row of a mean that no query has a value for."""
-    message = f"undefined: none of {show.queries(row['queries'])} has a value{both}"
+    message = f"undefined: none of {show.format_queries(row['queries'])} has a value{both}"
     status = FAILED
     if row["slice"] != "all" and row["queries"] < min_queries:
         status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"
@@ -235,20 +235,22 @@ class Pairs:
         found = []
         if self.cluster is not None:
             count = rows[self.cluster].n_unique()
-            found.append(f"queries are clustered by {self.cluster}: {show.count(count, 'cluster')}")
+            found.append(
+                f"queries are clustered by {self.cluster}: {show.format_count(count, 'cluster')}"
+            )
         for side in ("baseline", "run"):
             count = rows.filter(pl.col(MISSING), pl.col("system") == side).height
             if count:
                 lower = list(filter(self.result.lower_is_better, self.result.metrics))
                 rule = missing_rule(rules, self.result.metrics, lower)
-                where = f"{count:,} of {show.queries(total)} {show.are(count)}"
+                where = f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)}"
                 found.append(f"{where} missing in {side}: {rule}")
         kept = rows if rules["missing"] != "skip" else rows.filter(~pl.col(MISSING))
         for name in self.result.metrics:
             count = kept.filter(pl.col(name).is_null())[self.result.meta["query"]].n_unique()
             if count:
                 rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
-                where = f"{count:,} of {show.queries(total)} {show.are(count)}"
+                where = f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)}"
                 found.append(f"{name}: {where} undefined in run or baseline and {rule}")
         return found
 
@@ -340,7 +342,7 @@ class Change:
             beyond = (
                 "" if self.loss <= limit + ROUNDING else f" (beyond the limit of {_size_of(limit)})"
             )
-            on = f"{change}{beyond} on {show.queries(self.n)}"
+            on = f"{change}{beyond} on {show.format_queries(self.n)}"
             return f"{on}, fewer than {self.min_queries}: not checked"
         if decision == INCONCLUSIVE:
             side = "within" if self.loss > limit + ROUNDING else "beyond"
@@ -368,9 +370,9 @@ class Change:
         bounds = _sorted(0.0, sign, self.judgement)
         if bounds[0] is None:
             everywhere = " in every query" if self.judgement.constant else ""
-            return words.format(show.rounded(abs(self.loss))) + everywhere
+            return words.format(show.format_number(abs(self.loss))) + everywhere
         digits = _digits(*bounds, sign * self.limit)
-        size = show.decimal(
+        size = show.format_decimal(
             abs(self.loss), max(digits, -math.floor(math.log10(abs(self.loss) or 1)))
         )
         return words.format(size) + _interval(*bounds, self.judgement, sign * self.limit)
@@ -391,7 +393,7 @@ def recommended(check: Check, pairs: Pairs, tests: Tests) -> list[str]:
     option = f"{name}:{margin:g}"
     return [
         f"{name} has no limit, so that only a significant drop fails. These "
-        f"{show.queries(len(sample.differences))} can test a limit of about {margin:g}: "
+        f"{show.format_queries(len(sample.differences))} can test a limit of about {margin:g}: "
         f"max_drop='{option}' (CLI: --max-drop '{option}')"
     ]
 
@@ -402,7 +404,7 @@ def recommended(check: Check, pairs: Pairs, tests: Tests) -> list[str]:
 def _undecided(judgement: Judgement, n: int, unclear: str) -> str:
     """Why a limit is inconclusive, and how many queries would decide it."""
     if judgement.lo is None:
-        return f"Inconclusive: {show.queries(n)} gave no confidence interval"
+        return f"Inconclusive: {show.format_queries(n)} gave no confidence interval"
     needed = judgement.queries_needed
     many = f"About {needed:,} queries" if needed else "More than a billion queries"
     return f"Inconclusive: {unclear}. {many} would decide"
@@ -421,11 +423,11 @@ def _interval(lo: float | None, hi: float | None, judgement: Judgement, limit: f
 
     digits = _digits(lo, hi, limit)
     level = percentage(judgement.confidence)
-    return f" ({level} CI {show.decimal(lo, digits)} to {show.decimal(hi, digits)})"
+    return f" ({level} CI {show.format_decimal(lo, digits)} to {show.format_decimal(hi, digits)})"
 
 
 def _digits(lo: float | None, hi: float | None, limit: float) -> int:
-    return 3 if lo is None or hi is None else show.digits_apart(lo, hi, limit)
+    return 3 if lo is None or hi is None else show.count_decimals_apart(lo, hi, limit)
 
 
 def _size_of(value: float) -> str:

@@ -16,7 +16,7 @@ from rankql import text as show
 from rankql.decisions.comparison import Results, is_result, option_names_of
 from rankql.decisions.gate_table import Check, Pairs, bound_rows, drop_rows, mean_rows, recommended
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
-from rankql.errors import RankqlError, did_you_mean, needs, unknown
+from rankql.errors import RankqlError, describe_unknown, did_you_mean, require_package
 from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.result import Result, groupings, require_finite, together
 from rankql.evaluation.values import Request, directed, read_result
@@ -93,7 +93,7 @@ def gate(
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
     tests = None
     if minimum_bound or (baseline is not None and beyond_noise):
-        needs("scipy", "stats", "gate")
+        require_package("scipy", "stats", "gate")
         from rankql.decisions.noninferiority import Tests
         from rankql.decisions.significance import Setting
 
@@ -102,7 +102,7 @@ def gate(
     attributes = [*groups, *([[cluster]] if cluster else [])]
     for name in options:
         if name not in (available := option_names_of(gate)):
-            raise RankqlError(unknown("option", name, available))
+            raise RankqlError(describe_unknown("option", name, available))
     keywords = {"conventions": conventions, **options}
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
     names = [re.split("[<>=:]", text)[0].strip() for text in (*_texts("minimum", minimum),
@@ -152,7 +152,7 @@ def gate(
             rows += mean_rows(limit, ours, min_queries)
     paired = None
     if theirs:
-        needs("scipy", "stats", "gate")
+        require_package("scipy", "stats", "gate")
         from rankql.decisions.pairing import lined_up
 
         both, left_out = _side_by_side(ours, _like(theirs, ours, drops))
@@ -218,7 +218,7 @@ def _metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, M
         if not any(text in metrics for metrics in known):
             if any(not is_metric(name) for metrics in known for name in metrics):
                 names = dict.fromkeys(itertools.chain(*known))
-                raise RankqlError(unknown("metric", text, [*names])) from None
+                raise RankqlError(describe_unknown("metric", text, [*names])) from None
             raise
         yield text, Metric(None, label=text)  # the user's own, evaluated already
 
@@ -343,7 +343,8 @@ def _side_by_side(run: Result, baseline: Result) -> tuple[Result, list[str]]:
             "baseline has no query of the run: the run has {}, the baseline {}".format(*examples)
         )
     note = (
-        f"{new:,} of {show.queries(total)} of the run {show.are(new)} not in the baseline: left "
+        f"{new:,} of {show.format_queries(total)} of the run {show.is_or_are(new)} not in the "
+        "baseline: left "
         "out of the drops"
     )
     return replace(both, rows=old), [note] if new else []

@@ -15,7 +15,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import examples, execute, reporting
 from rankql.evaluation.result import Result, written
 from rankql.expressions.columns import require_plain_name
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.options import require
 from rankql.registry.parse import EVERY, is_metric, parse
@@ -75,7 +75,7 @@ class Side:
 
     def key(self, name: str, text: bool) -> list[str]:
         """A column that names something, in every table; text as bytes."""
-        column = quoted(name)
+        column = quote(name)
         return [f"encode(CAST({column} AS VARCHAR))" if text else column] * len(self.tables)
 
     def systems(self) -> list[str]:
@@ -203,7 +203,7 @@ def _holds_numbers(here: Session, table: Table, name: str) -> bool:
     """Is all text of a column numbers? (Of a typed table, its type has said so.)"""
     if not table.text:
         return True
-    column = quoted(name)
+    column = quote(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
     ((values, numbers),) = here.con.sql(sql).fetchall()
     return bool(values) and values == numbers
@@ -335,7 +335,7 @@ def read(here: Session, given: Given) -> pl.DataFrame:
 
 def unit_of(keys: Sequence[str]) -> str:
     """What a row stands for: the name of the key; 'key' if there are several columns."""
-    return show.noun(keys[0]) if len(keys) == 1 else "key"
+    return show.row_noun(keys[0]) if len(keys) == 1 else "key"
 
 
 def matched(
@@ -350,7 +350,8 @@ def matched(
         if count := int(rows.filter(nameless)[side.label].sum()):
             what = " or system" if given.systems else ""
             notes.append(
-                f"{show.count(count, 'row')} of {side.label} without {unit}{what} (NULL) left out"
+                f"{show.format_count(count, 'row')} of {side.label} without {unit}{what} (NULL) "
+                "left out"
             )
     for side in given.sides:
         require(rows[side.label].sum() > 0, f"{side.label} has no row")
@@ -370,7 +371,8 @@ def matched(
         if len(alone := part.filter(pl.col(other) == 0)):
             some = _some(alone, every)
             notes.append(
-                f"{len(alone):,} of {show.count(len(part), unit)} of {label} are not in {other} "
+                f"{len(alone):,} of {show.format_count(len(part), unit)} of {label} are not in "
+                f"{other} "
                 f"and left out ({some})"
             )
         if (part[label] > 1).any():
@@ -382,7 +384,8 @@ def matched(
     for name in (*given.metrics, *given.counted):
         if count := pairs[name].null_count():
             notes.append(
-                f"{name}: {count:,} of {show.count(len(pairs), unit)} have none and are left out"
+                f"{name}: {count:,} of {show.format_count(len(pairs), unit)} have none and are "
+                "left out"
             )
     return pairs, systems, notes
 
@@ -471,7 +474,8 @@ def _differences(
     total = shared.select(pl.struct(keys).n_unique()).item()
     if total > len(both):
         notes.append(
-            f"{total - len(both):,} of {show.count(total, unit)} are of one system only and left "
+            f"{total - len(both):,} of {show.format_count(total, unit)} are of one system only "
+            "and left "
             "out"
         )
     for i, name in enumerate(given.by):

@@ -358,14 +358,14 @@ class Trial:
         difference, interval = self._numbers(settings)
         if not TESTS[settings.test].interval:
             wins, losses = self.sample.signs[:: -2 if lower else 2]
-            interval = f"{show.count(wins, 'win')}, {show.count(losses, 'loss')}; "
-        chance = f"{show.chance(self.p_adjusted, settings.alpha)}{_adjustment(settings, family)}"
-        basis = f"({interval}{chance}; {show.queries(len(self.of_a))})"
+            interval = f"{show.format_count(wins, 'win')}, {show.format_count(losses, 'loss')}; "
+        chance = f"{show.format_p(self.p_adjusted, settings.alpha)}{_adjustment(settings, family)}"
+        basis = f"({interval}{chance}; {show.format_queries(len(self.of_a))})"
         if verdict == NOT_SIGNIFICANT:
             detectable, would = self.detectable(settings), ""
             if detectable is not None and detectable > abs(self.sample.mean):
                 would = (
-                    f". A difference of about {show.rounded_up(detectable)} would have been "
+                    f". A difference of about {show.round_up(detectable)} would have been "
                     f"detected with {POWER:.0%} power"
                 )
             return f"no significant difference between {b} and {a}: {difference} {basis}{would}"
@@ -374,12 +374,12 @@ class Trial:
             return f"{b} {won} {a} by ranks {basis}; the mean difference is {difference}"
         if self.direction < 0:
             difference, interval = self._numbers(settings, -1)
-            basis = f"({interval}{chance}; {show.queries(len(self.of_a))})"
+            basis = f"({interval}{chance}; {show.format_queries(len(self.of_a))})"
         return f"{b} {won} {a} by {difference} {basis}"
 
     def _untested(self, word: str, settings: Settings) -> str:
         """The sentence of a pair that is not tested."""
-        a, b, queries = self.a, self.b, show.queries(len(self.of_a))
+        a, b, queries = self.a, self.b, show.format_queries(len(self.of_a))
         if word == MICRO:
             return (
                 f"{b} and {a} cannot be tested: {self.metric} is {MICRO}, so it has no values per "
@@ -389,7 +389,7 @@ class Trial:
             return f"{b} and {a} have no query in common for which both are defined"
         if word == NO_DIFFERENCE:
             return f"{b} and {a} have the same value for every query ({queries})"
-        differ = f"{b} differs from {a} by {show.rounded(self.sample.mean)} ({queries})"
+        differ = f"{b} differs from {a} by {show.format_number(self.sample.mean)} ({queries})"
         if word == NOT_TESTABLE:
             label, needed = TESTS[settings.test].label, least(settings.test, bool(settings.cluster))
             if self.clusters is None:
@@ -400,7 +400,7 @@ class Trial:
                 f"{'is' if clusters == 1 else 'are'} {clusters}"
             )
         if word == TOO_FEW:
-            return f"{differ}. Not tested: fewer than {show.queries(settings.min_queries)}"
+            return f"{differ}. Not tested: fewer than {show.format_queries(settings.min_queries)}"
         return (
             f"{differ}. Not tested: the difference is the same for every query, and the "
             f"{TESTS[settings.test].label} needs some variance"
@@ -410,10 +410,10 @@ class Trial:
         """The difference and its interval as text, to two digits of half the interval."""
         lo, hi, mean = self.outcome.lo, self.outcome.hi, sign * self.sample.mean
         if lo is None or hi is None:
-            return show.rounded(mean), ""
-        digits = show.digits_apart(lo, hi)
+            return show.format_number(mean), ""
+        digits = show.count_decimals_apart(lo, hi)
         lo, hi = sorted((sign * lo, sign * hi))
-        one, low, high = (show.decimal(x, digits) for x in (mean, lo, hi))
+        one, low, high = (show.format_decimal(x, digits) for x in (mean, lo, hi))
         return one, f"{settings.percent} CI {low} to {high}; "
 
 
@@ -592,30 +592,33 @@ def _notes(
         )
     if values.clusters is not None:
         sizes = np.bincount(values.clusters)[np.unique(values.clusters)]
-        span = show.queries(int(sizes.max()))
+        span = show.format_queries(int(sizes.max()))
         span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
         found.append(
-            f"Queries are clustered by {settings.cluster}: {show.count(len(sizes), 'cluster')} of "
+            f"Queries are clustered by {settings.cluster}: "
+            f"{show.format_count(len(sizes), 'cluster')} of "
             f"{span}"
         )
     words = Counter(x.outcome.word for x in trials if x.outcome.p is None)
     if words:
         reasons = ", ".join(f"{word}: {count}" for word, count in words.items())
         found.append(
-            f"Not tested: {words.total():,} of {show.count(len(trials), 'row')} ({reasons})"
+            f"Not tested: {words.total():,} of {show.format_count(len(trials), 'row')} ({reasons})"
         )
     total = len(values.queries)
     for system, count in values.missing.items():
         if count:
             rule = missing_rule(rules, list(values.values), values.lower)
             found.append(
-                f"{count:,} of {show.queries(total)} {show.are(count)} missing in {system}: {rule}"
+                f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)} missing in "
+                f"{system}: {rule}"
             )
     for metric, count in values.undefined.items():
         if count:
             rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
             found.append(
-                f"{metric}: {count:,} of {show.queries(total)} {show.are(count)} undefined in some "
+                f"{metric}: {count:,} of {show.format_queries(total)} {show.is_or_are(count)} "
+                "undefined in some "
                 f"system and {rule}"
             )
     if lower := [metric for metric in values.values if metric in values.lower]:
@@ -628,7 +631,7 @@ def missing_rule(rules: Mapping[str, Any], metrics: Sequence[str], lower: Collec
     errors = [metric for metric in metrics if metric in lower]
     if rules["missing"] == "skip" or len(errors) == len(metrics):
         return "left out"
-    return f"counted as 0 (left out for {show.listed(errors)})" if errors else "counted as 0"
+    return f"counted as 0 (left out for {show.join_words(errors)})" if errors else "counted as 0"
 
 
 def _method(families: Mapping[str, int], settings: Settings) -> str:

@@ -24,7 +24,7 @@ from rankql.evaluation.execution import (
 )
 from rankql.evaluation.query import BY_ITEM, about, applied, sources, with_ctes
 from rankql.evaluation.result import Result, groupings, validate
-from rankql.macros import MISSING, OURS, literal, quoted
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import CORRELATIONS, Metric, parse
@@ -38,10 +38,10 @@ DEFAULT = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 # How many items of a query are in the reference, in the run, in both.
 _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
-    f"{OURS}in_{side}" for side in ("reference", "run", "both")
+    f"{INTERNAL_PREFIX}in_{side}" for side in ("reference", "run", "both")
 )
 # The position of an item in the reference.
-_REFERENCE_POS = f"{OURS}reference_pos"
+_REFERENCE_POS = f"{INTERNAL_PREFIX}reference_pos"
 
 
 def correlate(
@@ -172,10 +172,10 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
     joins = "".join(f"\nLEFT JOIN {about(given, home)} USING (query)" for home in homes)
     named = [
         *(["system"] if given.many else []),
-        f"query AS {quoted(given.query)}",
-        *(f"any_value({given.attribute(name)}) AS {quoted(name)}" for name in given.by),
+        f"query AS {quote(given.query)}",
+        *(f"any_value({given.attribute(name)}) AS {quote(name)}" for name in given.by),
         f"false AS {MISSING}",
-        *(f"{value} AS {quoted(name)}" for name, value in values.items()),
+        *(f"{value} AS {quote(name)}" for name, value in values.items()),
     ]
     order = ", ".join(f"{key} ASC NULLS LAST" for key in given.keys.split(", "))
     return (
@@ -238,7 +238,7 @@ def _notes(
             raise RankqlError(none_matched(ask, given, name))
         if shared < items:
             look = "look" if len(others) > 1 else "looks"
-            of_these = f"; {show.listed(others)} {look} at these alone" if others else ""
+            of_these = f"; {show.join_words(others)} {look} at these alone" if others else ""
             yield f"{shared} of {items} items of {run} and the reference are in both{of_these}"
 
 

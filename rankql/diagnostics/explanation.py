@@ -34,7 +34,7 @@ from rankql.evaluation.query import (
     with_sources,
 )
 from rankql.evaluation.result import Result
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import MEASURES, Metric, Rows, parse
@@ -156,13 +156,13 @@ class Explanation(show.Tabular):
 
     def to_markdown(self) -> str:
         """The tables as Markdown."""
-        return "\n\n".join(show.markdown(rows, remarks) for rows, remarks in self._tables())
+        return "\n\n".join(show.format_markdown(rows, remarks) for rows, remarks in self._tables())
 
     def __repr__(self) -> str:
-        return "\n\n".join(show.text(rows, remarks) for rows, remarks in self._tables())
+        return "\n\n".join(show.format_text(rows, remarks) for rows, remarks in self._tables())
 
     def _repr_html_(self) -> str:
-        return "".join(show.as_html(rows, remarks) for rows, remarks in self._tables())
+        return "".join(show.format_html(rows, remarks) for rows, remarks in self._tables())
 
     def _frames(self) -> dict[str, pl.DataFrame]:
         if self.positions is not None:
@@ -170,7 +170,7 @@ class Explanation(show.Tabular):
         frames = {"queries": self.queries, "items": self.items}
         return {name: frame.head(self.worst) for name, frame in frames.items() if frame is not None}
 
-    def _tables(self) -> list[tuple[show.Rows, list[str]]]:
+    def _tables(self) -> list[tuple[show.TableRows, list[str]]]:
         """The tables as text, each with what belongs below it."""
         if self.positions is None:
             queries, items = self._frames().values()
@@ -181,7 +181,7 @@ class Explanation(show.Tabular):
             notes = [f"{len(frame) - len(seen)} positions without gain are not shown"]
             frame = seen
         of = "" if self.system is None else f"{self.system}, "
-        notes.append(f"{of}query {show.plain(str(self.query))}: {self.formula}")
+        notes.append(f"{of}query {show.escape_controls(str(self.query))}: {self.formula}")
         return [(_cells(frame), [*notes, *self._sums(), *self.result.remarks()])]
 
     def _sums(self) -> list[str]:
@@ -217,14 +217,14 @@ def _equation(loss: float, ideal: float, metric: str, value: float) -> str:
     return f"{loss:z.4f} = {named} - {metric} {value:z.4f}"
 
 
-def _cells(frame: pl.DataFrame) -> show.Rows:
+def _cells(frame: pl.DataFrame) -> show.TableRows:
     """A frame as text: grades as they are given, and no line breaks."""
     exact = [frame.columns.index(name) for name in _EXACT if name in frame.columns]
 
     def cell(i: int, value: Any) -> str:
         if isinstance(value, float):
             return f"{value:z.6g}" if i in exact else f"{value:z.4f}"
-        return show.plain(show.cell(value))
+        return show.escape_controls(show.format_cell(value))
 
     return [frame.columns, *([cell(i, v) for i, v in enumerate(row)] for row in frame.rows())]
 
@@ -581,7 +581,7 @@ def _of_system(here: Session, given: Inputs, which: str) -> Inputs:
     if given.system is None:
         return replace(given, runs={None: given.runs[which]})
     (table,) = given.runs.values()
-    condition = f"CAST({quoted(given.system)} AS VARCHAR) = {literal(which)}"
+    condition = f"CAST({quote(given.system)} AS VARCHAR) = {literal(which)}"
     return replace(given, runs={None: _filtered(table, condition)}, system=None)
 
 
@@ -598,7 +598,7 @@ def _systems(here: Session, given: Inputs) -> list[str]:
     if given.system is None:
         return [name for name in given.runs if name is not None]
     (table,) = given.runs.values()
-    name = f"CAST({quoted(given.system)} AS VARCHAR)"
+    name = f"CAST({quote(given.system)} AS VARCHAR)"
     sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
     return [row[0] for row in here.con.sql(sql).fetchall()]
 

@@ -25,7 +25,7 @@ from rankql.evaluation.query import (
     with_sources,
 )
 from rankql.evaluation.result import Result
-from rankql.macros import MISSING, quoted
+from rankql.macros import MISSING, quote
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import RATINGS, RELEVANT, Metric, parse
 from rankql.sources.inputs import Inputs, opened_runs, read
@@ -137,7 +137,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(repr=False, eq=False)
-class Limits(show.Plain):
+class Limits(show.Serializable):
     """How far metrics can be trusted: notes, and the frames that they are taken from.
 
     All frames have the column `system` first where there are several.
@@ -170,9 +170,9 @@ class Limits(show.Plain):
 
     def to_markdown(self) -> str:
         """The limits of each metric, and the notes, as Markdown."""
-        return show.markdown(self.table(), self.remarks())
+        return show.format_markdown(self.table(), self.remarks())
 
-    def table(self) -> show.Rows:
+    def table(self) -> show.TableRows:
         """One line per metric: its mean and bounds, the undefined queries, the swap that matters
         most; columns that say nothing are left out."""
         keys = [*self.result.keys[:-1], "metric"]
@@ -184,17 +184,17 @@ class Limits(show.Plain):
         worst = self._worst().select(*keys, swap=_SWAP, loss="loss")
         rows = rows.join(worst, on=keys, how="left", maintain_order="left")
         said = [name for name in rows.columns if rows[name].null_count() < len(rows)]
-        return show.cells(rows.select(said))
+        return show.format_cells(rows.select(said))
 
     def remarks(self) -> list[str]:
         """What belongs under the table: conventions, columns, notes."""
         return replace(self.result, notes=self.notes).remarks()
 
     def __repr__(self) -> str:
-        return show.text(self.table(), self.remarks())
+        return show.format_text(self.table(), self.remarks())
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.table(), self.remarks())
+        return show.format_html(self.table(), self.remarks())
 
     def _worst(self) -> pl.DataFrame:
         """Of each metric the swap that changes it most."""
@@ -233,7 +233,7 @@ def _able(
     for name, why in reasons.items():
         lacking.setdefault(why, []).append(name)
     lacking.pop("", None)
-    notes = [f"no {what} of {show.listed(names)}: {why}" for why, names in lacking.items()]
+    notes = [f"no {what} of {show.join_words(names)}: {why}" for why, names in lacking.items()]
     return [metric for metric in wanted if not reasons[metric.name]], notes
 
 
@@ -389,13 +389,13 @@ def _swapped(given: Inputs, moved: Sequence[Metric], chosen: Conventions) -> str
     alike = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
     alike = "false" if any(metric.measure is None for metric in moved) else alike
     calls = {f"value {i}": call(metric, chosen) for i, metric in enumerate(moved)}
-    values = [f"{v} AS {quoted(name)}" for name, v in defined(calls, chosen).items()]
-    before = [f"any_value({quoted(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
+    values = [f"{v} AS {quote(name)}" for name, v in defined(calls, chosen).items()]
+    before = [f"any_value({quote(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
               for name in calls]  # fmt: skip
-    changes = [f"abs({quoted(name)} - {b}) AS {quoted(name)}"
+    changes = [f"abs({quote(name)} - {b}) AS {quote(name)}"
                for name, b in zip(calls, before, strict=True)]  # fmt: skip
     sums = []
-    for name in map(quoted, calls):
+    for name in map(quote, calls):
         changed = f"FILTER (WHERE {name} > {DUST})"
         # Sorted, they add up to the same in whatever order rows and threads bring them.
         in_order = f"list_sort(list({name}) {changed}, 'ASC', 'NULLS LAST')"
@@ -471,7 +471,7 @@ def _notes(
             for sentence in said:
                 holds.setdefault(sentence, []).append(system)
     for sentence, those in holds.items():
-        named = ", ".join(show.plain(str(system)) for system in those)
+        named = ", ".join(show.escape_controls(str(system)) for system in those)
         yield sentence if those == systems else f"{named}: {sentence}"
 
 
@@ -495,12 +495,14 @@ def _said_undefined(
     for (undefined, queries, why), names in alike.items():
         if undefined:
             verb = "is" if undefined == 1 else "are"
-            some = f"{undefined:,} of {show.queries(queries)} ({_percent(undefined, queries)})"
-            yield f"{some} {verb} undefined for {show.listed(names)}{why}"
+            some = (
+                f"{undefined:,} of {show.format_queries(queries)} ({_percent(undefined, queries)})"
+            )
+            yield f"{some} {verb} undefined for {show.join_words(names)}{why}"
 
 
 def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) -> Iterator[str]:
-    queries = show.queries(_of(found.undefined, system)["queries"][0])
+    queries = show.format_queries(_of(found.undefined, system)["queries"][0])
     there = [row for row in _of(found.judged, system).to_dicts() if row["unjudged"]]
     asked = {metric.k for metric in wanted}
     shares = [
@@ -516,15 +518,16 @@ def _said_unjudged(found: Limits, wanted: Sequence[Metric], system: str | None) 
         if row["lo"] is not None and row["hi"] - row["lo"] > DUST
     ]
     ranges = [
-        f"{row['metric']} lies between {show.cell(row['lo'])} and {show.cell(row['hi'])}"
+        f"{row['metric']} lies between {show.format_cell(row['lo'])} and "
+        f"{show.format_cell(row['hi'])}"
         for row in bounds
     ]
     if ranges:
         opened = max(row["undefined"] for row in bounds)
-        further = f"; {show.queries(opened)} could become defined" if opened else ""
-        ranges = [f"{show.listed(ranges)}, whatever the unjudged items are{further}"]
+        further = f"; {show.format_queries(opened)} could become defined" if opened else ""
+        ranges = [f"{show.join_words(ranges)}, whatever the unjudged items are{further}"]
     if shares:
-        yield "; ".join([f"{show.listed(shares)} are unjudged", *ranges])
+        yield "; ".join([f"{show.join_words(shares)} are unjudged", *ranges])
 
 
 def _said_duplicates(found: Limits, system: str | None) -> Iterator[str]:
@@ -540,15 +543,17 @@ def _said_duplicates(found: Limits, system: str | None) -> Iterator[str]:
 def _said_swaps(found: Limits, wanted: Sequence[Metric], system: str | None) -> Iterator[str]:
     counts = _counting(found.result, system)
     parts = [
-        f"{row['metric']} by up to {show.cell(row['loss'])} (positions {row['position']} and "
-        f"{row['position'] + 1}, {row['queries']:,} of {show.queries(counts[row['metric']])})"
+        f"{row['metric']} by up to {show.format_cell(row['loss'])} (positions {row['position']} "
+        "and "
+        f"{row['position'] + 1}, {row['queries']:,} of "
+        f"{show.format_queries(counts[row['metric']])})"
         for row in _of(found._worst(), system).to_dicts()
     ]
     if parts:
-        yield f"on average over the queries, a swap of neighbours changes {show.listed(parts)}"
+        yield f"on average over the queries, a swap of neighbours changes {show.join_words(parts)}"
     deep = [metric.name for metric in wanted if metric.k and metric.k > DEEP]
     if deep:
-        yield f"swaps beyond position {DEEP} were not looked at for {show.listed(deep)}"
+        yield f"swaps beyond position {DEEP} were not looked at for {show.join_words(deep)}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -16,7 +16,7 @@ from rankql import text as show
 from rankql.errors import RankqlError
 from rankql.evaluation.execution import example_items, execute, few, few_matched, overlap, reporting
 from rankql.evaluation.query import BY_ITEM, HIGHEST_K, cuts
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs, opened_runs, read
 from rankql.sources.tables import ROLES, Data, Session, Table, each, same_kind, session
 
@@ -144,7 +144,7 @@ class Report:
 
     def to_markdown(self) -> str:
         """The findings as a Markdown table."""
-        return show.markdown(self.table(), [self.summary()])
+        return show.format_markdown(self.table(), [self.summary()])
 
     def summary(self) -> str:
         """What was looked at, and how much was found, in one line."""
@@ -175,10 +175,10 @@ class Report:
                 lines += [f"{margin}e.g. {_example(example)}" for example in finding.examples]
                 lines.append(f"{margin}why: {finding.why}")
                 lines += [f"{margin}{_and_more(finding, more)}"] if more else []
-        return "\n".join(map(show.plain, lines))
+        return "\n".join(map(show.escape_controls, lines))
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.table(), [self.summary()])
+        return show.format_html(self.table(), [self.summary()])
 
     def _shown(self) -> list[tuple[Finding, int]]:
         """The findings that are shown, each with the number of its kind that are not."""
@@ -191,7 +191,7 @@ class Report:
             for i, finding in enumerate(same[:SHOWN], 1)
         ]
 
-    def table(self) -> show.Rows:
+    def table(self) -> show.TableRows:
         """The findings as text."""
         rows = [["level", "kind", "table", "count", "what", "examples", "why"]]
         for f, more in self._shown():
@@ -312,7 +312,7 @@ class _Case:
             roles["pos"], unused = ranks, "pos"
         fields, system = [], None
         if not graded and self.given.many:
-            system = literal(name) if name else f"CAST({quoted(str(self.given.system))} AS VARCHAR)"
+            system = literal(name) if name else f"CAST({quote(str(self.given.system))} AS VARCHAR)"
             fields.append(f"{system} AS system")
         fields += [
             f"{table.key(role, self.given.as_text(role))} AS {role}"
@@ -321,7 +321,7 @@ class _Case:
         ]
         keys = [text.rsplit(" AS ", 1)[1] for text in fields]
         numbers = [role for role in ("score", "pos", "rel") if role in roles]
-        fields += [f"{quoted(roles[role])} AS given_{role}" for role in numbers]
+        fields += [f"{quote(roles[role])} AS given_{role}" for role in numbers]
         fields += [
             f"{table.signed(role, _double(table, roles[role]))} AS {role}" for role in numbers
         ]
@@ -360,7 +360,7 @@ class _Case:
 
 def _double(table: Table, column: str) -> str:
     """A column as DOUBLE, NULL where it is no number."""
-    name = quoted(column)
+    name = quote(column)
     if _numeric(table, column):
         return f"CAST({name} AS DOUBLE)"
     return f"TRY_CAST(CAST({name} AS VARCHAR) AS DOUBLE)"

@@ -49,7 +49,7 @@ def functions() -> str:
     helpers = (_function(name, translation.parameters(name, CLICKHOUSE)) for name in _KEPT)
     metrics = (
         f"-- {comment}\n{_function(name, taken(name))}"
-        for name, comment in macros.comments().items()
+        for name, comment in macros.read_comments().items()
         if name in (CLICKHOUSE.metrics or ())
     )
     return "\n\n".join([head, *helpers, *metrics]) + "\n"
@@ -87,7 +87,7 @@ _LAST = {
 
 def taken(name: str) -> list[str]:
     """The parameters of a function there: no more than a call cannot do without, and k."""
-    parameters = macros.parameters()[name]
+    parameters = macros.read_parameters()[name]
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]
     last = _LAST.get(name.removeprefix("list_").removesuffix("_by_score"), "k")
@@ -367,7 +367,7 @@ def _file(translation: Translation, node: exp.Table) -> exp.Expr:
 CLICKHOUSE = Target(
     "ClickHouse",
     "clickhouse",
-    metrics=macros.metrics("gain", "precision", "cascade", "order", "rating"),
+    metrics=macros.list_metric_macros("gain", "precision", "cascade", "order", "rating"),
     functions=frozenset({"ceil", "error", "greatest", "least", "log2", "pow", "power"}),
     helpers=frozenset({"typeof", "encode", "len"}),
     check=_checked,

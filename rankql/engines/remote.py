@@ -47,7 +47,7 @@ from rankql.evaluation.query import (
     tops_first,
 )
 from rankql.evaluation.result import Result
-from rankql.macros import MISSING, quoted
+from rankql.macros import MISSING, quote
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import Metric, parse
 from rankql.sources.inputs import Inputs
@@ -170,7 +170,7 @@ def _extremes(
                 known = ", ".join(map(str, chosen.gain))
                 asked += [(role, f"max(CASE WHEN {value} NOT IN ({known}) THEN {value} END)")]
     ids = given.ids(table)
-    counts = [f"count({quoted(name)})" for name in ids]
+    counts = [f"count({quote(name)})" for name in ids]
     columns = ", ".join(["count(*)", *counts, *(sql for _, sql in asked)])
     ((total, *found),) = database.ask(f"SELECT {columns} FROM {sql}")
     complete_ids(table.label, total, dict(zip(ids, found, strict=False)))
@@ -196,7 +196,7 @@ def _sample(
 def _number(table: Table, role: str) -> str:
     """The column of a role as DOUBLE."""
     table.number(role)  # or it says what it is instead
-    column = quoted(table.roles[role])
+    column = quote(table.roles[role])
     if table.columns[table.roles[role]] == "BOOLEAN":
         column = f"CAST({column} AS INTEGER)"
     return table.signed(role, f"CAST({column} AS DOUBLE PRECISION)")
@@ -240,15 +240,14 @@ class _Work:
                 steps[f"about_{home}"] = f"SELECT query, {least} FROM {home} GROUP BY query"
                 last += f" LEFT JOIN about_{home} USING (query)"
         order = [f"found.{key}" for key in keys.split(", ")]
-        fields = [*order[:-1], f"found.query AS {quoted(given.query)}"]
+        fields = [*order[:-1], f"found.query AS {quote(given.query)}"]
         fields += [
-            f"about_{given.homes[name]}.{given.attribute(name)} AS {quoted(name)}"
+            f"about_{given.homes[name]}.{given.attribute(name)} AS {quote(name)}"
             for name in given.by
         ]
         fields += [f"{missing} AS {MISSING}"]
         fields += [
-            f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quoted(name)}"
-            for i, name in enumerate(calls)
+            f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quote(name)}" for i, name in enumerate(calls)
         ]
         listed = ",\n    ".join([*fields, f"{repeated} AS repeated"])
         return self._with(steps, f"SELECT {listed}\nFROM {last}\nORDER BY {', '.join(order)}")
@@ -308,7 +307,7 @@ class _Work:
         for name, table in given.runs.items():
             system = self.database.literal(name or "")
             if given.system:
-                system = quoted(table.spelled(given.system))
+                system = quote(table.spelled(given.system))
             fields = [f"{text.format(system)} AS system"] if given.many else []
             fields += [
                 f"{self._graded(table, role)} AS {role}"
@@ -343,10 +342,10 @@ class _Work:
         """A column; text so that its bytes count, and what has no order as a number."""
         kind = "VARCHAR" if always else table.columns[name]
         if kind == "VARCHAR":
-            return self.database.text.format(quoted(name))
+            return self.database.text.format(quote(name))
         # In SQLite some of the numbers may be whole.
         cast = {"BOOLEAN": "INTEGER", "DOUBLE": "DOUBLE PRECISION"}.get(kind)
-        return f"CAST({quoted(name)} AS {cast})" if cast else quoted(name)
+        return f"CAST({quote(name)} AS {cast})" if cast else quote(name)
 
     def _graded(self, table: Table, role: str) -> str:
         """The number in a column, as the conventions have it."""

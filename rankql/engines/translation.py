@@ -18,9 +18,9 @@ from functools import cache
 from typing import Any, NoReturn, cast
 
 from rankql import macros
-from rankql.errors import RankqlError, needs
+from rankql.errors import RankqlError, require_package
 
-needs("sqlglot", "dialects", "translation")
+require_package("sqlglot", "dialects", "translation")
 
 import sqlglot  # noqa: E402
 from sqlglot import Token, TokenType, exp  # noqa: E402
@@ -162,7 +162,9 @@ class Target:
 def trees(dialect: str) -> dict[str, Macro]:
     """The macros of sql/ as trees, or those that are written in the SQL of an engine."""
     native = dialect != "duckdb"
-    return read(macros.statements(dialect) if native else macros.statements(), dialect, native)
+    return read(
+        macros.read_statements(dialect) if native else macros.read_statements(), dialect, native
+    )
 
 
 def read(
@@ -350,7 +352,7 @@ class Translation:
         if self.native and not name.startswith("rankql_"):
             return self.function(node.name, *self.made(node.expressions, scope))
         offered = target.metrics is None or name in target.metrics
-        unknown = name in target.helpers or (name in macros.comments() and not offered)
+        unknown = name in target.helpers or (name in macros.read_comments() and not offered)
         if self.asked and unknown:
             self.refuse(f"{name}()")
         macro = target.macros.get(name) or trees(target.dialect).get(name)

@@ -18,9 +18,9 @@ from threading import Lock
 from typing import Any, cast
 
 from rankql import macros
-from rankql.errors import RankqlError, database_message, did_you_mean, needs
+from rankql.errors import RankqlError, database_message, did_you_mean, require_package
 
-needs("sqlglot", "dialects", "rankql.engines.windows")
+require_package("sqlglot", "dialects", "rankql.engines.windows")
 
 import duckdb  # noqa: E402
 import sqlglot  # noqa: E402
@@ -192,7 +192,7 @@ def _text(tree: exp.Expr, engine: Engine) -> str:
 @cache
 def _macros() -> dict[str, Macro]:
     """The macros of sql/, those of sql/windows.sql before them."""
-    return {**translation.trees("duckdb"), **translation.read(macros.statements("windows"))}
+    return {**translation.trees("duckdb"), **translation.read(macros.read_statements("windows"))}
 
 
 @cache
@@ -227,8 +227,8 @@ def _asked(select: exp.Select) -> Iterable[exp.Expr]:
 @cache
 def offered() -> frozenset[str]:
     """The metrics that have a window form: those of rows, made of sums and windows."""
-    listed = {name for family in _FAMILIES for name in macros.statements(family)}
-    return frozenset(name for name in listed & set(macros.comments()) if not _other_form(name))
+    listed = {name for family in _FAMILIES for name in macros.read_statements(family)}
+    return frozenset(name for name in listed & set(macros.read_comments()) if not _other_form(name))
 
 
 def _other_form(name: str) -> str:
@@ -551,7 +551,7 @@ class _Windows(translation.Translation):
         if self._steps is None and not _scalar(macro.name):
             place = "ask for it in a SELECT list, HAVING or ORDER BY"
             self.refuse(f"{macro.name}() where rows are not grouped", place)
-        same = macro.name not in macros.statements("windows")  # as it is known to DuckDB
+        same = macro.name not in macros.read_statements("windows")  # as it is known to DuckDB
         if same and _scalar(macro.name) and all(map(_is_constant, values)):
             return _worked_out(function(macro.name, *values))
         self._within.append(macro)

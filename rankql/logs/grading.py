@@ -11,7 +11,7 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import execute, reporting
 from rankql.logs.labels import check_cap, check_grades, decimal_as_float, event_name, is_finite
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.options import require, require_choice
 from rankql.sources.tables import Data, assigned, session
 
@@ -66,11 +66,11 @@ def grade_events(
         options = {name: value for name, value in options.items() if value is not None}
         named = [f"{name} := {_sql(name, value)}" for name, value in options.items()]
         if until is not None:
-            named.append(f"moment := {quoted(time)}")
+            named.append(f"moment := {quote(time)}")
         other = literal(unknown) if isinstance(unknown, str) else _sql("unknown", unknown)
-        arguments = [quoted(event), _mapping(grades), f"how := {literal(how)}", *named]
+        arguments = [quote(event), _mapping(grades), f"how := {literal(how)}", *named]
         call = f"graded({', '.join(arguments)}, unknown := {other})"
-        keys = [quoted(table.roles[role]) for role in ("query", "item")]
+        keys = [quote(table.roles[role]) for role in ("query", "item")]
         by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
         back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
         sql = (

@@ -18,7 +18,7 @@ from rankql.expressions.columns import Column, as_float, column, refuse_values
 from rankql.expressions.variants import Frame, in_frame_like, metric, require_columns
 from rankql.logs.table_macros import add_column_by_table_macro, run_table_macro
 from rankql.registry.options import as_number, is_whole_number, require, require_choice
-from rankql.text import TEXT
+from rankql.text import TEXT_TYPES
 
 Moment: TypeAlias = date | datetime | float
 Duration: TypeAlias = timedelta | float
@@ -67,7 +67,7 @@ def _grade(event: Column, grades: Mapping[str, float | None], unknown: object) -
 
     def known(events: pl.Series) -> pl.Series:
         dtype = events.dtype
-        fit = dtype.is_integer() or dtype in (*TEXT, pl.Boolean, pl.Null)
+        fit = dtype.is_integer() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)
         remedy = "cast it to text"
         require(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
         events = events.cast(pl.String)
@@ -153,7 +153,7 @@ def check_moment(name: str, times: pl.Series) -> pl.Series:
     dtype = times.dtype
     if dtype == pl.Null and times.is_empty():
         return times.cast(pl.Float64)
-    kind = "text" if dtype in TEXT else str(dtype)
+    kind = "text" if dtype in TEXT_TYPES else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
     require(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()
@@ -439,7 +439,7 @@ def _label(name: str, what: str) -> pl.Expr:
 
     def sound(labels: pl.Series) -> pl.Series:
         dtype = labels.dtype
-        kind = "text" if dtype in TEXT else str(dtype)
+        kind = "text" if dtype in TEXT_TYPES else str(dtype)
         fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
         require(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
         return labels.cast(pl.Float64)

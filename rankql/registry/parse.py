@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from rankql import macros
-from rankql.errors import RankqlError, closest, did_you_mean
+from rankql.errors import RankqlError, did_you_mean, find_closest
 from rankql.macros import literal
 from rankql.registry.metrics import FACTS, Facts
 
@@ -47,17 +47,19 @@ class Measure:
     @property
     def defaults(self) -> dict[str, str]:
         """The options of the macro, with their defaults as SQL."""
-        return {k: v for k, v in macros.parameters()[self.macro].items() if v is not None}
+        return {k: v for k, v in macros.read_parameters()[self.macro].items() if v is not None}
 
     @property
     def columns(self) -> list[str]:
         """What the function is computed from."""
-        return [k for k, default in macros.parameters()[self.function].items() if default is None]
+        return [
+            k for k, default in macros.read_parameters()[self.function].items() if default is None
+        ]
 
     @property
     def definition(self) -> str:
         """One line of what it is."""
-        return macros.comments()[self.function]
+        return macros.read_comments()[self.function]
 
 
 # SQL that every database takes.
@@ -353,7 +355,7 @@ def _one(text: str, measures: tuple[Measure, ...]) -> Iterator[Metric]:
     elif match := _NAME.fullmatch(text):
         measure = index.get(match["name"].lower())
         if measure is None:
-            likely = closest(match["name"], index)  # of all names, aliases too
+            likely = find_closest(match["name"], index)  # of all names, aliases too
             hint = did_you_mean(
                 match["name"],
                 [measure.name for measure in measures],
