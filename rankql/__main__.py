@@ -1,5 +1,5 @@
 """`python -m rankql`."""
 
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 main(prog_name="python -m rankql")

@@ -1,4 +1,4 @@
-"""The SQL macros: where their text lies, and how a DuckDB connection gets them."""
+"""The SQL macros: their text, and how to add them to a DuckDB connection."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
 
-def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
+def quote(name: str) -> str:
+    """Quote a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
-# The column that says whether a run lacks a query. Names that begin so are of our columns alone.
-OURS = "__rankql_"
-MISSING = f"{OURS}missing"
+# No column of a user starts with it.
+INTERNAL_PREFIX = "__rankql_"
+MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
 
 
 def literal(value: object) -> str:
-    """A text, a number or a list of them as SQL."""
+    """Write a text, a number or a list of them as SQL."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, list | tuple):
@@ -54,59 +54,61 @@ def literal(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def folder() -> Path:
-    """Where the SQL lies, which is a dbt package too."""
-    # A wheel carries the folder inside the package; in a checkout it lies beside it.
+def sql_folder() -> Path:
+    """Return the folder of the SQL files, which is a dbt package too."""
+    # Within the package in a wheel, beside it in a checkout.
     package = Path(__file__).parent
     return next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
 
 
-def _text(stem: str) -> str:
-    return (folder() / f"{stem}.sql").read_text("utf-8")
+def _read_family(stem: str) -> str:
+    return (sql_folder() / f"{stem}.sql").read_text("utf-8")
 
 
 @cache
-def sql() -> str:
-    """All macros as one SQL text, the content of sql/rankql.sql."""
-    return "\n\n".join(map(_text, FAMILIES))
+def read_sql() -> str:
+    """Read all macros as one SQL text, the content of sql/rankql.sql."""
+    return "\n\n".join(map(_read_family, FAMILIES))
 
 
 @cache
-def comments() -> dict[str, str]:
-    """What each metric is, in one line."""
-    return {name: text.replace("''", "'") for name, text in _COMMENT.findall(sql())}
+def read_comments() -> dict[str, str]:
+    """Read the description of each metric, in one line."""
+    return {name: text.replace("''", "'") for name, text in _COMMENT.findall(read_sql())}
 
 
 @cache
-def metrics(*families: str) -> frozenset[str]:
-    """The metrics of some families."""
-    return frozenset(name for family in families for name, _ in _COMMENT.findall(_text(family)))
+def list_metric_macros(*families: str) -> frozenset[str]:
+    """List the metrics of some families."""
+    return frozenset(
+        name for family in families for name, _ in _COMMENT.findall(_read_family(family))
+    )
 
 
 @cache
-def parameters() -> dict[str, dict[str, str | None]]:
-    """The parameters of each macro, with their defaults as SQL, None where there is none."""
+def read_parameters() -> dict[str, dict[str, str | None]]:
+    """Read the parameters of each macro, with their defaults as SQL or None."""
     return {
         name: {
             parameter: default or None
-            for parameter, default in re.findall(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?", listed)
+            for parameter, default in re.findall(r"(\w+)(?:\s*:=\s*('[^']*'|[\w.]+))?", signature)
         }
-        for name, listed in re.findall(
-            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", sql(), re.MULTILINE
+        for name, signature in re.findall(
+            r"^CREATE OR REPLACE MACRO (\w+)\(([^)]*)\)", read_sql(), re.MULTILINE
         )
     }
 
 
 @cache
-def statements(dialect: str | None = None) -> dict[str, str]:
-    """Each macro as a statement, by name: ours, or those that say DuckDB in another dialect."""
-    return _split(_text(dialect) if dialect else sql())
+def read_statements(dialect: str | None = None) -> dict[str, str]:
+    """Read each macro as a statement, by name: for DuckDB or, where they differ, for a dialect."""
+    return _split(_read_family(dialect) if dialect else read_sql())
 
 
 @cache
 def _statements(checked: bool) -> dict[str, str]:
-    """Each macro as a statement, by name; with the checks of every row and argument, or without."""
-    return _split(sql() if checked else f"{sql()}\n{_text('trusted')}")
+    """Read each macro as a statement, with or without the checks of rows and arguments."""
+    return _split(read_sql() if checked else f"{read_sql()}\n{_read_family('trusted')}")
 
 
 def _split(text: str) -> dict[str, str]:
@@ -116,35 +118,34 @@ def _split(text: str) -> dict[str, str]:
 
 @cache
 def _call() -> re.Pattern[str]:
-    """A call of one of the macros; texts and quoted names are passed over."""
+    """Compile the pattern of a macro call; it also matches texts and quoted names, to skip them."""
     names = "|".join(sorted(_statements(False), key=len, reverse=True))
     return re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
 
 
-def called(query: str, checked: bool = False) -> tuple[str, str]:
-    """The statements that a query needs, and the query that then runs.
+def isolate_macros(query: str, checked: bool = False) -> tuple[str, str]:
+    """Return statements that create the macros of a query under private names, and the query.
 
-    The macros it calls are created under names of their own, so that nobody else's are replaced or
-    hidden; and without the checks of every row and argument, which cost more than the metrics,
-    unless `checked`.
+    So no function of the user is replaced or hidden. Unless `checked`, the macros do not check rows
+    and arguments, which costs more than the metrics.
     """
     statements, call = _statements(checked), _call()
     prefix = "rankql checked " if checked else "rankql "
     needed: dict[str, None] = {}
 
-    def need(text: str) -> None:
+    def add_calls(text: str) -> None:
         for name in filter(None, call.findall(text)):
             if name not in needed:
-                need(_CREATE.sub("", statements[name]))
+                add_calls(_CREATE.sub("", statements[name]))
                 needed[name] = None
 
-    def renamed(text: str) -> str:
+    def rename(text: str) -> str:
         return call.sub(lambda m: f'"{prefix}{m[1]}"' if m[1] else m[0], text)
 
-    need(query)
+    add_calls(query)
     text = "".join(_COMMENTS.sub("", statements[name]) for name in needed)
-    create = renamed(text).replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
-    return create, renamed(query)
+    create = rename(text).replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
+    return create, rename(query)
 
 
 def register(
@@ -165,15 +166,15 @@ def register(
     >>> con.sql("SELECT ndcg(rel, pos) FROM (VALUES (1, 2), (0, 1)) AS t (rel, pos)").fetchall()
     [(0.6309297535714575,)]
     """
-    import duckdb  # here, so that who only reads the texts need not wait for it
+    import duckdb  # not at the top: reading the texts does not need it
 
-    if elsewhere(con):
-        raise not_duckdb(con)
+    if is_other_database(con):
+        raise duckdb_required(con)
     con = duckdb.connect(":default:") if con is None else con
-    text = sql()
+    text = read_sql()
     _refuse_foreign(con, text, schema if persist else None)
     if persist:
-        text = f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n{_in_schema(text, schema)}"
+        text = f"CREATE SCHEMA IF NOT EXISTS {quote(schema)};\n{_in_schema(text, schema)}"
     else:
         text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
     try:
@@ -187,15 +188,15 @@ def register(
         ) from error
 
 
-def elsewhere(con: object) -> bool:
-    """Is it a connection to another database than DuckDB?"""
+def is_other_database(con: object) -> bool:
+    """Return whether a connection is not one of DuckDB."""
     import duckdb
 
     return con is not None and con is not duckdb and not isinstance(con, duckdb.DuckDBPyConnection)
 
 
-def not_duckdb(con: object) -> RankqlError:
-    """The error of what works in DuckDB alone."""
+def duckdb_required(con: object) -> RankqlError:
+    """Make the error for another database where only DuckDB works."""
     kind = type(con)
     return RankqlError(
         f"con must be a connection of DuckDB here, not {kind.__module__}.{kind.__name__}; "
@@ -204,11 +205,11 @@ def not_duckdb(con: object) -> RankqlError:
 
 
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> None:
-    """Refuse to replace or to hide a function that is not ours.
+    """Refuse to replace or hide a function of the user.
 
-    The comment of a metric tells that it is ours, and so is a helper that lies beside such a one.
+    A metric of rankql is known by its comment, a helper by a metric in the same schema.
     """
-    comments = {name: comment.replace("''", "'") for name, comment in _COMMENT.findall(text)}
+    descriptions = {name: comment.replace("''", "'") for name, comment in _COMMENT.findall(text)}
     functions = con.execute(
         """
         SELECT DISTINCT lower(function_name), comment, concat_ws('.', database_name, schema_name),
@@ -227,21 +228,23 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
         """,
         {"names": _CREATE.findall(text), "schema": schema},
     ).fetchall()
-    homes = {home for name, comment, home, _ in functions if comments.get(name, "") == comment}
-    for name, comment, home, theirs in functions:
-        if comment != comments[name] if name in comments else home not in homes:
+    our_schemas = {
+        home for name, comment, home, _ in functions if descriptions.get(name, "") == comment
+    }
+    for name, comment, home, spelling in functions:
+        if comment != descriptions[name] if name in descriptions else home not in our_schemas:
             action = "replaced" if schema else "hidden"
             raise RankqlError(
-                f"your function {home}.{theirs} would be {action} by rankql's {name}; "
+                f"your function {home}.{spelling} would be {action} by rankql's {name}; "
                 "rename or drop it, or use register(con, persist=True, schema=...) "
                 "with a schema of its own"
             )
 
 
 def _in_schema(text: str, schema: str) -> str:
-    """Put our macros, and their calls of each other, into a schema. (Texts hold no such call.)"""
+    """Put the macros, and their calls of each other, into a schema. (Texts hold no such call.)"""
     names = "|".join(sorted(_CREATE.findall(text), key=len, reverse=True))
     call = re.compile(rf"(?<![\w.])({names})(?=\()")
     comment = re.compile(r"^(COMMENT ON MACRO (?:TABLE )?)(\w+)", re.MULTILINE)
-    text = call.sub(lambda name: f"{quoted(schema)}.{name[0]}", text)
-    return comment.sub(lambda head: f"{head[1]}{quoted(schema)}.{head[2]}", text)
+    text = call.sub(lambda name: f"{quote(schema)}.{name[0]}", text)
+    return comment.sub(lambda head: f"{head[1]}{quote(schema)}.{head[2]}", text)

@@ -1,4 +1,4 @@
-"""Tables of a few rows as text, Markdown and HTML."""
+"""Numbers, words and small tables as text, Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Rows = list[list[str]]
-TEXT = (pl.String, pl.Categorical, pl.Enum)
+TableRows = list[list[str]]
+TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
 
 
-class Plain:
-    """What is plain values, as `to_dict` gives them."""
+class Serializable:
+    """A result that can be written as JSON."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -32,8 +32,8 @@ class Plain:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
 
-class Tabular(Plain):
-    """What is a table at heart, which `to_polars` gives."""
+class Tabular(Serializable):
+    """A result that is a table."""
 
     def to_polars(self) -> pl.DataFrame:
         """The table as a polars frame."""
@@ -48,20 +48,20 @@ class Tabular(Plain):
         return self.to_polars().to_arrow()
 
 
-def count(n: int, noun: str) -> str:
-    """A number of things: '1 query', '19,255 queries'."""
-    return f"{n:,} {noun if n == 1 else plural(noun)}"
+def format_count(n: int, noun: str) -> str:
+    """Format a number of things: '1 query', '19,255 queries'."""
+    return f"{n:,} {noun if n == 1 else pluralise(noun)}"
 
 
-def noun(column: str) -> str:
-    """What a row of a key column stands for: 'user' of user_id; 'key' where the name is no word."""
+def row_noun(column: str) -> str:
+    """Name what a row of a key column stands for: 'user' for user_id, 'key' if it is not a word."""
     name = column.removesuffix("_id")
     is_word = len(name) > 2 and name[-1:].isalpha()
     return name if is_word or not name.isascii() else "key"
 
 
-def plural(noun: str) -> str:
-    """The plural of an English noun; words of other scripts and plurals stay as they are."""
+def pluralise(noun: str) -> str:
+    """Return the plural of an English noun; plurals and words of other scripts stay."""
     end = noun.lower()
     if not noun.isascii() or (end.endswith("s") and not end.endswith("ss")):
         return noun
@@ -72,34 +72,34 @@ def plural(noun: str) -> str:
     return f"{noun}s"
 
 
-def are(n: int) -> str:
-    """The verb for a number of things."""
+def is_or_are(n: int) -> str:
+    """Return the verb for a number of things."""
     return "is" if n == 1 else "are"
 
 
-def queries(n: int) -> str:
-    """A number of queries in words."""
-    return count(n, "query")
+def format_queries(n: int) -> str:
+    """Format a number of queries."""
+    return format_count(n, "query")
 
 
-def chance(p: float, alpha: float = 0.0) -> str:
-    """A p-value in words, with as many digits as show on which side of alpha it lies."""
+def format_p(p: float, alpha: float = 0.0) -> str:
+    """Format a p-value, with as many digits as it takes to see on which side of alpha it lies."""
     if p < 0.001 and not p > alpha > 0:
         return "p < 0.001"
-    texts = (f"{p:.{digits}g}" for digits in range(2, 12))
-    return f"p = {next((x for x in texts if (float(x) <= alpha) == (p <= alpha)), p)}"
+    candidates = (f"{p:.{digits}g}" for digits in range(2, 12))
+    return f"p = {next((x for x in candidates if (float(x) <= alpha) == (p <= alpha)), p)}"
 
 
-# An interval this narrow, relative to its bounds, differs from a point by rounding only.
+# An interval that is narrower, relative to its bounds, differs from a point by rounding only.
 ROUNDING = 1e-9
-# A bound this close to a limit lies on it.
+# A bound that is closer to a limit lies on it.
 _EQUAL = 1e-12
 
 
-def digits(lo: float, hi: float, least: int = 0) -> int:
-    """The number of decimals that shows two digits of half an interval.
+def count_decimals(lo: float, hi: float, least: int = 0) -> int:
+    """Count the decimals that show two digits of half an interval.
 
-    Of an interval as narrow as rounding, the number that shows three digits of its bounds.
+    If the interval is as narrow as rounding, they show three digits of its bounds.
     """
     size, half = max(abs(lo), abs(hi)), (hi - lo) / 2
     if half > ROUNDING * size:
@@ -107,42 +107,52 @@ def digits(lo: float, hi: float, least: int = 0) -> int:
     return max(least, 2 - math.floor(math.log10(size))) if size else 3
 
 
-def digits_apart(lo: float, hi: float, limit: float = 0.0) -> int:
-    """The number of decimals that also shows on which side of a limit each bound lies."""
-    decimals = max(0, digits(lo, hi))
+def count_decimals_apart(lo: float, hi: float, limit: float = 0.0) -> int:
+    """Count the decimals that also show on which side of a limit each bound lies."""
+    decimals = max(0, count_decimals(lo, hi))
     bounds = [bound for bound in (lo, hi) if abs(bound - limit) > _EQUAL]
-    while decimals < 12 and any(_crossed(bound, decimals, limit) for bound in bounds):
+    while decimals < 12 and any(_is_across(bound, decimals, limit) for bound in bounds):
         decimals += 1
     return decimals
 
 
-def _crossed(bound: float, decimals: int, limit: float) -> bool:
-    """Whether rounding moves a bound to, or across, the limit."""
-    shown = round(bound, decimals)
-    return abs(shown - limit) <= _EQUAL or (shown > limit) != (bound > limit)
+def _is_across(bound: float, decimals: int, limit: float) -> bool:
+    """Return whether rounding moves a bound to the limit or across it."""
+    rounded = round(bound, decimals)
+    return abs(rounded - limit) <= _EQUAL or (rounded > limit) != (bound > limit)
 
 
-def decimal(value: float, decimals: int, sign: str = "") -> str:
-    """A number as text: thousands separators, never a negative zero."""
+def format_decimal(value: float, decimals: int, sign: str = "") -> str:
+    """Format a number with thousands separators and no negative zero."""
     return f"{value:{sign}z,.{decimals}f}"
 
 
-def estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "") -> str:
-    """A number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'."""
-    decimals = digits(lo, hi, least)
-    value, lo, hi = (decimal(x, decimals, sign) for x in (value, lo, hi))  # type: ignore[assignment]
-    return f"{value} ({lo} to {hi})"
+def format_estimate(value: float, lo: float, hi: float, least: int = 0, sign: str = "") -> str:
+    """Format a number with its interval, to two digits of half of it: '0.20 (-0.05 to 0.45)'."""
+    decimals = count_decimals(lo, hi, least)
+    mean, low, high = (format_decimal(x, decimals, sign) for x in (value, lo, hi))
+    return f"{mean} ({low} to {high})"
 
 
-def rounded(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits: 0.0123, 12.3, 12,300."""
+def format_interval(bounds: Sequence[Any], sign: str = "") -> str:
+    """Format mean, lo and hi, any of which may be undefined: to three digits, or as an estimate."""
+    mean, lo, hi = bounds
+    if mean is None:
+        return "undefined"
+    if lo is None or hi is None:
+        return f"{mean:{sign}z.3f}"
+    return format_estimate(mean, lo, hi, 3, sign)
+
+
+def format_number(value: float, digits: int = 3) -> str:
+    """Format a number with some significant digits: 0.0123, 12.3, 12,300."""
     if not 1e3 <= abs(value) < 1e15:
         return f"{value + 0.0:.{digits}g}"
     return f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
-def rounded_up(value: float, digits: int = 2) -> str:
-    """A positive number, rounded up to so many significant digits."""
+def round_up(value: float, digits: int = 2) -> str:
+    """Round a positive number up to some significant digits, and format it."""
     places = digits - 1 - math.floor(math.log10(value))
     if abs(places) > 15:
         return f"{value:.{digits}g}"
@@ -150,60 +160,62 @@ def rounded_up(value: float, digits: int = 2) -> str:
     return f"{up:,.{max(0, places)}f}"
 
 
-def small(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """The frame with p-values as text; what would be 0.0000 is below that."""
+def format_p_values(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    """Format the p-values of a frame; those that would be 0.0000 are <0.0001."""
     return frame.with_columns(
         pl.when(pl.col(name) < 0.0001)
         .then(pl.lit("<0.0001"))
-        .otherwise(pl.col(name).map_elements(cell, return_dtype=pl.String))
+        .otherwise(pl.col(name).map_elements(format_cell, return_dtype=pl.String))
         .alias(name)
         for name in names
         if name in frame.columns
     )
 
 
-def listed(words: Sequence[str]) -> str:
-    """Words in a sentence: a, b and c."""
+def join_words(words: Sequence[str]) -> str:
+    """Join words for a sentence: a, b and c."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def cells(frame: pl.DataFrame) -> Rows:
-    """The header of a frame, and its rows, as text."""
-    return [frame.columns, *([cell(value) for value in row] for row in frame.rows())]
+def format_cells(frame: pl.DataFrame) -> TableRows:
+    """Format the header and the rows of a frame."""
+    return [frame.columns, *([format_cell(value) for value in row] for row in frame.rows())]
 
 
-def cell(value: Any) -> str:
-    """A value as text: four digits of a fraction, nothing for NULL."""
+def format_cell(value: Any) -> str:
+    """Format a value: a float with four decimals, nothing for NULL."""
     if value is None:
         return ""
     return f"{value:z.4f}" if isinstance(value, float) else str(value)
 
 
-def csv(frame: pl.DataFrame) -> str:
-    """A frame as CSV, no text of which a spreadsheet takes for a formula."""
-    columns = [pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in TEXT]
+def format_csv(frame: pl.DataFrame) -> str:
+    """Format a frame as CSV, with no text that a spreadsheet takes for a formula."""
+    columns = [
+        pl.col(name).cast(pl.String) for name, kind in frame.schema.items() if kind in TEXT_TYPES
+    ]
     risky = [column.str.contains(r"^[=+\-@\t\r]") for column in columns]
     safe = [
         pl.when(formula).then(pl.concat_str(pl.lit("'"), column)).otherwise(column)
         for formula, column in zip(risky, columns, strict=True)
     ]
     names = [f"'{name}" if name.startswith(tuple("=+-@\t\r")) else name for name in frame.columns]
-    named = [
+    columns = [
         value.alias(column.meta.output_name()) for value, column in zip(safe, columns, strict=True)
     ]
     return (
-        frame.with_columns(named).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
+        frame.with_columns(columns).rename(dict(zip(frame.columns, names, strict=True))).write_csv()
     )
 
 
-def plain(words: str) -> str:
-    """Text on one line: what could break it, or steer a terminal or a log of CI, is escaped."""
+def escape_controls(words: str) -> str:
+    """Put text on one line: escape what could break it, or control a terminal or a CI log."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
 
 def display_width(words: str) -> int:
-    """The number of terminal columns that a text takes: Chinese characters take two each."""
+    """Return the number of terminal columns of a text: Chinese characters take two."""
     if words.isascii():
         return len(words)
     marks = sum(unicodedata.category(c) in ("Mn", "Me", "Cf") for c in words)
@@ -211,49 +223,52 @@ def display_width(words: str) -> int:
     return len(words) - marks + wide
 
 
-def padded(words: str, width: int) -> str:
-    """A text filled up with spaces to a display width."""
+def pad(words: str, width: int) -> str:
+    """Fill a text up with spaces to a display width."""
     return words + " " * (width - display_width(words))
 
 
-def text(rows: Rows, remarks: Sequence[str] = ()) -> str:
-    """The rows in aligned columns, the remarks below."""
-    rows = [list(map(plain, row)) for row in rows]
+def format_text(rows: TableRows, remarks: Sequence[str] = ()) -> str:
+    """Format rows in aligned columns, with remarks below."""
+    rows = [list(map(escape_controls, row)) for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
-    return "\n".join([*lines, *([""] if remarks else []), *map(plain, remarks)])
+    lines = ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
+    return "\n".join([*lines, *([""] if remarks else []), *map(escape_controls, remarks)])
 
 
-def markdown(rows: Rows, remarks: Sequence[str] = ()) -> str:
-    """The rows as a Markdown table."""
-    header, *body = [list(map(_literal, line)) for line in rows]
+def format_markdown(rows: TableRows, remarks: Sequence[str] = ()) -> str:
+    """Format rows as a Markdown table, with remarks below."""
+    header, *body = [list(map(_escape_markdown, line)) for line in rows]
     table = ["| " + " | ".join(line) + " |" for line in [header, ["---"] * len(header), *body]]
-    return "\n".join([*table, *(part for remark in remarks for part in ("", paragraph(remark)))])
+    return "\n".join(
+        [*table, *(part for remark in remarks for part in ("", format_paragraph(remark)))]
+    )
 
 
-def paragraph(words: str) -> str:
-    """Text as Markdown in which nothing is interpreted, on one line."""
-    return re.sub(r"^([#+=-]|\d+(?=[.)]))", _begun, _literal(words))
+def format_paragraph(words: str) -> str:
+    """Format text as one line of Markdown in which nothing is interpreted."""
+    return re.sub(r"^([#+=-]|\d+(?=[.)]))", _escape_start, _escape_markdown(words))
 
 
-def _begun(match: re.Match[str]) -> str:
-    """What would begin a heading or a list."""
+def _escape_start(match: re.Match[str]) -> str:
+    """Escape what would begin a heading or a list."""
     start = match[0]
     return f"{start}<!-- -->" if start.isdigit() else f"\\{start}"
 
 
-def _literal(words: str) -> str:
+def _escape_markdown(words: str) -> str:
+    """Escape what Markdown or a forge would interpret."""
     text = " ".join(words.split()) if not words.isprintable() else words.strip()
     text = html.escape(re.sub(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))", r"\\\1", text), quote=False)
-    # Forges link people, issues, addresses and emoji even where the character is escaped.
-    return _LINKED.sub(r"\g<0><!-- -->", text)
+    return _LINKS.sub(r"\g<0><!-- -->", text)
 
 
-_LINKED = re.compile(r"@(?=[^\W\d])|(?<!\w)[@#](?=\w)|:(?=//|[\w+-]+:)|\bwww(?=\.)")
+# Forges link people, issues, addresses and emoji even if the character is escaped.
+_LINKS = re.compile(r"@(?=[^\W\d])|(?<!\w)[@#](?=\w)|:(?=//|[\w+-]+:)|\bwww(?=\.)")
 
 
-def as_html(rows: Rows, remarks: Sequence[str] = ()) -> str:
-    """The rows as an HTML table, everything escaped."""
+def format_html(rows: TableRows, remarks: Sequence[str] = ()) -> str:
+    """Format rows as an HTML table, everything escaped."""
 
     def line(tag: str, words: Sequence[str]) -> str:
         inside = "".join(f"<{tag}>{html.escape(word)}</{tag}>" for word in words)

@@ -1,12 +1,12 @@
-"""`show_versions`: what is installed, for a report of a bug."""
+"""The versions of what is installed, for a bug report."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-# A test compares both with pyproject.toml.
-NEEDED = ("click", "duckdb", "lazy-loader", "polars", "pyarrow")
+# As in pyproject.toml, which a test checks.
+REQUIRED = ("click", "duckdb", "lazy-loader", "polars", "pyarrow")
 OPTIONAL = (
     "altair",
     "dbt-core",
@@ -20,10 +20,9 @@ OPTIONAL = (
 
 
 def show_versions() -> None:
-    """Print the versions of rankql, Python, the system, and what rankql needs or can use.
+    """Print the versions of rankql, Python, the system, and the packages that rankql can use.
 
-    Nothing is imported to find out; what is missing is "not installed". `rankql versions` prints
-    the same.
+    No package is imported; a missing one is "not installed". `rankql versions` prints the same.
 
     >>> show_versions()  # doctest: +ELLIPSIS
     rankql             ...
@@ -33,21 +32,21 @@ def show_versions() -> None:
     needed
     click              ...
     """
-    print(_line("rankql", _installed("rankql")))
-    print(_line("Python", platform.python_version()))
-    print(_line("system", platform.platform()))
-    for title, names in {"needed": NEEDED, "optional": OPTIONAL}.items():
+    print(_align("rankql", _find_version("rankql")))
+    print(_align("Python", platform.python_version()))
+    print(_align("system", platform.platform()))
+    for title, names in {"needed": REQUIRED, "optional": OPTIONAL}.items():
         print(f"\n{title}")
         for name in names:
-            print(_line(name, _installed(name)))
+            print(_align(name, _find_version(name)))
 
 
-def _installed(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
 
 
-def _line(name: str, value: str) -> str:
+def _align(name: str, value: str) -> str:
     return f"{name:<17}  {value}"

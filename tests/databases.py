@@ -18,14 +18,14 @@ import sqlglot
 
 from rankql.engines.window_engines import ENGINES
 from rankql.engines.windows import translate_to_windows
-from rankql.macros import quoted
+from rankql.macros import quote
 
 NUMBERS = {pa.float64(): "DOUBLE PRECISION", pa.int64(): "BIGINT", pa.string(): "TEXT"}
 
 
 def created(name, table, kinds=NUMBERS):
-    columns = ", ".join(f"{quoted(field.name)} {kinds[field.type]}" for field in table.schema)
-    return f"DROP TABLE IF EXISTS {quoted(name)}; CREATE TABLE {quoted(name)} ({columns});"
+    columns = ", ".join(f"{quote(field.name)} {kinds[field.type]}" for field in table.schema)
+    return f"DROP TABLE IF EXISTS {quote(name)}; CREATE TABLE {quote(name)} ({columns});"
 
 
 def rows(table):

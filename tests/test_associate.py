@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.decisions.regression import pearson, ranks, slope, spearman
 
 COEFFICIENTS = ("pearson", "spearman")

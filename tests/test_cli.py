@@ -20,7 +20,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import text as show
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +259,7 @@ def test_what_is_next_works_as_printed(tmp_path):
     bin_.mkdir(parents=True)
     (bin_ / "python").symlink_to(sys.executable)
     script = bin_ / "rankql"
-    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.commands import main\nmain()\n")
+    script.write_text(f"#!{sys.executable}\nfrom rankql.cli.main import main\nmain()\n")
     script.chmod(0o755)
     path = os.pathsep.join(p for p in sys.path if "site-packages" in p)
     env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{path}"}
@@ -348,7 +348,7 @@ def test_progress_goes_to_a_terminal(tmp_path):
 def test_help_does_not_wait_for_the_engines():
     """--help imports neither duckdb nor polars."""
     script = (
-        "import sys; from rankql.cli.commands import main; "
+        "import sys; from rankql.cli.main import main; "
         "main(['--help'], standalone_mode=False); "
         "print([name for name in ('duckdb', 'polars', 'pyarrow', 'pandas', 'scipy', 'altair') "
         "if name in sys.modules])"

@@ -179,7 +179,7 @@ def test_dialects():
     assert "transform(" in rankql.translate("SELECT ap(rel, pos) FROM t", "spark")
     with pytest.raises(rankql.RankqlError, match="'clickhose'; did you mean clickhouse"):
         rankql.translate("SELECT 1", "clickhose")
-    assert macros.metrics("rating") == {*api.RATING}
+    assert macros.list_metric_macros("rating") == {*api.RATING}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scipy import special
 
 import rankql
 from rankql import text as show
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.decisions.sample import Sample
 
 QRELS = pl.DataFrame(
@@ -324,16 +324,16 @@ def test_the_detectable_difference_is_that_of_the_family():
      (1234, "1,300"), (0.30804, "0.31"), (9.96, "10.0"), (1e-5, "0.000010")],
 )  # fmt: skip
 def test_rounded_up(value, text):
-    assert show.rounded_up(value) == text
+    assert show.round_up(value) == text
 
 
 def test_large_numbers_have_separators():
-    assert [show.rounded(x) for x in (0.01234, -12.34, 12345.6, -1e9, 1e30, -0.0)] == [
+    assert [show.format_number(x) for x in (0.01234, -12.34, 12345.6, -1e9, 1e30, -0.0)] == [
         "0.0123", "-12.3", "12,300", "-1,000,000,000", "1e+30", "0"
     ]  # fmt: skip
-    assert show.decimal(-1234567.8, 0) == "-1,234,568"
-    assert show.decimal(-0.004, 2) == "0.00"
-    assert show.rounded_up(1.5e-20) == "1.5e-20"
+    assert show.format_decimal(-1234567.8, 0) == "-1,234,568"
+    assert show.format_decimal(-0.004, 2) == "0.00"
+    assert show.round_up(1.5e-20) == "1.5e-20"
 
 
 def test_sentences():
@@ -518,7 +518,7 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
     ],
 )  # fmt: skip
 def test_p_values_show_their_side_of_alpha(p, alpha, words):
-    assert show.chance(p, alpha) == words
+    assert show.format_p(p, alpha) == words
 
 
 def test_one_of_everything_reads_well():

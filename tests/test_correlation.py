@@ -20,7 +20,7 @@ from scipy.stats import kendalltau
 
 import rankql
 from rankql import RankqlError, correlate
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 RUNS = ["BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL"]

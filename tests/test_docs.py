@@ -21,7 +21,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql.cli import demo
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -8,7 +8,17 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rankql"
 MARKS = {
-    "rankql.output.charts": pytest.mark.report,
+    **{
+        f"rankql.output.{name}": pytest.mark.report
+        for name in (
+            "association_charts",
+            "charts",
+            "difference_charts",
+            "mean_charts",
+            "panels",
+            "report_sections",
+        )
+    },
     "rankql.engines.spark": pytest.mark.spark,
     "rankql.spark": pytest.mark.spark,
 }

@@ -16,7 +16,7 @@ from conftest import SEEN
 from engines import Column
 
 import rankql
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankql
-from rankql.macros import comments, parameters
+from rankql.macros import read_comments, read_parameters
 from rankql.registry.metrics import FUNCTIONS
 
 # A value of each kind of column, drawn anew for every row.
@@ -42,7 +42,7 @@ KINDS = {
 
 
 def call(name: str) -> str:
-    given = parameters()[name]
+    given = read_parameters()[name]
     told = [
         f"{o} := {OPTIONS[o]}" for o in given if o in OPTIONS and (name, o) != ("rbp", "max_rel")
     ]
@@ -50,7 +50,7 @@ def call(name: str) -> str:
 
 
 def columns(name: str) -> list[str]:
-    return [parameter for parameter, default in parameters()[name].items() if default is None]
+    return [parameter for parameter, default in read_parameters()[name].items() if default is None]
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def draw(name, seed, n=6):
 def test_there_are_facts_of_every_metric():
     other = {"exp2_gain", "ranked"}
     families = ("gain", "precision", "cascade", "order", "rating", "catalogue", "diversity")
-    text = "".join(rankql.macros._text(family) for family in families)
-    ours = {name for name in comments() if f"MACRO {name}(" in text} - other
+    text = "".join(rankql.macros._read_family(family) for family in families)
+    ours = {name for name in read_comments() if f"MACRO {name}(" in text} - other
     assert {name for name in ours if not name.startswith("list_")
             and not name.endswith("_by_score")} == {*FUNCTIONS}  # fmt: skip
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankql
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.decisions.judgements import Margin
 from rankql.decisions.noninferiority import judge_samples
 from rankql.decisions.sample import Sample, SignificanceOptions

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
-from rankql.cli.commands import main
+from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError, limits
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 NEAR = 1e-12

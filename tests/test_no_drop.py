@@ -21,7 +21,7 @@ DEFAULTS = {
 @pytest.fixture(scope="module")
 def con():
     with duckdb.connect() as con:
-        con.execute(macros.sql()).fetchall()
+        con.execute(macros.read_sql()).fetchall()
         yield con
 
 

@@ -77,7 +77,7 @@ def works(python, folder):
     assert (folder / "rankql-demo" / "shop.parquet").exists()
     query = "import duckdb, rankql; rankql.register(duckdb); print(duckdb.sql(%r).fetchall())"
     assert run(python, "-c", query % CALL, cwd=folder).startswith(f"[({NDCG}")
-    assert run(python, "-m", "rankql", "sql", cwd=folder) == macros.sql()
+    assert run(python, "-m", "rankql", "sql", cwd=folder) == macros.read_sql()
     pandas = "import rankql, sys; print('pandas' in sys.modules)"
     assert run(python, "-c", pandas, cwd=folder) == "False\n"
     assert "duckdb " in run(python, "-m", "rankql", "versions", cwd=folder)

@@ -89,7 +89,7 @@ def test_parameters(name):
 
 def sql_defaults(name):
     """The parameters of a macro as its text has them: name -> default."""
-    head = re.search(rf"MACRO {name}\((.*?)\) AS", macros.sql(), re.DOTALL)[1]
+    head = re.search(rf"MACRO {name}\((.*?)\) AS", macros.read_sql(), re.DOTALL)[1]
     found = {}
     for parameter in head.split(","):
         name, given, default = (part.strip() for part in parameter.partition(":="))
@@ -136,7 +136,7 @@ def test_doctest(name):
 def test_one_sql_file():
     """sql/rankql.sql is all the families in one, in UTF-8, and needs no Python."""
     text = (ROOT / "sql" / "rankql.sql").read_text("utf-8")
-    assert text.strip() == macros.sql().strip()
+    assert text.strip() == macros.read_sql().strip()
     con = engines.duckdb.connect()
     con.execute(text).fetchall()
     query = "SELECT ndcg(rel, pos, 3) FROM (VALUES (0, 1), (2, 3)) t(rel, pos)"
@@ -145,7 +145,7 @@ def test_one_sql_file():
 
 def test_no_macro_is_made_twice():
     """A helper of one family does not replace that of another."""
-    made = re.findall(r"^CREATE OR REPLACE MACRO (\w+)", macros.sql(), re.MULTILINE)
+    made = re.findall(r"^CREATE OR REPLACE MACRO (\w+)", macros.read_sql(), re.MULTILINE)
     assert sorted(made) == sorted(set(made))
 
 

@@ -5,7 +5,7 @@ import re
 from test_docs import PAGES
 
 import rankql
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 TEXTS = {page.name: page.read_text() for page in PAGES}
 

@@ -199,7 +199,7 @@ def test_no_function_of_duckdb_has_a_name_of_ours():
     with duckdb.connect() as con:
         names = con.execute(
             "SELECT function_name FROM duckdb_functions() WHERE list_contains($1, function_name)",
-            [macros._CREATE.findall(macros.sql())],
+            [macros._CREATE.findall(macros.read_sql())],
         ).fetchall()
     assert names == []
 

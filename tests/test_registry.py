@@ -25,9 +25,9 @@ def test_agrees_with_sql(record):
     """Its columns and parameters, in their order and with their defaults, and its file."""
     columns = dict.fromkeys(record.columns)
     options = {option.name: option.sql_default for option in record.parameters}
-    expected = macros.parameters()[record.function]
+    expected = macros.read_parameters()[record.function]
     assert [*(columns | options).items()] == [*expected.items()]
-    assert record.function in macros.metrics(record.family)
+    assert record.function in macros.list_metric_macros(record.family)
     assert record.definition.endswith(".")
 
 

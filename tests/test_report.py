@@ -14,10 +14,11 @@ from click.testing import CliRunner
 import rankql
 from rankql import text as show
 from rankql.cli import demo
-from rankql.cli.commands import main
-from rankql.output import report as reporting
+from rankql.cli.main import main
+from rankql.output.report_tables import list_findings
 
-alt, charts = components.optional("altair"), components.optional("rankql.output.charts")
+alt = components.optional("altair")
+charts = components.optional("rankql.output.difference_charts")
 pytestmark = pytest.mark.report
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
@@ -224,7 +225,7 @@ def test_names_are_shown_and_not_interpreted_in_markdown(nasty):
     ],
 )
 def test_markdown_is_literal(given, written):
-    assert show.paragraph(given) == written
+    assert show.format_paragraph(given) == written
 
 
 def test_slices_that_gainsay_the_whole(tmp_path):
@@ -236,7 +237,7 @@ def test_slices_that_gainsay_the_whole(tmp_path):
     assert verdicts["all"] == verdicts["segment=new"] == "better"
     assert verdicts["segment=vip"] == "worse"
     sentences = dict(found.table.select("slice", "sentence").rows())
-    assert reporting._lines(found) == [
+    assert list_findings(found) == [
         ("nDCG@10", sentences["all"]),
         ("nDCG@10, segment=vip", sentences["segment=vip"]),
     ]
@@ -244,7 +245,7 @@ def test_slices_that_gainsay_the_whole(tmp_path):
 
 def test_markdown_of_a_comparison(sliced):
     lines = sliced.to_markdown().split("\n")
-    assert lines[0] == "- " + show.paragraph(sliced.sentences[0])
+    assert lines[0] == "- " + show.format_paragraph(sliced.sentences[0])
     assert lines.index("<details><summary>Conventions, columns and notes</summary>") > 5
     assert any(line.startswith("| metric | a | b |") for line in lines)
 
@@ -254,7 +255,7 @@ def test_csv_is_no_formula(nasty, tmp_path):
     text = (tmp_path / "a.csv").read_text()
     assert "'=1+1" in text and not re.search(r"(^|,)\"?=", text, re.M)
     frame = pl.DataFrame({"=n": [-1.5, None], "t": ["-1", "\tx"], "u": ["a=b", None]})
-    assert show.csv(frame) == "'=n,t,u\n-1.5,'-1,a=b\n,'\tx,\n"
+    assert show.format_csv(frame) == "'=n,t,u\n-1.5,'-1,a=b\n,'\tx,\n"
 
 
 def test_other_kinds_of_files(sliced, tmp_path):
@@ -341,7 +342,7 @@ def test_many_queries_are_thinned(tmp_path):
     comparison.save(tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 1_300_000
     assert "Of 20,000 queries each of the 300 bars is the mean" in (tmp_path / "a.html").read_text()
-    rows = charts.differences(comparison, "AP", "a", "b").to_dict()["datasets"]
+    rows = charts.draw_differences(comparison, "AP", "a", "b").to_dict()["datasets"]
     (bars,) = (data for data in rows.values() if len(data) == charts.BARS)
     assert (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
     mean = sum(bar["difference"] * (bar["to"] - bar["from"]) for bar in bars) / 20_000
@@ -404,7 +405,7 @@ def test_a_system_has_one_colour(sliced):
 
 
 def test_the_numbers_of_the_differences(sliced):
-    spec = charts.differences(sliced, "nDCG@10", "old", "new").to_dict()
+    spec = charts.draw_differences(sliced, "nDCG@10", "old", "new").to_dict()
     bars = max(spec["datasets"].values(), key=len)
     expected = sliced.differences("nDCG@10", "old", "new")["difference"].to_list()
     assert [bar["difference"] for bar in bars] == pytest.approx(expected, rel=1e-5)

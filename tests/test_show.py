@@ -20,11 +20,11 @@ from rankql import text as show
     ],
 )
 def test_estimates(values, text):
-    assert show.estimate(*values) == text
+    assert show.format_estimate(*values) == text
 
 
 def test_cells_have_no_negative_zero():
-    assert show.cells(pl.DataFrame({"x": [-0.00001, 0.25]}))[1:] == [["0.0000"], ["0.2500"]]
+    assert show.format_cells(pl.DataFrame({"x": [-0.00001, 0.25]}))[1:] == [["0.0000"], ["0.2500"]]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_cells_have_no_negative_zero():
      (4, "launch", "4 launches"), (19255, "query", "19,255 queries"), (2, "x-ray", "2 x-rays")],
 )  # fmt: skip
 def test_counts(n, noun, text):
-    assert show.count(n, noun) == text
+    assert show.format_count(n, noun) == text
 
 
 def two(differences):

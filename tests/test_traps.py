@@ -121,7 +121,9 @@ def test_tables_of_any_name(call, columns, rows):
 
 def test_fields_of_variables_are_read_in_brackets():
     """DuckDB takes `x.pos` for a column in HAVING, and `x['pos']` for the field of a variable."""
-    statements = re.split(r"(?m)^CREATE OR REPLACE ", re.sub(r"--.*|'[^']*'", "", macros.sql()))
+    statements = re.split(
+        r"(?m)^CREATE OR REPLACE ", re.sub(r"--.*|'[^']*'", "", macros.read_sql())
+    )
     wrong = {
         name
         for statement in statements

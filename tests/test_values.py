@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import rankql
-from rankql.cli.commands import main
+from rankql.cli.main import main
 
 QRELS = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "rel": [1, 0] * 3})
 OLD = pl.DataFrame({"query": list("aabbcc"), "item": list("xyxyxy"), "score": [1, 2, 2, 1, 1, 2]})

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import rankql
 from rankql import versions
-from rankql.cli import commands as cli
+from rankql.cli.main import main
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 # Those of who works on rankql, not with it.
@@ -43,14 +43,14 @@ def test_version(monkeypatch):
 
 def test_everything_is_listed(capsys):
     extras = PROJECT["optional-dependencies"]
-    assert set(versions.NEEDED) == names(PROJECT["dependencies"])
+    assert set(versions.REQUIRED) == names(PROJECT["dependencies"])
     needed = names(need for extra in extras.keys() - OURS for need in extras[extra])
     assert set(versions.OPTIONAL) == {*needed, "pandas"}  # which no extra brings
     assert list(versions.OPTIONAL) == sorted(versions.OPTIONAL)
     found = shown(capsys)
     assert found["Python"] == platform.python_version()
     assert found["system"] == platform.platform()
-    for name in versions.NEEDED:
+    for name in versions.REQUIRED:
         assert found[name] == metadata.version(name)
     assert {"rankql", *versions.OPTIONAL} < found.keys()
 
@@ -68,7 +68,7 @@ def test_what_is_missing(capsys, monkeypatch):
 
 def test_the_command_line_shows_the_same(capsys):
     rankql.show_versions()
-    assert CliRunner().invoke(cli.main, ["versions"]).stdout == capsys.readouterr().out
+    assert CliRunner().invoke(main, ["versions"]).stdout == capsys.readouterr().out
 
 
 def test_nothing_is_imported():

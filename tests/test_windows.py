@@ -52,9 +52,9 @@ def test_engines():
 
 def test_the_same_parameters():
     """What stands in for a macro is called as it is."""
-    theirs = macros.parameters()
+    theirs = macros.read_parameters()
     for name, macro in window_macros().items():
-        if name in macros.statements("windows") and name in macros.comments():
+        if name in macros.read_statements("windows") and name in macros.read_comments():
             assert list(macro.parameters) == list(theirs[name]), name
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankql import demo
+from rankql.cli import demo
 
 FIRST = date(2026, 1, 1)
 

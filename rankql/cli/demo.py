@@ -58,9 +58,9 @@ FROM (
 )
 """
 
-# Per segment: the share of queries, and how well the ranker knows what the user wants.
+# Per segment: the share of queries, and how well the ranker predicts what the user likes.
 SEGMENTS = {"new": (0.5, 0.6), "regular": (0.4, 1.2), "vip": (0.1, 2.0)}
-SHOWN = 20
+PAGE = 20
 
 
 def shop(queries: int = 20_000, seed: int = 7) -> pl.DataFrame:
@@ -78,6 +78,7 @@ def shop(queries: int = 20_000, seed: int = 7) -> pl.DataFrame:
 
 
 def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:
+    """Draw the rows of the log, query by query."""
     for query in range(queries):
         draw, segment = rng.random(), "vip"
         for name, (share, _) in SEGMENTS.items():
@@ -86,21 +87,21 @@ def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:
                 segment = name
                 break
         user = f"{segment}{int(rng.random() * queries / 4)}"
-        wanted = {f"item{int(rng.random() * 5000)}": rng.gauss(0, 1) for _ in range(30)}
-        knows = SEGMENTS[segment][1]
-        scores = {item: knows * liking + rng.gauss(0, 1) for item, liking in wanted.items()}
-        scrolled = 5 + int(rng.random() * SHOWN)
+        liking = {f"item{int(rng.random() * 5000)}": rng.gauss(0, 1) for _ in range(30)}
+        skill = SEGMENTS[segment][1]
+        scores = {item: skill * value + rng.gauss(0, 1) for item, value in liking.items()}
+        depth = 5 + int(rng.random() * PAGE)
         for pos, item in enumerate(sorted(scores, key=lambda i: (-scores[i], i)), 1):
-            rel = sum(wanted[item] + rng.gauss(0, 0.5) > step for step in (1.3, 1.9, 2.5))
-            if pos <= SHOWN:
-                seen = rel if pos <= scrolled else None
-                yield user, segment, f"q{query}", item, round(scores[item], 4), pos, seen
+            rel = sum(liking[item] + rng.gauss(0, 0.5) > step for step in (1.3, 1.9, 2.5))
+            if pos <= PAGE:
+                grade = rel if pos <= depth else None
+                yield user, segment, f"q{query}", item, round(scores[item], 4), pos, grade
             elif rel == 3:
                 yield user, segment, f"q{query}", item, None, None, rel
 
 
-# Per segment: how much a new ranker adds to what the old one knows, for better or worse.
-ADDED = {"new": 0.12, "regular": 0.03, "vip": -0.06}
+# Per segment: how much a new ranker improves on the old one.
+IMPROVEMENT = {"new": 0.12, "regular": 0.03, "vip": -0.06}
 
 
 def reranked(log: pl.DataFrame, seed: int = 8) -> pl.DataFrame:
@@ -110,10 +111,10 @@ def reranked(log: pl.DataFrame, seed: int = 8) -> pl.DataFrame:
     ['query', 'item', 'score']
     """
     rng = random.Random(seed)
-    shown = log.filter(pl.col("pos").is_not_null())
-    added = pl.col("segment").replace_strict(ADDED) * pl.col("rel").fill_null(0)
-    noise = pl.Series([rng.gauss(0, 0.2) for _ in range(len(shown))])
-    return shown.select("query", "item", score=(pl.col("score") + added + noise).round(4))
+    ranked = log.filter(pl.col("pos").is_not_null())
+    change = pl.col("segment").replace_strict(IMPROVEMENT) * pl.col("rel").fill_null(0)
+    noise = pl.Series([rng.gauss(0, 0.2) for _ in range(len(ranked))])
+    return ranked.select("query", "item", score=(pl.col("score") + change + noise).round(4))
 
 
 def write_shop(folder: Path, queries: int = 20_000) -> Path:

@@ -107,4 +107,4 @@ def describe_missing_rule(
     errors = [metric for metric in metrics if metric in lower]
     if rules["missing"] == "skip" or len(errors) == len(metrics):
         return "left out"
-    return f"counted as 0 (left out for {show.listed(errors)})" if errors else "counted as 0"
+    return f"counted as 0 (left out for {show.join_words(errors)})" if errors else "counted as 0"

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from rankql import text as show
-from rankql.errors import RankqlError, did_you_mean, unknown
+from rankql.errors import RankqlError, describe_unknown, did_you_mean
 from rankql.evaluation.evaluate import evaluate
 from rankql.evaluation.result import Result, together, written
 from rankql.evaluation.values import Request, aligned, read_result
@@ -56,7 +56,8 @@ def arrange_arguments(
         return runs, qrels, metrics, []
     names = _name_runs(runs)
     note = (
-        f"systems are named {show.listed([*names])}, in the order given (pass a dict to name them)"
+        f"systems are named {show.join_words([*names])}, in the order given (pass a dict to name "
+        "them)"
     )
     return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
 
@@ -148,7 +149,7 @@ def select_metrics(result: Result, metrics: Any, attributes: Sequence[str]) -> R
             names.append(text)
             continue
         if not is_metric(text):
-            raise RankqlError(unknown("metric", text, result.metrics))
+            raise RankqlError(describe_unknown("metric", text, result.metrics))
         names += [metric.under(result.conventions).name for metric in parse(text)]
     for name in names:
         if name not in result.metrics:

@@ -17,7 +17,7 @@ from rankql.decisions.join_columns import (
 from rankql.decisions.key_join import KeyJoin, join_by_key
 from rankql.decisions.keyed_tables import open_tables, parse_key
 from rankql.decisions.matching import match_keys
-from rankql.errors import needs
+from rankql.errors import require_package
 from rankql.evaluation.result import groupings
 from rankql.evaluation.values import resolve_directions
 from rankql.registry.options import normal_z
@@ -66,7 +66,7 @@ def associate(
     >>> associate(found, log, on="query").table["pearson"].round(3).item()
     0.938
     """
-    needs("scipy", "stats", "associate")
+    require_package("scipy", "stats", "associate")
     normal_z(confidence)  # refused before anything is read
     from rankql.decisions.correlations import correlate_pairs
 

@@ -12,7 +12,7 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.association_table import AssociationTable
 from rankql.decisions.key_join import name_unit
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.registry.options import require
 from rankql.registry.parse import is_metric, parse
 
@@ -83,23 +83,23 @@ class Association(show.Tabular):
                   "reading": pl.String}  # fmt: skip
         a, b = self.systems
         sentences = [
-            f"from {a} to {b}, {metric} {x} and {outcome} {y}: {show.count(n, unit)} "
+            f"from {a} to {b}, {metric} {x} and {outcome} {y}: {show.format_count(n, unit)} "
             f"({share:.1%}), {reading}"
             for x, y, n, share, reading in quadrants if n and reading != "unchanged"
         ]  # fmt: skip
         if unchanged := sum(row[2] for row in quadrants if row[4] == "unchanged"):
-            sentences.append(f"{show.count(unchanged, unit)} did not move in one or both")
+            sentences.append(f"{show.format_count(unchanged, unit)} did not move in one or both")
         return AssociationTable(pl.DataFrame(quadrants, schema=schema, orient="row"), sentences)
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
     ) -> alt.TopLevelMixin:
         """An altair chart: scatter, slices (their correlations) or quadrants."""
-        needs("altair", "report", "plot")
+        require_package("altair", "report", "plot")
         from rankql.output import charts
 
         metric, outcome = self._choose_pair(metric, outcome)
-        return charts.of_association(self, kind, metric, outcome)
+        return charts.plot_association(self, kind, metric, outcome)
 
     def called(self, name: str) -> str:
         """What the values of a metric or an outcome are: of two systems, changes."""
@@ -130,25 +130,27 @@ class Association(show.Tabular):
 
     def to_markdown(self) -> str:
         """What was found, then the table and the notes, as Markdown."""
-        findings = "\n".join(f"- {show.paragraph(sentence)}" for sentence in self.sentences)
-        return f"{findings}\n\n{show.markdown(self.rows(), self.remarks())}"
+        findings = "\n".join(f"- {show.format_paragraph(sentence)}" for sentence in self.sentences)
+        return f"{findings}\n\n{show.format_markdown(self.rows(), self.remarks())}"
 
-    def rows(self) -> show.Rows:
+    def rows(self) -> show.TableRows:
         """The table as text; columns that say nothing are left out."""
         frame = self.table.drop("sentence")
         unused = ["slice"] if not self.groupings else []
         unused += ["remark"] if frame["remark"].null_count() == len(frame) else []
-        return show.cells(show.small(frame.drop(unused), "pearson_p", "spearman_p"))
+        return show.format_cells(
+            show.format_p_values(frame.drop(unused), "pearson_p", "spearman_p")
+        )
 
     def remarks(self) -> list[str]:
         """The notes, as they stand below."""
         return [f"Note: {note}" for note in self.notes]
 
     def __repr__(self) -> str:
-        return show.text(self.rows(), [*self.sentences, "", *self.remarks()])
+        return show.format_text(self.rows(), [*self.sentences, "", *self.remarks()])
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.rows(), [*self.sentences, *self.remarks()])
+        return show.format_html(self.rows(), [*self.sentences, *self.remarks()])
 
 
 def _choose(kind: str, name: str | None, known: Sequence[str]) -> str:

@@ -27,10 +27,10 @@ class AssociationTable(show.Tabular):
 
     def to_markdown(self) -> str:
         """Table and sentences as Markdown."""
-        return show.markdown(show.cells(self.table), self.sentences)
+        return show.format_markdown(show.format_cells(self.table), self.sentences)
 
     def __repr__(self) -> str:
-        return show.text(show.cells(self.table), self.sentences)
+        return show.format_text(show.format_cells(self.table), self.sentences)
 
     def _repr_html_(self) -> str:
-        return show.as_html(show.cells(self.table), self.sentences)
+        return show.format_html(show.format_cells(self.table), self.sentences)

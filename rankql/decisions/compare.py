@@ -17,7 +17,7 @@ from rankql.decisions.arguments import (
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
-from rankql.errors import RankqlError, needs, unknown
+from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.evaluate import DEFAULT, evaluate
 from rankql.evaluation.result import groupings
 from rankql.evaluation.values import Request, directed
@@ -75,7 +75,7 @@ def compare(
     AP: no significant difference between new and old: 0.20 (95% CI -0.05 to 0.45; p = 0.074; \
 3 queries). A difference of about 0.31 would have been detected with 80% power
     """
-    needs("scipy", "stats", "compare")
+    require_package("scipy", "stats", "compare")
     from rankql.decisions.alignment import align_systems
     from rankql.decisions.pair_table import compare_pairs
     from rankql.decisions.settings import Settings
@@ -88,7 +88,7 @@ def compare(
             raise RankqlError(f"{option}= is an option of evaluate; compare has none")
     for name in options:
         if name not in (known := list_options(compare)):
-            raise RankqlError(unknown("option", name, known))
+            raise RankqlError(describe_unknown("option", name, known))
     groups = groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}

@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql import text as show
 from rankql.decisions.alignment import compared_value
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.result import Result, attribute_column
 from rankql.registry.parse import is_metric, parse
 
@@ -204,13 +204,13 @@ class Comparison(show.Tabular):
     def to_markdown(self) -> str:
         """The comparison as Markdown, for a pull request: what was found, then the table."""
         sentences, rows = self.sentences, self.rows()
-        findings = [f"- {show.paragraph(sentence)}" for sentence in sentences[:SENTENCES]]
+        findings = [f"- {show.format_paragraph(sentence)}" for sentence in sentences[:SENTENCES]]
         if len(sentences) > SENTENCES:
             findings.append(f"- and {len(sentences) - SENTENCES} more, in the table")
-        table = [show.markdown(rows)] if sentences else []
+        table = [show.format_markdown(rows)] if sentences else []
         if len(rows) > 2 * SENTENCES:
             table = _folded("The table", table)
-        notes = [show.paragraph(remark) for remark in self.remarks()]
+        notes = [show.format_paragraph(remark) for remark in self.remarks()]
         below = _folded("Conventions, columns and notes", notes)
         return "\n\n".join(["\n".join(findings)] * bool(findings) + table + below)
 
@@ -225,10 +225,10 @@ class Comparison(show.Tabular):
 
         Of one metric, or of all; the differences and slices of the pair a, b, or of all.
         """
-        needs("altair", "report", "plot")
+        require_package("altair", "report", "plot")
         from rankql.output import charts
 
-        return charts.of_comparison(self, kind, metric, a, b)
+        return charts.plot_comparison(self, kind, metric, a, b)
 
     def save(
         self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
@@ -238,7 +238,7 @@ class Comparison(show.Tabular):
 
         reporting.save(self, Path(path), title, date)
 
-    def rows(self) -> show.Rows:
+    def rows(self) -> show.TableRows:
         """The table as text; columns that say nothing are left out. Of one system, its means."""
         if self.table.is_empty():
             return self.result.table()
@@ -247,17 +247,17 @@ class Comparison(show.Tabular):
             frame = frame.drop("slice")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        return show.cells(show.small(frame, "p", "p_adjusted"))
+        return show.format_cells(show.format_p_values(frame, "p", "p_adjusted"))
 
     def remarks(self) -> list[str]:
         """What belongs under the table: conventions, columns, notes."""
         return replace(self.result, notes=self.notes).remarks()
 
     def __repr__(self) -> str:
-        return show.text(self.rows(), [*self.sentences, "", *self.remarks()])
+        return show.format_text(self.rows(), [*self.sentences, "", *self.remarks()])
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.rows(), [*self.sentences, *self.remarks()])
+        return show.format_html(self.rows(), [*self.sentences, *self.remarks()])
 
 
 def _folded(summary: str, parts: Sequence[str]) -> list[str]:

@@ -156,7 +156,7 @@ def _sentence(
     """The finding in words."""
     of = "the change of " if change else ""
     metric, outcome = f"{of}{row['metric']}", f"{of}{row['outcome']}"
-    count = show.count(row["n"], unit)
+    count = show.format_count(row["n"], unit)
     if coefficients[0].r is None:
         return f"{metric} and {outcome} have no correlation: {row['remark']}, {count}"
     values = ", ".join(
@@ -165,7 +165,7 @@ def _sentence(
     )
     pearson, spearman = coefficients
     if not spearman.enough:
-        start = f"too few {show.plural(unit)} to tell whether {outcome} goes with {metric}"
+        start = f"too few {show.pluralise(unit)} to tell whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
         start = f"no significant association between {metric} and {outcome}"
         if pearson.sign:

@@ -32,7 +32,7 @@ from rankql.decisions.gate_limits import (
 from rankql.decisions.gate_means import bound_rows, mean_rows
 from rankql.decisions.paired_runs import PairedRuns
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
-from rankql.errors import RankqlError, needs, unknown
+from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.result import Result, groupings
 from rankql.evaluation.values import Request, directed
 from rankql.registry.options import require_choice, require_flag, require_whole_number
@@ -109,7 +109,7 @@ def gate(
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
     noninferiority: NoninferiorityTest | None = None
     if minimum_bound or (baseline is not None and beyond_noise):
-        needs("scipy", "stats", "gate")
+        require_package("scipy", "stats", "gate")
         from rankql.decisions.noninferiority import NoninferiorityTest
         from rankql.decisions.sample import SignificanceOptions
 
@@ -119,7 +119,7 @@ def gate(
     attributes = [*groups, *([[cluster]] if cluster else [])]
     for name in options:
         if name not in (available := list_options(gate)):
-            raise RankqlError(unknown("option", name, available))
+            raise RankqlError(describe_unknown("option", name, available))
     keywords = {"conventions": conventions, **options, "con": con}
     texts = (*split_limits("minimum", minimum), *split_limits("max_drop", max_drop or ()))
     names = [re.split("[<>=:]", text)[0].strip() for text in texts]
@@ -171,7 +171,7 @@ def _pair_runs(
     run: Result, baseline: Result, drops: Sequence[GateLimit], cluster: str | None
 ) -> tuple[PairedRuns, list[str]]:
     """The run and its baseline by query, and notes on queries that are left out."""
-    needs("scipy", "stats", "gate")
+    require_package("scipy", "stats", "gate")
     combined, notes = combine_runs(run, select_baseline(baseline, run, drops))
     pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
     return pairs, [*notes, *pairs.notes()]

@@ -72,7 +72,7 @@ def recommend_limit(limit: GateLimit, pairs: PairedRuns, test: NoninferiorityTes
     option = f"{name}:{margin:g}"
     return [
         f"{name} has no limit, so that only a significant drop fails. These "
-        f"{show.queries(len(sample.differences))} can test a limit of about {margin:g}: "
+        f"{show.format_queries(len(sample.differences))} can test a limit of about {margin:g}: "
         f"max_drop='{option}' (CLI: --max-drop '{option}')"
     ]
 
@@ -126,7 +126,7 @@ class MeanChange:
         beyond = self.loss > self.limit + ROUNDING
         if decision == TOO_FEW:
             note = f" (beyond the limit of {limit})" if beyond else ""
-            queries = f"{show.queries(self.n)}, fewer than {self.min_queries}"
+            queries = f"{show.format_queries(self.n)}, fewer than {self.min_queries}"
             return f"{change}{note} on {queries}: not checked"
         if decision == INCONCLUSIVE:
             side = "within" if beyond else "beyond"
@@ -152,9 +152,9 @@ class MeanChange:
         lo, hi = self.judgement.interval(0.0, sign)
         if lo is None or hi is None:
             everywhere = " in every query" if self.judgement.constant else ""
-            return words.format(show.rounded(abs(self.loss))) + everywhere
-        digits = show.digits_apart(lo, hi, sign * self.limit)
-        size = show.decimal(
+            return words.format(show.format_number(abs(self.loss))) + everywhere
+        digits = show.count_decimals_apart(lo, hi, sign * self.limit)
+        size = show.format_decimal(
             abs(self.loss), max(digits, -math.floor(math.log10(abs(self.loss) or 1)))
         )
         return words.format(size) + format_interval(lo, hi, self.judgement, sign * self.limit)

@@ -173,7 +173,8 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
             "baseline has no query of the run: the run has {}, the baseline {}".format(*examples)
         )
     note = (
-        f"{new:,} of {show.queries(total)} of the run {show.are(new)} not in the baseline: left "
+        f"{new:,} of {show.format_queries(total)} of the run {show.is_or_are(new)} not in the "
+        "baseline: left "
         "out of the drops"
     )
     return replace(combined, rows=old), [note] if new else []

@@ -11,7 +11,7 @@ from typing import Any
 
 from rankql.decisions.gate_text import format_limit
 from rankql.decisions.verdict import SCHEMA
-from rankql.errors import RankqlError, unknown
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.evaluate import DEFAULT
 from rankql.evaluation.result import Result
 from rankql.registry.metric import Metric
@@ -106,7 +106,7 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
         if not any(text in metrics for metrics in known):
             if any(not is_metric(name) for metrics in known for name in metrics):
                 names = dict.fromkeys(itertools.chain(*known))
-                raise RankqlError(unknown("metric", text, [*names])) from None
+                raise RankqlError(describe_unknown("metric", text, [*names])) from None
             raise
         yield text, Metric(None, label=text)  # the user's own, evaluated already
 

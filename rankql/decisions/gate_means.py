@@ -89,7 +89,7 @@ def undefined_row(
     limit: GateLimit, run: Result, row: Mapping[str, Any], min_queries: int, where: str = ""
 ) -> dict[str, Any]:
     """The row of a mean that no query has a value for."""
-    message = f"undefined: none of {show.queries(row['queries'])} has a value{where}"
+    message = f"undefined: none of {show.format_queries(row['queries'])} has a value{where}"
     status = FAILED
     if row["slice"] != "all" and row["queries"] < min_queries:
         status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"

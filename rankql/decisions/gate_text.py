@@ -11,13 +11,13 @@ from rankql.decisions.judgements import Judgement
 def describe_mean(mean: float, n: int, queries: int, interval: str = "") -> str:
     """A mean, its interval and the number of queries it is of."""
     of = "" if n == queries else f"{n:,} of "
-    return f"{show.rounded(mean, 6)}{interval} on {of}{show.queries(queries)}"
+    return f"{show.format_number(mean, 6)}{interval} on {of}{show.format_queries(queries)}"
 
 
 def describe_inconclusive(judgement: Judgement, n: int, unclear: str) -> str:
     """Why a limit is inconclusive, and how many queries would decide it."""
     if judgement.lo is None:
-        return f"Inconclusive: {show.queries(n)} gave no confidence interval"
+        return f"Inconclusive: {show.format_queries(n)} gave no confidence interval"
     needed = judgement.queries_needed
     many = f"About {needed:,} queries" if needed else "More than a billion queries"
     return f"Inconclusive: {unclear}. {many} would decide"
@@ -27,9 +27,9 @@ def format_interval(lo: float | None, hi: float | None, judgement: Judgement, li
     """The interval in words, or nothing."""
     if lo is None or hi is None or judgement.confidence is None:
         return ""
-    digits = show.digits_apart(lo, hi, limit)
+    digits = show.count_decimals_apart(lo, hi, limit)
     level = format_level(judgement.confidence)
-    return f" ({level} CI {show.decimal(lo, digits)} to {show.decimal(hi, digits)})"
+    return f" ({level} CI {show.format_decimal(lo, digits)} to {show.format_decimal(hi, digits)})"
 
 
 def format_level(confidence: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankql.decisions.keyed_tables import KeyedTables
-from rankql.macros import quoted
+from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metrics import NAMED
 from rankql.registry.options import require
@@ -98,7 +98,7 @@ def _holds_numbers(session: Session, tables: KeyedTables, name: str) -> bool:
 def _is_numeric(session: Session, table: Table, name: str) -> bool:
     if not table.text:  # its type is that of a number
         return True
-    column = quoted(name)
+    column = quote(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
     ((values, numbers),) = session.con.sql(sql).fetchall()
     return bool(values) and values == numbers

@@ -140,7 +140,7 @@ class _Column(NamedTuple):
 
 def name_unit(keys: Sequence[str]) -> str:
     """What a row stands for: the name of the key; 'key' if there are several columns."""
-    return show.noun(keys[0]) if len(keys) == 1 else "key"
+    return show.row_noun(keys[0]) if len(keys) == 1 else "key"
 
 
 def join_by_key(session: Session, join: KeyJoin) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 from rankql.decisions.alignment import compared_value
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.result import Result, written
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.options import require
 from rankql.sources.tables import Session, Table, same_kind
 
@@ -66,7 +66,7 @@ class KeyedTables:
 
     def key_sql(self, name: str, text: bool) -> list[str]:
         """A column that names something, in every table; text as bytes."""
-        column = quoted(name)
+        column = quote(name)
         return [f"encode(CAST({column} AS VARCHAR))" if text else column] * len(self.tables)
 
     def system_sql(self) -> list[str]:

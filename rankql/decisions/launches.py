@@ -13,7 +13,7 @@ from rankql import text as show
 from rankql.decisions.association_table import AssociationTable
 from rankql.decisions.keyed_tables import KeyedTables
 from rankql.decisions.rounding import ROUNDING
-from rankql.errors import needs
+from rankql.errors import require_package
 from rankql.evaluation.execution import execute, reporting
 from rankql.registry.options import normal_z, require
 from rankql.sources.tables import Data
@@ -44,7 +44,7 @@ def sign_agreement(
     >>> print(sign_agreement(past).sentences[0])
     6 of 8 launches agree in sign: 0.75 (0.35 to 0.97), not significantly different from chance
     """
-    needs("scipy", "stats", "sign_agreement")
+    require_package("scipy", "stats", "sign_agreement")
     normal_z(confidence)  # refused before anything is read
     from scipy.stats import binomtest
 
@@ -72,7 +72,7 @@ def sign_agreement(
     schema = {name: pl.Int64 if name in _COUNTS else pl.Float64 for name in row}
     sentences = list(_describe_launches(row))
     if left_out := len(rows) - len(kept):
-        total = show.count(len(rows), "row")
+        total = show.format_count(len(rows), "row")
         sentences.append(f"{left_out} of {total} left out because of a NULL")
     return AssociationTable(pl.DataFrame([row], schema=schema), sentences)
 
@@ -137,13 +137,13 @@ def _describe_launches(row: Mapping[str, Any]) -> Iterator[str]:
     else:
         agree = "agrees" if n == 1 else "agree"
         size = f"{share:.2f} ({lo:.2f} to {hi:.2f})"
-        start = f"{row['agree']} of {show.count(n, 'launch')} {agree} in sign: {size}"
+        start = f"{row['agree']} of {show.format_count(n, 'launch')} {agree} in sign: {size}"
         if lo <= 0.5 <= hi:
             yield f"{start}, not significantly different from chance"
         else:
             yield f"{start}, {'more' if lo > 0.5 else 'less'} often than by chance"
     if row["unmoved"]:
-        total = show.count(row["launches"], "launch")
+        total = show.format_count(row["launches"], "launch")
         yield f"{row['unmoved']} of {total} did not move one or both"
     if row["slope"] is None:
         yield "no slope: all offline differences are the same"
@@ -151,6 +151,8 @@ def _describe_launches(row: Mapping[str, Any]) -> Iterator[str]:
         few = row["launches"] < LAUNCHES
         size = f"no interval: fewer than {LAUNCHES} launches" if few else "all lie on one line"
         if row["slope_lo"] is not None:
-            size = f"{show.rounded(row['slope_lo'])} to {show.rounded(row['slope_hi'])}"
-        moves = f"{'gains' if row['slope'] >= 0 else 'loses'} {show.rounded(abs(row['slope']))}"
+            size = f"{show.format_number(row['slope_lo'])} to {show.format_number(row['slope_hi'])}"
+        moves = (
+            f"{'gains' if row['slope'] >= 0 else 'loses'} {show.format_number(abs(row['slope']))}"
+        )
         yield f"a launch that gains 1 offline {moves} online ({size})"

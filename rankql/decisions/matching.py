@@ -38,7 +38,7 @@ def match_keys(
     pairs = shared.select(pl.col(alias).alias(name) for alias, name in join.aliases.items())
     for name in (*join.metrics, *join.outcome_columns):
         if count := pairs[name].null_count():
-            total = show.count(len(pairs), join.unit)
+            total = show.format_count(len(pairs), join.unit)
             notes.append(f"{name}: {count:,} of {total} have none and are left out")
     return pairs, systems, notes
 
@@ -53,7 +53,8 @@ def _drop_null_keys(
         if count := int(rows.filter(null)[tables.label].sum()):
             what = " or system" if join.by_system else ""
             notes.append(
-                f"{show.count(count, 'row')} of {tables.label} without {join.unit}{what} (NULL) "
+                f"{show.format_count(count, 'row')} of {tables.label} without {join.unit}{what} "
+                "(NULL) "
                 "left out"
             )
     for tables in join.inputs:
@@ -78,7 +79,8 @@ def _intersect(
     for (label, part), other in zip(rows_by_input.items(), reversed(rows_by_input), strict=True):
         if len(alone := part.filter(pl.col(other) == 0)):
             notes.append(
-                f"{len(alone):,} of {show.count(len(part), unit)} of {label} are not in {other} "
+                f"{len(alone):,} of {show.format_count(len(part), unit)} of {label} are not in "
+                f"{other} "
                 f"and left out ({_format_keys(alone, identity)})"
             )
         if (part[label] > 1).any():
@@ -161,7 +163,8 @@ def _subtract_systems(
     total = shared.select(pl.struct(keys).n_unique()).item()
     if total > len(changes):
         notes.append(
-            f"{total - len(changes):,} of {show.count(total, join.unit)} are of one system only "
+            f"{total - len(changes):,} of {show.format_count(total, join.unit)} are of one system "
+            "only "
             "and left out"
         )
     for i in range(len(join.by)):

@@ -42,17 +42,19 @@ def describe_tests(
         )
     if values.clusters is not None:
         sizes = np.bincount(values.clusters)[np.unique(values.clusters)]
-        span = show.queries(int(sizes.max()))
+        span = show.format_queries(int(sizes.max()))
         span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
         notes.append(
-            f"Queries are clustered by {settings.cluster}: {show.count(len(sizes), 'cluster')} of "
+            f"Queries are clustered by {settings.cluster}: "
+            f"{show.format_count(len(sizes), 'cluster')} of "
             f"{span}"
         )
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)
     if untested:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         notes.append(
-            f"Not tested: {untested.total():,} of {show.count(len(pairs), 'row')} ({reasons})"
+            f"Not tested: {untested.total():,} of {show.format_count(len(pairs), 'row')} "
+            f"({reasons})"
         )
     return [*notes, *_describe_left_out(values, rules)]
 
@@ -63,13 +65,14 @@ def _describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterab
     for system, count in values.missing.items():
         if count:
             rule = describe_missing_rule(rules, list(values.values), values.lower)
-            lacking = f"{count:,} of {show.queries(total)} {show.are(count)} missing"
+            lacking = f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)} missing"
             yield f"{lacking} in {system}: {rule}"
     for metric, count in values.undefined.items():
         if count:
             rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
             yield (
-                f"{metric}: {count:,} of {show.queries(total)} {show.are(count)} undefined in some "
+                f"{metric}: {count:,} of {show.format_queries(total)} {show.is_or_are(count)} "
+                "undefined in some "
                 f"system and {rule}"
             )
     if lower := [metric for metric in values.values if metric in values.lower]:

@@ -22,7 +22,7 @@ from rankql.decisions.judgements import Judgement, Margin
 from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
 from rankql.decisions.significance import TESTS, explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
-from rankql.errors import RankqlError, closest
+from rankql.errors import RankqlError, find_closest
 from rankql.registry.options import require_whole_number
 
 # The tests whose interval is one of the mean difference.
@@ -47,7 +47,7 @@ class NoninferiorityTest:
         """Refuse a test that has no interval, and numbers that are too small."""
         if self.test not in INTERVAL_TESTS:
             if self.test not in TESTS:
-                likely = closest(str(self.test), INTERVAL_TESTS)
+                likely = find_closest(str(self.test), INTERVAL_TESTS)
                 hint = f"Did you mean {likely!r}? " if likely else ""
                 raise RankqlError(
                     f"Unknown test {self.test!r}. {hint}"

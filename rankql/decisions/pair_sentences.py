@@ -23,15 +23,15 @@ def describe_pair(pair: PairComparison, settings: Settings, family_size: int) ->
     difference, interval = _format_difference(pair, settings)
     if not TESTS[settings.test].interval:
         wins, losses = pair.sample.signs[:: -2 if pair.lower_is_better else 2]
-        interval = f"{show.count(wins, 'win')}, {show.count(losses, 'loss')}; "
-    queries = show.queries(len(pair.values_a))
-    chance = f"{show.chance(pair.p_adjusted, settings.alpha)}{_adjustment(settings, family_size)}"
+        interval = f"{show.format_count(wins, 'win')}, {show.format_count(losses, 'loss')}; "
+    queries = show.format_queries(len(pair.values_a))
+    chance = f"{show.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, family_size)}"
     basis = f"({interval}{chance}; {queries})"
     if verdict == NOT_SIGNIFICANT:
         detectable, would = pair.detectable(settings), ""
         if detectable is not None and detectable > abs(pair.sample.mean):
             would = (
-                f". A difference of about {show.rounded_up(detectable)} would have been "
+                f". A difference of about {show.round_up(detectable)} would have been "
                 f"detected with {POWER:.0%} power"
             )
         return f"no significant difference between {b} and {a}: {difference} {basis}{would}"
@@ -47,7 +47,7 @@ def describe_pair(pair: PairComparison, settings: Settings, family_size: int) ->
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     """The sentence of a pair that is not tested."""
     a, b, reason = pair.a, pair.b, pair.result.reason
-    queries = show.queries(len(pair.values_a))
+    queries = show.format_queries(len(pair.values_a))
     if reason == MICRO:
         return (
             f"{b} and {a} cannot be tested: {pair.metric} is {MICRO}, so it has no values per query"
@@ -56,7 +56,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE:
         return f"{b} and {a} have the same value for every query ({queries})"
-    differ = f"{b} differs from {a} by {show.rounded(pair.sample.mean)} ({queries})"
+    differ = f"{b} differs from {a} by {show.format_number(pair.sample.mean)} ({queries})"
     label = TESTS[settings.test].label
     if reason == NOT_TESTABLE:
         needed = count_required_units(settings.test, bool(settings.cluster))
@@ -68,7 +68,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
             f"{'is' if clusters == 1 else 'are'} {clusters}"
         )
     if reason == TOO_FEW:
-        return f"{differ}. Not tested: fewer than {show.queries(settings.min_queries)}"
+        return f"{differ}. Not tested: fewer than {show.format_queries(settings.min_queries)}"
     return (
         f"{differ}. Not tested: the difference is the same for every query, and the "
         f"{label} needs some variance"
@@ -79,10 +79,10 @@ def _format_difference(pair: PairComparison, settings: Settings, sign: int = 1) 
     """The difference and its interval as text, to two digits of half the interval."""
     lo, hi, mean = pair.result.lo, pair.result.hi, sign * pair.sample.mean
     if lo is None or hi is None:
-        return show.rounded(mean), ""
-    digits = show.digits_apart(lo, hi)
+        return show.format_number(mean), ""
+    digits = show.count_decimals_apart(lo, hi)
     lo, hi = sorted((sign * lo, sign * hi))
-    difference, low, high = (show.decimal(x, digits) for x in (mean, lo, hi))
+    difference, low, high = (show.format_decimal(x, digits) for x in (mean, lo, hi))
     return difference, f"{settings.percent} CI {low} to {high}; "
 
 

@@ -10,14 +10,14 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.alignment import compared_value, describe_missing_rule
 from rankql.evaluation.result import Result, slices
-from rankql.macros import MISSING, OURS
+from rankql.macros import INTERNAL_PREFIX, MISSING
 
 if TYPE_CHECKING:
     from rankql.decisions.sample import Sample
 
 # Internal columns: no column of a user's has these names.
-VALUE, CLUSTER = f"{OURS}value", f"{OURS}cluster"
-BASELINE, RUN = f"{OURS}baseline", f"{OURS}run"
+VALUE, CLUSTER = f"{INTERNAL_PREFIX}value", f"{INTERNAL_PREFIX}cluster"
+BASELINE, RUN = f"{INTERNAL_PREFIX}baseline", f"{INTERNAL_PREFIX}run"
 
 
 @dataclass(frozen=True)
@@ -81,20 +81,22 @@ class PairedRuns:
         notes = []
         if self.cluster is not None:
             count = rows[self.cluster].n_unique()
-            notes.append(f"queries are clustered by {self.cluster}: {show.count(count, 'cluster')}")
+            notes.append(
+                f"queries are clustered by {self.cluster}: {show.format_count(count, 'cluster')}"
+            )
         for system in ("baseline", "run"):
             count = rows.filter(pl.col(MISSING), pl.col("system") == system).height
             if count:
                 lower = list(filter(self.result.lower_is_better, self.result.metrics))
                 rule = describe_missing_rule(rules, self.result.metrics, lower)
-                queries = f"{count:,} of {show.queries(total)} {show.are(count)}"
+                queries = f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)}"
                 notes.append(f"{queries} missing in {system}: {rule}")
         kept = rows if rules["missing"] != "skip" else rows.filter(~pl.col(MISSING))
         for name in self.result.metrics:
             count = kept.filter(pl.col(name).is_null())[self.result.meta["query"]].n_unique()
             if count:
                 rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
-                queries = f"{count:,} of {show.queries(total)} {show.are(count)}"
+                queries = f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)}"
                 notes.append(f"{name}: {queries} undefined in run or baseline and {rule}")
         return notes
 

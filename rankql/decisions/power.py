@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rankql.errors import needs
+from rankql.errors import require_package
 from rankql.registry.options import require
 
 
@@ -17,7 +17,7 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]
     [199, 90, 34, 15]
     """
-    needs("scipy", "stats", "queries_needed")
+    require_package("scipy", "stats", "queries_needed")
     from scipy import special, stats
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):

@@ -58,8 +58,8 @@ class Coefficient:
         if self.r is None:
             return "undefined"
         if self.lo is None or self.hi is None:
-            return show.decimal(self.r, 2)
-        return show.estimate(self.r, self.lo, self.hi, 2)
+            return show.format_decimal(self.r, 2)
+        return show.format_estimate(self.r, self.lo, self.hi, 2)
 
 
 def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:

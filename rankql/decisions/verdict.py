@@ -106,9 +106,9 @@ class Verdict(show.Tabular):
 
     def to_markdown(self) -> str:
         """The verdict as Markdown, for a pull request."""
-        return f"**{self.summary}**\n\n{show.markdown(self.rows(), self.result.remarks())}"
+        return f"**{self.summary}**\n\n{show.format_markdown(self.rows(), self.result.remarks())}"
 
-    def rows(self) -> show.Rows:
+    def rows(self) -> show.TableRows:
         """The table as text: the limits that did not pass, or all of them if the gate passed."""
         frame = self._worst_first()
         if not self.passed:
@@ -118,7 +118,7 @@ class Verdict(show.Tabular):
             frame = frame.drop("baseline")
         if (frame["slice"] == "all").all():
             frame = frame.drop("slice")
-        return show.cells(frame)
+        return show.format_cells(frame)
 
     def _worst_first(self) -> pl.DataFrame:
         parts = [self.table.filter(pl.col("status") == status) for status in STATUSES]
@@ -165,10 +165,10 @@ class Verdict(show.Tabular):
         ]
 
     def __repr__(self) -> str:
-        return f"{self.summary}\n\n{show.text(self.rows(), self.result.remarks())}"
+        return f"{self.summary}\n\n{show.format_text(self.rows(), self.result.remarks())}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.summary}</p>{show.as_html(self.rows(), self.result.remarks())}"
+        return f"<p>{self.summary}</p>{show.format_html(self.rows(), self.result.remarks())}"
 
 
 def _title(row: Mapping[str, Any]) -> str:

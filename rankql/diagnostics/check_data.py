@@ -10,7 +10,7 @@ from typing import Any
 from rankql import text
 from rankql.diagnostics.findings import Finding, json_value
 from rankql.evaluation.execution import execute
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import ROLES, Session, Table, same_kind
 
@@ -130,7 +130,7 @@ class CheckData:
         """A finding that counts the rows of a query, if it has any; noun says what a row is."""
         ((count,),) = self.fetch(f"SELECT count(*) FROM {sql}")
         if count:
-            message = f"{problem}: {text.count(count, noun)}"
+            message = f"{problem}: {text.format_count(count, noun)}"
             examples = table.original_scores(self.examples(sql))
             yield Finding(kind, level, table.label, count, message, why, examples)
 
@@ -142,7 +142,7 @@ class CheckData:
             roles["pos"], unused = ranks, "pos"
         system = ""
         if self.inputs.many:
-            column = f"CAST({quoted(str(self.inputs.system))} AS VARCHAR)"
+            column = f"CAST({quote(str(self.inputs.system))} AS VARCHAR)"
             system = f"{literal(name) if name else column} AS system"
         return self._read(table, roles, unused, system)
 
@@ -154,7 +154,7 @@ class CheckData:
         fields = [
             *([system] if system else []),
             *(f"{table.key(role, self.inputs.as_text(role))} AS {role}" for role in ids),
-            *(f"{quoted(roles[role])} AS raw_{role}" for role in numbers),
+            *(f"{quote(roles[role])} AS raw_{role}" for role in numbers),
             *(f"{table.signed(role, _double(table, roles[role]))} AS {role}" for role in numbers),
         ]
         raw = f"(SELECT {', '.join(fields)} FROM {table.sql})"
@@ -169,7 +169,7 @@ class CheckData:
 
 def _double(table: Table, column: str) -> str:
     """A column as DOUBLE, NULL where it is not a number."""
-    name = quoted(column)
+    name = quote(column)
     if is_numeric(table, column):
         return f"CAST({name} AS DOUBLE)"
     return f"TRY_CAST(CAST({name} AS VARCHAR) AS DOUBLE)"

@@ -112,7 +112,7 @@ def _count_by_system(
         GROUP BY system ORDER BY system""")
     for name, count, queries in rows:
         examples = tuple({"query": json_value(query)} for query in queries)
-        message = f"{problem}: {text.count(count, 'query')}"
+        message = f"{problem}: {text.format_count(count, 'query')}"
         yield Finding(kind, "warning", run.system_label(name), count, message, why, examples)
 
 

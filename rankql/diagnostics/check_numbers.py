@@ -119,7 +119,7 @@ def _finding(data: CheckData, table: CheckedTable, role: str, rule: _Rule, count
     ids = [*table.keys.split(", "), *(["item"] if "item" in table.roles else [])]
     fields = f"{', '.join(ids)}, raw_{role} AS {role}"
     examples = data.examples(f"(SELECT {fields} FROM {table.raw} WHERE {rule.where})")
-    message = f"{table.roles[role]} {rule.problem}: {text.count(count, 'row')}"
+    message = f"{table.roles[role]} {rule.problem}: {text.format_count(count, 'row')}"
     why = rule.why
     if role == table.unused:
         why = f"it is not used, as {table.ranking_role} makes the ranking"

@@ -100,7 +100,9 @@ def find_tied_rows(data: CheckData) -> Iterator[Finding]:
                 FROM (SELECT {run.keys}, score, count(*) AS rows FROM {run.clean}
                       WHERE score IS NOT NULL GROUP BY {run.keys}, score HAVING count(*) > 1)""")
             if tied:
-                share = f"{text.count(int(tied), 'row')} of {run.rows:,} ({tied / run.rows:.1%})"
+                share = (
+                    f"{text.format_count(int(tied), 'row')} of {run.rows:,} ({tied / run.rows:.1%})"
+                )
                 yield Finding(
                     "tied-rows", "note", run.label, int(tied), f"scores that others share: {share}",
                     "the order of equal scores says nothing: see the convention ties",

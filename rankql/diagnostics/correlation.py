@@ -24,7 +24,7 @@ from rankql.evaluation.execution import (
 )
 from rankql.evaluation.query import BY_ITEM, about, applied, sources, with_ctes
 from rankql.evaluation.result import Result, groupings, validate
-from rankql.macros import MISSING, OURS, literal, quoted
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.registry.metrics import CORRELATIONS
@@ -41,10 +41,10 @@ DEFAULT = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 # The number of items of a query in the reference, in the run and in both.
 _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
-    f"{OURS}in_{side}" for side in ("reference", "run", "both")
+    f"{INTERNAL_PREFIX}in_{side}" for side in ("reference", "run", "both")
 )
 # The position of an item in the reference.
-_REFERENCE_POS = f"{OURS}reference_pos"
+_REFERENCE_POS = f"{INTERNAL_PREFIX}reference_pos"
 
 
 def correlate(
@@ -178,10 +178,10 @@ def _query_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     joins = "".join(f"\nLEFT JOIN {about(inputs, home)} USING (query)" for home in homes)
     named = [
         *(["system"] if inputs.many else []),
-        f"query AS {quoted(inputs.query)}",
-        *(f"any_value({inputs.attribute(name)}) AS {quoted(name)}" for name in inputs.by),
+        f"query AS {quote(inputs.query)}",
+        *(f"any_value({inputs.attribute(name)}) AS {quote(name)}" for name in inputs.by),
         f"false AS {MISSING}",
-        *(f"{value} AS {quoted(name)}" for name, value in values.items()),
+        *(f"{value} AS {quote(name)}" for name, value in values.items()),
     ]
     order = ", ".join(f"{key} ASC NULLS LAST" for key in inputs.keys.split(", "))
     return (
@@ -244,7 +244,7 @@ def _describe_overlap(
         if common < items:
             names = [m.name for m in metrics if m.record and m.record.shared_items]
             look = "look" if len(names) > 1 else "looks"
-            of_these = f"; {text.listed(names)} {look} at these alone" if names else ""
+            of_these = f"; {text.join_words(names)} {look} at these alone" if names else ""
             yield f"{common} of {items} items of {run} and the reference are in both{of_these}"
 
 

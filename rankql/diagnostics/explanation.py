@@ -70,13 +70,13 @@ class Explanation(text.Tabular):
 
     def to_markdown(self) -> str:
         """The tables as Markdown."""
-        return "\n\n".join(text.markdown(rows, remarks) for rows, remarks in self._tables())
+        return "\n\n".join(text.format_markdown(rows, remarks) for rows, remarks in self._tables())
 
     def __repr__(self) -> str:
-        return "\n\n".join(text.text(rows, remarks) for rows, remarks in self._tables())
+        return "\n\n".join(text.format_text(rows, remarks) for rows, remarks in self._tables())
 
     def _repr_html_(self) -> str:
-        return "".join(text.as_html(rows, remarks) for rows, remarks in self._tables())
+        return "".join(text.format_html(rows, remarks) for rows, remarks in self._tables())
 
     def _frames(self) -> dict[str, pl.DataFrame]:
         if self.positions is not None:
@@ -84,7 +84,7 @@ class Explanation(text.Tabular):
         frames = {"queries": self.queries, "items": self.items}
         return {name: frame.head(self.worst) for name, frame in frames.items() if frame is not None}
 
-    def _tables(self) -> list[tuple[text.Rows, list[str]]]:
+    def _tables(self) -> list[tuple[text.TableRows, list[str]]]:
         """The tables as text, each with its remarks."""
         if self.positions is None:
             queries, items = self._frames().values()
@@ -95,7 +95,7 @@ class Explanation(text.Tabular):
             left_out = len(self.positions) - len(frame)
             notes = [f"{left_out} positions without gain are not shown"]
         system = "" if self.system is None else f"{self.system}, "
-        notes.append(f"{system}query {text.plain(str(self.query))}: {self.formula}")
+        notes.append(f"{system}query {text.escape_controls(str(self.query))}: {self.formula}")
         return [(_cells(frame), [*notes, *self._sums(), *self.result.remarks()])]
 
     def _sums(self) -> list[str]:
@@ -129,13 +129,13 @@ def _equation(loss: float, ideal: float, metric: str, value: float) -> str:
     return f"{loss:z.4f} = {best} - {metric} {value:z.4f}"
 
 
-def _cells(frame: pl.DataFrame) -> text.Rows:
+def _cells(frame: pl.DataFrame) -> text.TableRows:
     """A frame as text: grades with their digits, and no line breaks."""
     exact = [frame.columns.index(name) for name in _EXACT if name in frame.columns]
 
     def cell(i: int, value: Any) -> str:
         if isinstance(value, float):
             return f"{value:z.6g}" if i in exact else f"{value:z.4f}"
-        return text.plain(text.cell(value))
+        return text.escape_controls(text.format_cell(value))
 
     return [frame.columns, *([cell(i, v) for i, v in enumerate(row)] for row in frame.rows())]

@@ -83,17 +83,18 @@ class Report:
 
     def to_markdown(self) -> str:
         """The findings as a Markdown table."""
-        return text.markdown(self.table(), [self.summary()])
+        return text.format_markdown(self.table(), [self.summary()])
 
     def summary(self) -> str:
         """What was looked at, and how much was found, in one line."""
         tables = ", ".join(
-            f"{label} ({text.count(about['rows'], 'row')})" for label, about in self.tables.items()
+            f"{label} ({text.format_count(about['rows'], 'row')})"
+            for label, about in self.tables.items()
         )
         counts = [
             (level, sum(finding.level == level for finding in self.findings)) for level in LEVELS
         ]
-        totals = ", ".join(text.count(count, level) for level, count in counts if count)
+        totals = ", ".join(text.format_count(count, level) for level, count in counts if count)
         return f"Check of {tables} at k = {self.k}: {totals or 'nothing found'}"
 
     def __repr__(self) -> str:
@@ -110,10 +111,10 @@ class Report:
                 lines += [f"{margin}e.g. {_example_text(example)}" for example in f.examples]
                 lines.append(f"{margin}why: {f.why}")
                 lines += [f"{margin}{_and_more(f, more)}"] if more else []
-        return "\n".join(map(text.plain, lines))
+        return "\n".join(map(text.escape_controls, lines))
 
     def _repr_html_(self) -> str:
-        return text.as_html(self.table(), [self.summary()])
+        return text.format_html(self.table(), [self.summary()])
 
     def _entries(self) -> list[tuple[Finding, int]]:
         """The findings to display; the last of a kind with the number of those left out."""
@@ -126,7 +127,7 @@ class Report:
             for i, finding in enumerate(findings[:MAX_PER_KIND], 1)
         ]
 
-    def table(self) -> text.Rows:
+    def table(self) -> text.TableRows:
         """The findings as text."""
         rows = [["level", "kind", "table", "count", "what", "examples", "why"]]
         for f, more in self._entries():

@@ -158,6 +158,8 @@ def _split_by_reason(
     for metric, reason in zip(metrics, reasons, strict=True):
         names.setdefault(reason, []).append(metric.name)
     notes = [
-        f"no {subject} of {text.listed(some)}: {reason}" for reason, some in names.items() if reason
+        f"no {subject} of {text.join_words(some)}: {reason}"
+        for reason, some in names.items()
+        if reason
     ]
     return [m for m, reason in zip(metrics, reasons, strict=True) if not reason], notes

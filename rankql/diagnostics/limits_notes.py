@@ -37,7 +37,7 @@ def describe_limits(
             for note in notes:
                 systems_by_note.setdefault(note, []).append(system)
     for note, names in systems_by_note.items():
-        label = ", ".join(text.plain(str(name)) for name in names)
+        label = ", ".join(text.escape_controls(str(name)) for name in names)
         yield note if names == systems else f"{label}: {note}"
 
 
@@ -61,14 +61,16 @@ def _describe_undefined(
         metrics_by_row.setdefault((row["undefined"], row["queries"], why), []).append(metric.name)
     for (undefined, queries, why), names in metrics_by_row.items():
         if undefined:
-            share = f"{undefined:,} of {text.queries(queries)} ({_percent(undefined, queries)})"
-            yield f"{share} {text.are(undefined)} undefined for {text.listed(names)}{why}"
+            share = (
+                f"{undefined:,} of {text.format_queries(queries)} ({_percent(undefined, queries)})"
+            )
+            yield f"{share} {text.is_or_are(undefined)} undefined for {text.join_words(names)}{why}"
 
 
 def _describe_unjudged(
     limits: Limits, metrics: Sequence[Metric], system: str | None
 ) -> Iterator[str]:
-    queries = text.queries(filter_system(limits.undefined, system)["queries"][0])
+    queries = text.format_queries(filter_system(limits.undefined, system)["queries"][0])
     rows = [row for row in filter_system(limits.judged, system).to_dicts() if row["unjudged"]]
     cutoffs = {metric.k for metric in metrics}
     shares = [
@@ -84,15 +86,15 @@ def _describe_unjudged(
         if row["lo"] is not None and row["hi"] - row["lo"] > ROUNDING_ERROR
     ]
     ranges = [
-        f"{row['metric']} lies between {text.cell(row['lo'])} and {text.cell(row['hi'])}"
+        f"{row['metric']} lies between {text.format_cell(row['lo'])} and {text.format_cell(row['hi'])}"
         for row in bounds
     ]
     if ranges:
         openable = max(row["undefined"] for row in bounds)
-        further = f"; {text.queries(openable)} could become defined" if openable else ""
-        ranges = [f"{text.listed(ranges)}, whatever the unjudged items are{further}"]
+        further = f"; {text.format_queries(openable)} could become defined" if openable else ""
+        ranges = [f"{text.join_words(ranges)}, whatever the unjudged items are{further}"]
     if shares:
-        yield "; ".join([f"{text.listed(shares)} are unjudged", *ranges])
+        yield "; ".join([f"{text.join_words(shares)} are unjudged", *ranges])
 
 
 def _describe_duplicates(limits: Limits, system: str | None) -> Iterator[str]:
@@ -108,15 +110,15 @@ def _describe_duplicates(limits: Limits, system: str | None) -> Iterator[str]:
 def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | None) -> Iterator[str]:
     counts = count_scored_queries(limits.result, system)
     parts = [
-        f"{row['metric']} by up to {text.cell(row['loss'])} (positions {row['position']} and "
-        f"{row['position'] + 1}, {row['queries']:,} of {text.queries(counts[row['metric']])})"
+        f"{row['metric']} by up to {text.format_cell(row['loss'])} (positions {row['position']} and "
+        f"{row['position'] + 1}, {row['queries']:,} of {text.format_queries(counts[row['metric']])})"
         for row in filter_system(largest_losses(limits), system).to_dicts()
     ]
     if parts:
-        yield f"on average over the queries, a swap of neighbours changes {text.listed(parts)}"
+        yield f"on average over the queries, a swap of neighbours changes {text.join_words(parts)}"
     deep = [metric.name for metric in metrics if metric.k and metric.k > DEEP]
     if deep:
-        yield f"swaps beyond position {DEEP} were not looked at for {text.listed(deep)}"
+        yield f"swaps beyond position {DEEP} were not looked at for {text.join_words(deep)}"
 
 
 def _percent(part: int, total: int) -> str:

@@ -45,7 +45,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(repr=False, eq=False)
-class Limits(text.Plain):
+class Limits(text.Serializable):
     """How far metrics can be trusted: notes, and the frames that they are taken from.
 
     All frames have the column `system` first where there are several.
@@ -78,9 +78,9 @@ class Limits(text.Plain):
 
     def to_markdown(self) -> str:
         """The limits of each metric, and the notes, as Markdown."""
-        return text.markdown(self.table(), self.remarks())
+        return text.format_markdown(self.table(), self.remarks())
 
-    def table(self) -> text.Rows:
+    def table(self) -> text.TableRows:
         """One line per metric: its mean and bounds, the undefined queries, the swap that matters
         most; columns that say nothing are left out."""
         keys = [*self.result.keys[:-1], "metric"]
@@ -93,17 +93,17 @@ class Limits(text.Plain):
         worst = largest_losses(self).select(*keys, swap=swap, loss="loss")
         rows = rows.join(worst, on=keys, how="left", maintain_order="left")
         filled = [name for name in rows.columns if rows[name].null_count() < len(rows)]
-        return text.cells(rows.select(filled))
+        return text.format_cells(rows.select(filled))
 
     def remarks(self) -> list[str]:
         """What belongs under the table: conventions, columns, notes."""
         return replace(self.result, notes=self.notes).remarks()
 
     def __repr__(self) -> str:
-        return text.text(self.table(), self.remarks())
+        return text.format_text(self.table(), self.remarks())
 
     def _repr_html_(self) -> str:
-        return text.as_html(self.table(), self.remarks())
+        return text.format_html(self.table(), self.remarks())
 
 
 def largest_losses(limits: Limits) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import execute
 from rankql.evaluation.query import with_sources
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Session, Table
@@ -25,7 +25,7 @@ def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
     if inputs.system is None:
         return replace(inputs, runs={None: inputs.runs[system]})
     (table,) = inputs.runs.values()
-    condition = f"CAST({quoted(inputs.system)} AS VARCHAR) = {literal(system)}"
+    condition = f"CAST({quote(inputs.system)} AS VARCHAR) = {literal(system)}"
     return replace(inputs, runs={None: _filter(table, condition)}, system=None)
 
 
@@ -68,7 +68,7 @@ def _read_systems(session: Session, inputs: Inputs) -> list[str]:
     if inputs.system is None:
         return [name for name in inputs.runs if name is not None]
     (table,) = inputs.runs.values()
-    name = f"CAST({quoted(inputs.system)} AS VARCHAR)"
+    name = f"CAST({quote(inputs.system)} AS VARCHAR)"
     sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
     return [row[0] for row in session.con.sql(sql).fetchall()]
 

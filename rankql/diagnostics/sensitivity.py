@@ -17,7 +17,7 @@ from rankql.diagnostics.limits_result import (
 from rankql.evaluation.execution import execute
 from rankql.evaluation.query import call, counting, defined, rankings, sources, with_ctes
 from rankql.evaluation.result import Result
-from rankql.macros import quoted
+from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs
@@ -69,10 +69,10 @@ def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     equal = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
     equal = "false" if any(metric.record is None for metric in metrics) else equal
     calls = {f"value {i}": call(metric, conventions) for i, metric in enumerate(metrics)}
-    values = [f"{v} AS {quoted(name)}" for name, v in defined(calls, conventions).items()]
-    before = [f"any_value({quoted(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
+    values = [f"{v} AS {quote(name)}" for name, v in defined(calls, conventions).items()]
+    before = [f"any_value({quote(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
               for name in calls]  # fmt: skip
-    changes = [f"abs({quoted(name)} - {b}) AS {quoted(name)}"
+    changes = [f"abs({quote(name)} - {b}) AS {quote(name)}"
                for name, b in zip(calls, before, strict=True)]  # fmt: skip
     ctes = sources(inputs, conventions) | rankings(inputs, deeper, conventions, rows)
     only = {"gain": "WHERE rel > 0", "judged": "WHERE rel IS NOT NULL", "all": ""}[rows]
@@ -102,7 +102,7 @@ def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
 
 def _sum_and_count(name: str) -> str:
     """The sum and the number of the changes of a metric."""
-    column = quoted(name)
+    column = quote(name)
     changed = f"FILTER (WHERE {column} > {ROUNDING_ERROR})"
     # Sorted, so that the sum does not depend on the order of rows and threads.
     values = f"list_sort(list({column}) {changed}, 'ASC', 'NULLS LAST')"

@@ -36,7 +36,7 @@ def create_clickhouse_functions() -> str:
     )
     metrics = (
         f"-- {comment}\n{_create_function(name, function_parameters(name))}"
-        for name, comment in macros.comments().items()
+        for name, comment in macros.read_comments().items()
         if name in (CLICKHOUSE.metrics or ())
     )
     return "\n\n".join([head, *helpers, *metrics]) + "\n"
@@ -63,7 +63,7 @@ def _create_function(name: str, parameters: Sequence[str]) -> str:
 
 def function_parameters(name: str) -> list[str]:
     """The parameters of a function there: no more than a call cannot do without, and k."""
-    parameters = macros.parameters()[name]
+    parameters = macros.read_parameters()[name]
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]
     record = FUNCTIONS.get(name.removeprefix("list_").removesuffix("_by_score"))

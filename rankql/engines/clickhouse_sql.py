@@ -121,7 +121,7 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
 CLICKHOUSE = Target(
     "ClickHouse",
     "clickhouse",
-    metrics=macros.metrics("gain", "precision", "cascade", "order", "rating"),
+    metrics=macros.list_metric_macros("gain", "precision", "cascade", "order", "rating"),
     functions=frozenset({"ceil", "error", "greatest", "least", "log2", "pow", "power"}),
     helpers=frozenset({"typeof", "encode", "len"}),
     check=_refuse_for_clickhouse,

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.macros import quoted
+from rankql.macros import quote
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
@@ -108,7 +108,7 @@ class Database:
                 names = f"{name!r} and {other!r}"
                 raise RankqlError(f"{label}: {names} differ by case alone; rename one in a view")
         # With its schema it is none of our WITH.
-        return RemoteTable(".".join(map(quoted, paths[0])), columns)
+        return RemoteTable(".".join(map(quote, paths[0])), columns)
 
     def columns(self, name: str) -> Iterator[tuple[str, str, str, pa.DataType]]:
         """The columns of what a name may stand for: schema, table, column and type."""
@@ -202,11 +202,11 @@ class SQLite(Database):
                 "integer": pa.int64(),
             }  # fmt: skip
             asked = ", ".join(
-                f"max(typeof({quoted(column)}) = '{kind}')"
+                f"max(typeof({quote(column)}) = '{kind}')"
                 for column, _ in described
                 for kind in kinds
             )
-            (found,) = self.ask(f"SELECT {asked} FROM {quoted(schema)}.{quoted(table)}")
+            (found,) = self.ask(f"SELECT {asked} FROM {quote(schema)}.{quote(table)}")
             for i, (column, declared) in enumerate(described):
                 there = zip(kinds.values(), found[4 * i : 4 * i + 4], strict=True)
                 known = (kind for kind, any_value in there if any_value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.errors import RankqlError, did_you_mean, require_package
 
 DIALECTS = (
     *("clickhouse", "spark", "postgres", "sqlite", "datafusion"),
@@ -52,4 +52,4 @@ def create_functions(dialect: str) -> str:
 def _require_dialect(dialect: str, known: Sequence[str]) -> None:
     if dialect not in known:
         raise RankqlError(f"unknown dialect {dialect!r}{did_you_mean(dialect, known)}")
-    needs("sqlglot", "dialects", f"dialect {dialect}")
+    require_package("sqlglot", "dialects", f"dialect {dialect}")

@@ -41,14 +41,14 @@ from rankql.evaluation.execution import (
     sides,
 )
 from rankql.evaluation.query import per_query
-from rankql.macros import OURS
+from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs, read
 from rankql.sources.tables import Session
 
 # The column that holds the report of a part.
-REPORT = f"{OURS}report"
+REPORT = f"{INTERNAL_PREFIX}report"
 
 # Of the names of ids in an error or a note.
 _EXAMPLES = 3

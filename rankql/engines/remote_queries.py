@@ -18,7 +18,7 @@ from rankql.evaluation.query import (
     given_score,
     tops_first,
 )
-from rankql.macros import MISSING, quoted
+from rankql.macros import MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs
@@ -65,15 +65,14 @@ class RemoteQueries:
                 steps[f"about_{home}"] = f"SELECT query, {least} FROM {home} GROUP BY query"
                 last += f" LEFT JOIN about_{home} USING (query)"
         order = [f"found.{key}" for key in keys.split(", ")]
-        fields = [*order[:-1], f"found.query AS {quoted(inputs.query)}"]
+        fields = [*order[:-1], f"found.query AS {quote(inputs.query)}"]
         fields += [
-            f"about_{inputs.homes[name]}.{inputs.attribute(name)} AS {quoted(name)}"
+            f"about_{inputs.homes[name]}.{inputs.attribute(name)} AS {quote(name)}"
             for name in inputs.by
         ]
         fields += [f"{missing} AS {MISSING}"]
         fields += [
-            f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quoted(name)}"
-            for i, name in enumerate(calls)
+            f"CAST(found.m{i} AS DOUBLE PRECISION) AS {quote(name)}" for i, name in enumerate(calls)
         ]
         listed = ",\n    ".join([*fields, f"{repeated} AS repeated"])
         return self._add_steps(steps, f"SELECT {listed}\nFROM {last}\nORDER BY {', '.join(order)}")
@@ -94,7 +93,7 @@ class RemoteQueries:
         for name, table in inputs.runs.items():
             system = self.database.literal(name or "")
             if inputs.system:
-                system = quoted(table.spelled(inputs.system))
+                system = quote(table.spelled(inputs.system))
             fields = [f"{text.format(system)} AS system"] if inputs.many else []
             fields += [
                 f"{self._number(table, role)} AS {role}"
@@ -129,10 +128,10 @@ class RemoteQueries:
         """A column; text so that its bytes count, and what has no order as a number."""
         kind = "VARCHAR" if always else table.columns[name]
         if kind == "VARCHAR":
-            return self.database.text.format(quoted(name))
+            return self.database.text.format(quote(name))
         # In SQLite some of the numbers may be whole.
         cast = {"BOOLEAN": "INTEGER", "DOUBLE": "DOUBLE PRECISION"}.get(kind)
-        return f"CAST({quoted(name)} AS {cast})" if cast else quoted(name)
+        return f"CAST({quote(name)} AS {cast})" if cast else quote(name)
 
     def _number(self, table: Table, role: str) -> str:
         """The number in a column, as the conventions have it."""

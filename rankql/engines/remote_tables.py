@@ -9,7 +9,7 @@ import pyarrow as pa
 from rankql.engines.databases import ATTRIBUTES, IDS, NUMERIC, Database, RemoteTable
 from rankql.errors import RankqlError
 from rankql.evaluation.execution import complete_ids
-from rankql.macros import quoted
+from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Table, same_kind
@@ -62,7 +62,7 @@ def read_extremes(
                 known = ", ".join(map(str, conventions.gain))
                 expressions += [(role, f"max(CASE WHEN {value} NOT IN ({known}) THEN {value} END)")]
     ids = inputs.ids(table)
-    counts = [f"count({quoted(name)})" for name in ids]
+    counts = [f"count({quote(name)})" for name in ids]
     columns = ", ".join(["count(*)", *counts, *(sql for _, sql in expressions)])
     ((total, *values),) = database.ask(f"SELECT {columns} FROM {sql}")
     complete_ids(table.label, total, dict(zip(ids, values, strict=False)))
@@ -88,7 +88,7 @@ def sample_table(
 def number_column(table: Table, role: str) -> str:
     """The column of a role as DOUBLE."""
     table.number(role)  # or it says what it is instead
-    column = quoted(table.roles[role])
+    column = quote(table.roles[role])
     if table.columns[table.roles[role]] == "BOOLEAN":
         column = f"CAST({column} AS INTEGER)"
     return table.signed(role, f"CAST({column} AS DOUBLE PRECISION)")

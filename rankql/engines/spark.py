@@ -25,7 +25,7 @@ from rankql import macros
 from rankql.engines import partitions
 from rankql.engines.spark_sql import SPARK, spark_with_grades
 from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
-from rankql.errors import RankqlError, did_you_mean, needs
+from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.evaluate import DEFAULT
 from rankql.evaluation.execution import complete, outcome
 from rankql.evaluation.query import per_query
@@ -35,8 +35,8 @@ from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import session
 
-needs("pyspark", "spark", "rankql.spark")
-needs("sqlglot", "dialects", "translation")
+require_package("pyspark", "spark", "rankql.spark")
+require_package("sqlglot", "dialects", "translation")
 
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: E402
 
@@ -255,20 +255,20 @@ def quoted_name(name: str) -> str:
 def __getattr__(name: str) -> Callable[..., Column]:
     if name.startswith("_"):
         raise AttributeError(name)
-    if name not in macros.comments() or name not in macros.parameters():
+    if name not in macros.read_comments() or name not in macros.read_parameters():
         hint = did_you_mean(name, __dir__())
         raise AttributeError(f"rankql.spark has no {name!r}{hint}")
     return _metric(name)
 
 
 def __dir__() -> list[str]:
-    listed = [name for name in macros.comments() if name in macros.parameters()]
+    listed = [name for name in macros.read_comments() if name in macros.read_parameters()]
     return sorted([*listed, "evaluate", "expr", "sql"])
 
 
 @cache
 def _metric(name: str) -> Callable[..., Column]:
-    parameters = macros.parameters()[name]
+    parameters = macros.read_parameters()[name]
 
     def metric(*arguments: Any, grades: Iterable[float] | None = None, **options: Any) -> Column:
         given = dict(zip(parameters, arguments, strict=False))
@@ -288,7 +288,7 @@ def _metric(name: str) -> Callable[..., Column]:
         return _column(translate_call(name, columns, values, _target(grades)), name, grades)
 
     metric.__name__ = metric.__qualname__ = name
-    metric.__doc__ = f"{macros.comments()[name]} As in DuckDB; columns by their names."
+    metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB; columns by their names."
     return metric
 
 

@@ -33,7 +33,7 @@ def macro_trees(dialect: str) -> dict[str, Macro]:
     """The macros of sql/ as trees, or those that are written in the SQL of an engine."""
     native = dialect != "duckdb"
     return read_macros(
-        macros.statements(dialect) if native else macros.statements(), dialect, native
+        macros.read_statements(dialect) if native else macros.read_statements(), dialect, native
     )
 
 

@@ -224,7 +224,7 @@ class Translator:
         if self.in_native_macro and not name.startswith("rankql_"):
             return self.call_function(node.name, *self.translate(node.expressions, scope))
         offered = target.metrics is None or name in target.metrics
-        unknown = name in target.helpers or (name in macros.comments() and not offered)
+        unknown = name in target.helpers or (name in macros.read_comments() and not offered)
         if self.in_user_sql and unknown:
             self.refuse(f"{name}()")
         macro = target.macros.get(name) or macro_trees(target.dialect).get(name)

@@ -222,7 +222,7 @@ class WindowTranslator(Translator):
         if self._steps is None and not is_scalar(macro.name):
             place = "ask for it in a SELECT list, HAVING or ORDER BY"
             self.refuse(f"{macro.name}() where rows are not grouped", place)
-        same = macro.name not in macros.statements("windows")  # as it is known to DuckDB
+        same = macro.name not in macros.read_statements("windows")  # as it is known to DuckDB
         if same and is_scalar(macro.name) and all(map(is_constant, values)):
             return compute_constant(function_call(macro.name, *values))
         self._expanding.append(macro)

@@ -14,14 +14,16 @@ from rankql.engines.sql_trees import Macro, macro_trees, read_macros
 @cache
 def window_macros() -> dict[str, Macro]:
     """The macros of sql/, those of sql/windows.sql before them."""
-    return {**macro_trees("duckdb"), **read_macros(macros.statements("windows"))}
+    return {**macro_trees("duckdb"), **read_macros(macros.read_statements("windows"))}
 
 
 @cache
 def window_metrics() -> frozenset[str]:
     """The metrics that have a window form: those of rows, made of sums and windows."""
-    listed = {name for family in _FAMILIES for name in macros.statements(family)}
-    return frozenset(name for name in listed & set(macros.comments()) if not alternative_form(name))
+    listed = {name for family in _FAMILIES for name in macros.read_statements(family)}
+    return frozenset(
+        name for name in listed & set(macros.read_comments()) if not alternative_form(name)
+    )
 
 
 # Whose metrics are offered: in rows, and made of sums and windows.

@@ -24,7 +24,7 @@ from rankql.evaluation.execution import (
 )
 from rankql.evaluation.query import Query, per_query
 from rankql.evaluation.result import Result, groupings, parquet, validate
-from rankql.macros import elsewhere
+from rankql.macros import is_other_database
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs, read
@@ -90,7 +90,7 @@ def evaluate(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     groups = groupings(by)
     target = None if output is None else parquet(output, each(run, qrels, attributes))
-    if elsewhere(con):
+    if is_other_database(con):
         from rankql.engines import remote
 
         result = remote.evaluate_in_database(

@@ -14,7 +14,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation import packed
 from rankql.evaluation.query import DUPLICATES, JUDGED, NO_SCORE, SHARED, Query, with_sources
 from rankql.evaluation.result import Result
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs
@@ -55,7 +55,7 @@ def script(here: Session, sql: str) -> str:
 
 def prepared(here: Session, sql: str, checked: bool = False) -> str:
     """The SQL with its macros made known to the connection."""
-    create, query = macros.called(sql, checked)
+    create, query = macros.isolate_macros(sql, checked)
     if create:
         here.con.execute(create).fetchall()
     return query
@@ -470,7 +470,7 @@ def none_judged(run: str, theirs: Sequence[object] | None, ours: Sequence[object
 def present(here: Session, given: Inputs, table: Table) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is an id, by the name of its column."""
     names = given.ids(table)
-    counts = ", ".join(f"count({quoted(name)})" for name in names)
+    counts = ", ".join(f"count({quote(name)})" for name in names)
     total, *found = here.con.sql(f"SELECT count(*), {counts} FROM {table.sql}").fetchall()[0]
     return total, dict(zip(names, found, strict=True))
 
@@ -491,7 +491,7 @@ def numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
     bad = {}
     for role in roles:
         if role in table.roles and table.integer(role) is None:
-            name, value = quoted(table.roles[role]), table.number(role)
+            name, value = quote(table.roles[role]), table.number(role)
             bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
     if bad:
         # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from rankql.macros import quoted
+from rankql.macros import quote
 from rankql.registry.metric import Metric
 from rankql.registry.metrics import FUNCTIONS
 
@@ -112,7 +112,7 @@ class Top:
                 factors = [(a + b) / (counted - other) for a, b in pairs]
             total = [a + b for a, b in zip(total, factors, strict=True)]
         whole = math.lcm(*(factor.denominator for factor in total))
-        terms = (f"{f * whole} * {quoted(f'power {n}')}" for n, f in enumerate(total) if f)
+        terms = (f"{f * whole} * {quote(f'power {n}')}" for n, f in enumerate(total) if f)
         return f"({' + '.join(terms)}) // {whole}"
 
     # What the metrics are made of.
@@ -120,7 +120,7 @@ class Top:
     def place(self, name: str, value: str) -> str:
         """A column of its own for what stands at a position."""
         self._places[name] = value
-        return quoted(name)
+        return quote(name)
 
     def grade(self, i: int) -> str:
         """The grade at a position."""
@@ -158,7 +158,7 @@ class Top:
 
     def relevant(self, threshold: float) -> str:
         """R."""
-        return quoted(f"from {math.ceil(threshold)}") if threshold <= self.end else "0"
+        return quote(f"from {math.ceil(threshold)}") if threshold <= self.end else "0"
 
     def total(self, name: str, term: Callable[[int], str], k: int) -> str:
         """The sum of a term over the first k positions; cutoffs share what they have in common."""
@@ -170,7 +170,7 @@ class Top:
     def part(self, name: str, value: str) -> str:
         """A column of its own for what several metrics need."""
         self._parts[name] = value
-        return quoted(name)
+        return quote(name)
 
     def stretches(self, k: int) -> list[tuple[int, int]]:
         """The positions from one cutoff to the next."""
@@ -194,11 +194,11 @@ class Top:
 
     def _digit(self, i: int) -> str:
         word, shift = divmod(self.bits * (i - 1), self.word)
-        return f"({quoted(f'word {word}')} >> {shift}) & {_ones(self.bits)}"
+        return f"({quote(f'word {word}')} >> {shift}) & {_ones(self.bits)}"
 
     def _hits_of(self, threshold: int, word: int) -> str:
         """A word with a bit for each digit that reaches the threshold, its lowest."""
-        name, digits = f"hits {threshold} {word}", quoted(f"word {word}")
+        name, digits = f"hits {threshold} {word}", quote(f"word {word}")
         _, size = self._sizes(self.k)[word]
         ones, highest = sum(1 << i for i in range(0, size, self.bits)), self.bits - 1
         if threshold > self.end:
@@ -208,7 +208,7 @@ class Top:
         else:  # what is added lifts a digit that reaches it into its highest bit
             reached = f"({digits} + {ones * ((1 << highest) - threshold)}) >> {highest}"
         self._hits[name] = f"({reached}) & {ones}"
-        return quoted(name)
+        return quote(name)
 
 
 def _known(metric: Metric, conventions: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError
 from rankql.evaluation.packed import Top
-from rankql.macros import MISSING, OURS, literal, parameters, quoted
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote, read_parameters
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.registry.records import Rows
@@ -130,7 +130,7 @@ def called(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The metrics and their weights in the mean as calls, by name; and which has which weight."""
     weighed = [m.name for m in metrics if m.record and m.record.weight]
-    weights = {name: f"{OURS}weight of {name}" for name in weighed}
+    weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
     calls = {metric.name: call(metric, chosen, gained) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(chosen)) for m in metrics if m.name in weights}
     return calls, weights
@@ -153,25 +153,25 @@ def _from_top(
     steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
     if inputs.qrels is None and not inputs.scored and chosen.unjudged != "remove":
         # Whole numbers as they are: quicker to add up than the DOUBLE of the macros.
-        grade, place = f"{OURS}rel", f"{OURS}pos"
+        grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = sources(inputs, chosen, whole=True)["run"]
     # Names that are not ours are out of the way until the end.
     given = _named(inputs) | defined(plain, chosen)
-    hidden = {name: f"{OURS}column_{i}" for i, name in enumerate(given)}
+    hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(given)}
     columns = {hidden[name]: value for name, value in given.items()} | top.sums(grade, place)
     # In order from here on, while there is little to be moved: steps keep the order of the rows.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     before, steps["sums"] = "sums", _grouped(inputs, columns) + order
     for step, columns in top.steps().items():
-        added = [f"{value} AS {quoted(name)}" for name, value in columns.items()]
+        added = [f"{value} AS {quote(name)}" for name, value in columns.items()]
         steps[step] = _from(before, ["*", *added])
         before = step
-    values = {name: quoted(column) for name, column in hidden.items()}
+    values = {name: quote(column) for name, column in hidden.items()}
     values[MISSING] = (
         f"CASE WHEN {top.twice()} THEN rankql_fail('{DUPLICATES}') ELSE {values[MISSING]} END"
     )
     values |= defined(top.values, chosen, top.relevant(chosen.threshold))
-    fields = [f"{values[name]} AS {quoted(name)}" for name in {**_named(inputs), **calls}]
+    fields = [f"{values[name]} AS {quote(name)}" for name in {**_named(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
 
@@ -246,7 +246,7 @@ def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], chosen: Convention
 
 def _keys(inputs: Inputs) -> str:
     """The keys under the names that they have in the result."""
-    key = quoted(inputs.query)
+    key = quote(inputs.query)
     return _ascending(["system", key] if inputs.many else [key])
 
 
@@ -261,7 +261,7 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
     calls = []
     for metric in metrics:
         macro = metric.record.bounds if metric.record else ""
-        knows = parameters().get(macro, {})
+        knows = read_parameters().get(macro, {})
         if not knows or chosen.ties == "expected":
             under = " with ties='expected'" if chosen.ties == "expected" else ""
             raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
@@ -275,8 +275,8 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
             f"{items} FILTER (WHERE pos IS NOT NULL)",
             f"list({rel}) FILTER (WHERE rel IS NOT NULL{ideal})",
         ):
-            lists.setdefault(part, f"{OURS}list_{len(lists)}")
-            arguments.append(quoted(lists[part]))
+            lists.setdefault(part, f"{INTERNAL_PREFIX}list_{len(lists)}")
+            arguments.append(quote(lists[part]))
         k = literal(given.pop("k", None))
         levels = {_level(gain, threshold, grade) for grade in chosen.levels or ()}
         arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
@@ -289,15 +289,15 @@ def _with_bounds(
     values: str, names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]
 ) -> str:
     """The values per query with the lowest and the highest beside them."""
-    pairs = [f"{OURS}bounds_{i}" for i in range(len(names))]
-    found = ",\n    ".join(f"{b} AS {quoted(p)}" for b, p in zip(bounds, pairs, strict=True))
+    pairs = [f"{INTERNAL_PREFIX}bounds_{i}" for i in range(len(names))]
+    found = ",\n    ".join(f"{b} AS {quote(p)}" for b, p in zip(bounds, pairs, strict=True))
     ends = [
-        f"{quoted(pair)}.{side} AS {quoted(f'{name} {side}')}"
+        f"{quote(pair)}.{side} AS {quote(f'{name} {side}')}"
         for name, pair in zip(names, pairs, strict=True)
         for side in ("low", "high")
     ]
     return (
-        f"SELECT * EXCLUDE ({', '.join(map(quoted, [*lists, *pairs]))}), {', '.join(ends)}\n"
+        f"SELECT * EXCLUDE ({', '.join(map(quote, [*lists, *pairs]))}), {', '.join(ends)}\n"
         f"FROM (SELECT *,\n    {found}\nFROM (\n{values}\n))"
     )
 
@@ -335,13 +335,13 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
         return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
 
     def attributes(home: str) -> list[str]:
-        return [f"{quoted(name)} AS {inputs.attribute(name)}" for name in inputs.homed(home)]
+        return [f"{quote(name)} AS {inputs.attribute(name)}" for name in inputs.homed(home)]
 
     runs = []
     for name, table in inputs.runs.items():
         fields = keys(table)
         if inputs.system is not None:
-            fields.insert(0, f"CAST({quoted(inputs.system)} AS VARCHAR) AS system")
+            fields.insert(0, f"CAST({quote(inputs.system)} AS VARCHAR) AS system")
         elif name is not None:
             fields.insert(0, f"{literal(name)} AS system")
         places = [role for role in ("pos", "score") if role in table.roles]
@@ -352,7 +352,10 @@ def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[st
             fields.append(f"{_number(table, 'rel', chosen)} AS rel")
         if whole:
             grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
-            fields += [f"CAST({grade} AS INTEGER) AS {OURS}rel", f"{place} AS {OURS}pos"]
+            fields += [
+                f"CAST({grade} AS INTEGER) AS {INTERNAL_PREFIX}rel",
+                f"{place} AS {INTERNAL_PREFIX}pos",
+            ]
         runs.append(_from(table.sql, fields + attributes("run")))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
@@ -565,7 +568,7 @@ def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
         source = "ranked"
         if inputs.attributes is not None:
             source += f" LEFT JOIN {about(inputs, 'attributes')} USING (query)"
-    shown = (f"{value} AS {quoted(name)}" for name, value in columns.items())
+    shown = (f"{value} AS {quote(name)}" for name, value in columns.items())
     return "SELECT " + ",\n    ".join(shown) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
 
 

@@ -17,12 +17,12 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
-from rankql.errors import RankqlError, needs
-from rankql.macros import MISSING, OURS, called, literal, quoted
+from rankql.errors import RankqlError, require_package
+from rankql.macros import INTERNAL_PREFIX, MISSING, isolate_macros, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metrics import NAMED
 from rankql.registry.parse import has_direction, is_metric, lower_is_better, parse, value_range
-from rankql.text import TEXT
+from rankql.text import TEXT_TYPES
 
 if TYPE_CHECKING:
     import altair as alt
@@ -106,7 +106,7 @@ class Result(show.Tabular):
 
     def _attribute(self, name: str) -> str:
         """What an attribute is called within our SQL, where any name may be taken."""
-        return f"{OURS}by_{self.meta['by'].index(name)}"
+        return f"{INTERNAL_PREFIX}by_{self.meta['by'].index(name)}"
 
     @property
     def per_query(self) -> pl.DataFrame:
@@ -154,16 +154,16 @@ class Result(show.Tabular):
 
     def to_markdown(self) -> str:
         """The summary and the conventions as Markdown."""
-        return show.markdown(self.table(), self.remarks())
+        return show.format_markdown(self.table(), self.remarks())
 
-    def table(self) -> show.Rows:
+    def table(self) -> show.TableRows:
         """The summary as text; columns that say nothing are left out."""
         frame = self.summary
         empty = [name for name in ("lo", "hi") if frame[name].null_count() == len(frame)]
         names = (attribute_column(name) for name in self.meta["by"])
         by = [name for name in names if name in frame.columns]
         drop = [*empty, *by, *([] if by else ["slice"])]
-        return show.cells(frame.drop(drop))
+        return show.format_cells(frame.drop(drop))
 
     def remarks(self) -> list[str]:
         """What belongs under every table: conventions, columns, notes."""
@@ -178,17 +178,17 @@ class Result(show.Tabular):
         return [*lines, *(f"Note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
-        return show.text(self.table(), self.remarks())
+        return show.format_text(self.table(), self.remarks())
 
     def _repr_html_(self) -> str:
-        return show.as_html(self.table(), self.remarks())
+        return show.format_html(self.table(), self.remarks())
 
     def plot(self, kind: str = "means", metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart: means with intervals, or the distribution; of one metric or of all."""
-        needs("altair", "report", "plot")
+        require_package("altair", "report", "plot")
         from rankql.output import charts
 
-        return charts.of_result(self, kind, metric)
+        return charts.plot_result(self, kind, metric)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` takes in again."""
@@ -214,10 +214,10 @@ class Result(show.Tabular):
                 self._refuse(kind)
 
     def _refuse(self, kind: str) -> None:
-        empty = " OR ".join(f"{quoted(name)} IS NULL" for name in self.metrics)
+        empty = " OR ".join(f"{quote(name)} IS NULL" for name in self.metrics)
         where = empty if kind == "undefined" else MISSING
         with self._connection() as con:
-            key = quoted(self.meta["query"])
+            key = quote(self.meta["query"])
             sql = f"SELECT DISTINCT {key} FROM rows WHERE {where} ORDER BY 1"
             queries = [row[0] for row in con.sql(sql).fetchall()]
         if queries:
@@ -247,26 +247,26 @@ class Result(show.Tabular):
         """One row per query and metric: its value in the mean, and its weight there."""
         zero = self.conventions["undefined"] == "zero"
         systems = ["system"] if self.meta["system"] else []
-        keys = f"{quoted(self.meta['query'])} AS query"
-        by = [f"{quoted(name)} AS {self._attribute(name)}" for name in self.meta["by"]]
+        keys = f"{quote(self.meta['query'])} AS query"
+        by = [f"{quote(name)} AS {self._attribute(name)}" for name in self.meta["by"]]
         keys = ", ".join([keys, *systems, *by])
         parts = []
         for i, name in enumerate(self.metrics):
-            column, weight = quoted(name), self.meta["weights"].get(name)
+            column, weight = quote(name), self.meta["weights"].get(name)
             value = f"coalesce({column}, 0)" if zero and not weight else column
             undefined = f"{column} IS NULL"
             if self.conventions["missing"] == "zero" and not weight and has_direction(name):
                 value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
             if bounded := self._bounded(name):
                 # Over the queries of the metric itself, or its mean could lie outside its bounds.
-                undefined = f"{quoted(bounded)} IS NULL"
+                undefined = f"{quote(bounded)} IS NULL"
                 end = "least" if name.endswith(" low") else "greatest"
                 instead = f"{end}(0, coalesce({column}, 0))" if zero else "NULL"
                 value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
             parts.append(
                 f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
                 f"{undefined} AS undefined, {weight is not None} AS weighed, "
-                f"CAST({quoted(weight) if weight else 1} AS DOUBLE) AS weight FROM rows"
+                f"CAST({quote(weight) if weight else 1} AS DOUBLE) AS weight FROM rows"
             )
         return "\nUNION ALL ".join(parts)
 
@@ -311,7 +311,7 @@ class Result(show.Tabular):
             else "NULL::DOUBLE"
         )
         columns = ", ".join(inner.values())
-        macros, sql = called(f"""
+        macros, sql = isolate_macros(f"""
             SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
                    i, CASE WHEN any_value(weighed)
                            -- where nothing weighs, all values are alike
@@ -400,7 +400,7 @@ def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
 def slices(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
     """The queries of every slice, in the order of a summary; a frame of them, id first."""
     found = {"all": queries.to_series()}
-    inner = {name: f"{OURS}by_{i}" for i, name in enumerate(queries.columns)}
+    inner = {name: f"{INTERNAL_PREFIX}by_{i}" for i, name in enumerate(queries.columns)}
     key, rows = next(iter(inner.values())), queries.rename(inner)
     with _database(os.getpid()).cursor() as con:
         con.register("rows", rows)
@@ -484,7 +484,7 @@ def validate(interval: str | None, confidence: float) -> None:
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise RankqlError(f"confidence must lie between 0 and 1, not {confidence!r}")
     if interval == "bootstrap":
-        needs("scipy", "stats", f"interval={interval!r}")
+        require_package("scipy", "stats", f"interval={interval!r}")
 
 
 def combine(
@@ -603,7 +603,7 @@ def _kind(dtype: pl.DataType) -> str:
     """What values of this type can be compared with."""
     if dtype.is_numeric():
         return "numbers"
-    return "text" if dtype in TEXT else str(dtype)
+    return "text" if dtype in TEXT_TYPES else str(dtype)
 
 
 def _agree(parts: Sequence[Result], whats: Sequence[str]) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 import duckdb
 
 from rankql import text as show
-from rankql.errors import RankqlError, unknown
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.execution import execute, reporting
 from rankql.evaluation.result import Result, combine, require_one_row_per_query, written
 from rankql.expressions.columns import require_plain_name
-from rankql.macros import MISSING, literal, quoted
+from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metrics import NAMED
 from rankql.registry.parse import is_metric, lower_is_better, parse
@@ -109,9 +109,9 @@ def _read(here: Session, table: Table, label: str, request: Request) -> Result |
         return None
     for name in (columns.key, *columns.attributes, *columns.metrics):
         require_plain_name(name)
-    numbers = [f"{_number(here, table, name, label)} AS {quoted(name)}" for name in columns.metrics]
+    numbers = [f"{_number(here, table, name, label)} AS {quote(name)}" for name in columns.metrics]
     system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
-    kept = [*system, *map(quoted, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
+    kept = [*system, *map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
     with reporting():
         rows = execute(here, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
     own = [name for name in columns.metrics if not is_metric(name)]
@@ -203,7 +203,7 @@ def _refuse_ambiguous(
 
 def _one_row_per(here: Session, table: Table, key: str) -> bool:
     columns = [key, *(["system"] if "system" in table.columns else [])]
-    names = ", ".join(map(quoted, columns))
+    names = ", ".join(map(quote, columns))
     distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
     sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
     return bool(here.con.sql(sql).fetchall()[0][0])
@@ -214,7 +214,7 @@ def _is_numeric(here: Session, table: Table, name: str) -> bool:
     if not table.text:
         kind = table.columns[name]
         return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
-    column = quoted(name)
+    column = quote(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
     ((values, numbers),) = here.con.sql(sql).fetchall()
     return bool(values) and values == numbers
@@ -303,7 +303,8 @@ def resolve_directions(
     assumed = [name for name in own if name not in told]
     verb = "is" if len(assumed) == 1 else "are"
     notes = [
-        f"higher {show.listed(names)} {verb} assumed to be better (if not, set higher_is_better=, "
+        f"higher {show.join_words(names)} {verb} assumed to be better (if not, set "
+        "higher_is_better=, "
         "CLI: --lower-is-better)"
         for names in [assumed] if names
     ]  # fmt: skip
@@ -315,5 +316,5 @@ def _spelled(name: str, names: Sequence[str]) -> str:
     if name not in names and is_metric(name):
         name = next((x for x in names if is_metric(x) and parse(x) == parse(name)), name)
     if name not in names:
-        raise RankqlError(unknown("name in higher_is_better:", name, names))
+        raise RankqlError(describe_unknown("name in higher_is_better:", name, names))
     return name

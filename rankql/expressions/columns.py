@@ -10,7 +10,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.registry.options import require
-from rankql.text import TEXT
+from rankql.text import TEXT_TYPES
 
 Column: TypeAlias = str | pl.Expr
 
@@ -210,7 +210,7 @@ def _need_numbers(name: str, values: pl.Series) -> None:
     dtype = values.dtype
     require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
-        f"{name} must be a number, not {'text' if dtype in TEXT else dtype}; cast it first",
+        f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}; cast it first",
     )
 
 
@@ -219,7 +219,7 @@ def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series
     kind, inner = values.dtype, values.dtype
     while isinstance(inner, pl.List | pl.Array):
         inner = inner.inner  # type: ignore[assignment]
-    require(inner not in TEXT, f"{name} must be {what}, not text; cast it first")
+    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text; cast it first")
     if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
         return values.cast(pl.Float64, strict=False)
     return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))

@@ -8,7 +8,7 @@ from rankql.expressions.columns import Column, column, refuse_values
 from rankql.expressions.variants import Frame, in_frame_like, require_columns
 from rankql.logs.table_macros import run_table_macro
 from rankql.registry.options import require, require_choice
-from rankql.text import TEXT
+from rankql.text import TEXT_TYPES
 
 
 def krippendorff_alpha(
@@ -183,7 +183,7 @@ def _labels_as_numbers(name: str, what: str) -> pl.Expr:
 
     def read_numbers(labels: pl.Series) -> pl.Series:
         dtype = labels.dtype
-        kind = "text" if dtype in TEXT else str(dtype)
+        kind = "text" if dtype in TEXT_TYPES else str(dtype)
         fit = dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)
         require(fit, f"labels must be numbers for {what}, not {kind}; cast them first")
         return labels.cast(pl.Float64)

@@ -13,7 +13,7 @@ from rankql.expressions.columns import Column, as_float, column, refuse_values
 from rankql.expressions.variants import Frame, in_frame_like, metric, require_columns
 from rankql.logs.moments import Duration, Moment, decimal_as_float, is_finite, weigh_by_moment
 from rankql.registry.options import require, require_choice
-from rankql.text import TEXT
+from rankql.text import TEXT_TYPES
 
 
 @metric(by=("user", "item"))
@@ -60,7 +60,7 @@ def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: ob
 
     def read_events(events: pl.Series) -> pl.Series:
         dtype = events.dtype
-        fit = dtype.is_integer() or dtype in (*TEXT, pl.Boolean, pl.Null)
+        fit = dtype.is_integer() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)
         remedy = "cast it to text"
         require(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
         events = events.cast(pl.String)

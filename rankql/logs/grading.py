@@ -12,7 +12,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import execute, reporting
 from rankql.logs.grades import event_name, require_cap, require_grades
 from rankql.logs.moments import decimal_as_float, is_finite
-from rankql.macros import literal, quoted
+from rankql.macros import literal, quote
 from rankql.registry.options import require, require_choice
 from rankql.sources.tables import Data, assigned, session
 
@@ -69,16 +69,16 @@ def grade_events(
             f"{name} := {_value_sql(name, value)}" for name, value in options.items()
         ]
         if until is not None:
-            arguments_by_name.append(f"moment := {quoted(time)}")
+            arguments_by_name.append(f"moment := {quote(time)}")
         other = literal(unknown) if isinstance(unknown, str) else _value_sql("unknown", unknown)
         arguments = [
-            quoted(event),
+            quote(event),
             _grades_sql(grades),
             f"how := {literal(how)}",
             *arguments_by_name,
         ]
         call = f"graded({', '.join(arguments)}, unknown := {other})"
-        keys = [quoted(table.roles[role]) for role in ("query", "item")]
+        keys = [quote(table.roles[role]) for role in ("query", "item")]
         by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
         back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
         sql = (

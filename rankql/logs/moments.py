@@ -11,7 +11,7 @@ import polars as pl
 
 from rankql.expressions.columns import Column, column, refuse_values
 from rankql.registry.options import as_number, require
-from rankql.text import TEXT
+from rankql.text import TEXT_TYPES
 
 Moment: TypeAlias = date | datetime | float
 
@@ -49,7 +49,7 @@ def require_moments(name: str, times: pl.Series) -> pl.Series:
     dtype = times.dtype
     if dtype == pl.Null and times.is_empty():
         return times.cast(pl.Float64)
-    kind = "text" if dtype in TEXT else str(dtype)
+    kind = "text" if dtype in TEXT_TYPES else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
     require(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()

@@ -108,7 +108,9 @@ def _literal(value: object) -> str:
 
 def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
-    create, renamed = macros.called(f"FROM {query}" if query[:7] != "SELECT " else query, True)
+    create, renamed = macros.isolate_macros(
+        f"FROM {query}" if query[:7] != "SELECT " else query, True
+    )
     with duckdb.connect() as con:
         con.register(_TABLE, table)
         try:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
-from rankql.errors import RankqlError, did_you_mean, unknown
+from rankql.errors import RankqlError, describe_unknown, did_you_mean
 from rankql.registry.parameters import AP_DENOMINATOR, GAIN, IDEAL, PRECISION_DENOMINATOR
 
 
@@ -133,7 +133,7 @@ def option_names() -> list[str]:
 def _valid(name: str, value: Any) -> Any:
     known = option_names()
     if name not in known:
-        raise RankqlError(unknown("option", name, known))
+        raise RankqlError(describe_unknown("option", name, known))
     if name == "undefined" and not isinstance(value, bool) and value == 0:
         value = "zero"
     if name in CHOICES:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from rankql.errors import RankqlError, closest, did_you_mean
+from rankql.errors import RankqlError, did_you_mean, find_closest
 from rankql.registry.metric import Metric
 from rankql.registry.metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
 from rankql.registry.parameters import GAIN
@@ -136,7 +136,7 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     index = _index(records)
     if record := index.get(name.lower()):
         return record
-    likely = closest(name, index)  # of all names, aliases too
+    likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
     hint = did_you_mean(name, known, index[likely].name if likely else None)
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:

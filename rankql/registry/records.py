@@ -143,13 +143,13 @@ class MetricRecord:
     @property
     def definition(self) -> str:
         """One line of what it is."""
-        return macros.comments()[self.function]
+        return macros.read_comments()[self.function]
 
     @property
     def bounds(self) -> str:
         """The macro of its lowest and highest value where items are unjudged; empty: none."""
         macro = f"rankql_bounds_{self.macro}"
-        return macro if macro in macros.parameters() and not self.weight else ""
+        return macro if macro in macros.read_parameters() and not self.weight else ""
 
     @property
     def compares_scores(self) -> bool:

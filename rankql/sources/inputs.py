@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.macros import OURS
+from rankql.macros import INTERNAL_PREFIX
 from rankql.sources.tables import (
     DISTANCES,
     Data,
@@ -100,7 +100,7 @@ class Inputs:
 
     def attribute(self, name: str) -> str:
         """What an attribute is called within the SQL, where any name may be taken."""
-        return f"{OURS}by_{self.by.index(name)}"
+        return f"{INTERNAL_PREFIX}by_{self.by.index(name)}"
 
     def kinds(self, name: str) -> list[str]:
         """The types of an attribute in all tables that it is looked up in."""

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from rankql.errors import RankqlError, database_message
-from rankql.macros import elsewhere, literal, not_duckdb, quoted
+from rankql.macros import duckdb_required, is_other_database, literal, quote
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -126,7 +126,7 @@ class Table:
         if not self.text and not _is_number(kind):
             kind = "text" if _is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
-        return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quoted(name)} AS DOUBLE)")
+        return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
 
     def signed(self, role: str, value: str) -> str:
         """The value of a role such that the highest score is the best."""
@@ -137,7 +137,7 @@ class Table:
         name = self.roles.get(role)
         kind = "" if name is None else self.columns[name]
         whole = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
-        return quoted(name) if name is not None and whole and not self.text else None
+        return quote(name) if name is not None and whole and not self.text else None
 
     def lasts(self, columns: Sequence[str]) -> bool:
         """Is it the same to every connection to the database, in these columns and its roles?"""
@@ -149,12 +149,12 @@ class Table:
         """The same, an error where it holds anything but numbers."""
         self.number(role)
         name = self.roles[role]
-        value = f"rankql_read_{role}({quoted(name)}, {literal(f'{self.label}: {name}')})"
+        value = f"rankql_read_{role}({quote(name)}, {literal(f'{self.label}: {name}')})"
         return self.signed(role, value)
 
     def key(self, role: str, as_text: bool = False) -> str:
         """The column of a role that names something."""
-        column = quoted(self.roles[role])
+        column = quote(self.roles[role])
         as_text = as_text or _is_text(self.columns[self.roles[role]])
         return f"CAST({column} AS VARCHAR)" if as_text else column
 
@@ -230,7 +230,7 @@ class Session:
                 ) from error
             raise _unreadable(label, error) from error
         self.registered.append(name)
-        return quoted(name)
+        return quote(name)
 
     def _free(self, label: str) -> str:
         """A name for what a label stands for, which no other has."""
@@ -241,10 +241,10 @@ class Session:
     def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
         """What a text file or a table of SQLite holds, as a temporary table."""
         name = self._free(label)
-        statement = f"CREATE TEMP TABLE {quoted(name)} AS FROM {sql}"
+        statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
         self.con.execute(statement).fetchall()
         self.loaded[name] = statement
-        return self._described(label, quoted(name), trec, text)
+        return self._described(label, quote(name), trec, text)
 
     def error(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, which does not always name a file that is damaged."""
@@ -267,7 +267,7 @@ class Session:
                 self.con.unregister(name)
         for name in self.loaded:
             with suppress(duckdb.Error):  # in a transaction that failed it is gone already
-                self.con.execute(f"DROP TABLE {quoted(name)}").fetchall()
+                self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
 
     def _named(self, name: str, label: str) -> Table:
         """A path, or the name of a table of the connection."""
@@ -275,7 +275,7 @@ class Session:
             raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
         if table := self._in_catalog(name, label):
             *path, lasting = table
-            sql = ".".join(map(quoted, path))
+            sql = ".".join(map(quote, path))
             if self._kind(path[0]) == "sqlite":  # twice in one query DuckDB fails to read it
                 return self._load(label, sql, text=False)
             return self._described(label, sql, lasting=lasting)
@@ -597,8 +597,8 @@ def session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
     """The connection to work on: the one given, that of the relations, or one of our own."""
-    if elsewhere(con):
-        raise not_duckdb(con)
+    if is_other_database(con):
+        raise duckdb_required(con)
     own = None
     if con is None:
         relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in each(*inputs))

@@ -1,0 +1,77 @@
+"""Results on stdout, and progress on stderr."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+
+def print_result(result: Any, frame: pl.DataFrame, form: str) -> None:
+    """Print a result as a person or a program reads it: rows are those of the frame."""
+    if form in ("csv", "jsonl"):
+        print_frame(frame, form, result.remarks())
+    else:
+        print_object(result, form)
+
+
+def print_object(result: Any, form: str) -> None:
+    """Print a result as table, Markdown or JSON."""
+    forms = {"table": repr, "markdown": type(result).to_markdown, "json": type(result).to_json}
+    click.echo(forms[form](result))
+
+
+def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:
+    """Print a frame with remarks below it, or on stderr where a program reads stdout."""
+    from rankql import text
+
+    if form == "table":
+        click.echo(text.format_text(text.format_cells(frame), remarks))
+    elif form == "markdown":
+        click.echo(text.format_markdown(text.format_cells(frame), remarks))
+    else:
+        writers: dict[str, Callable[[], str]] = {
+            "csv": lambda: text.format_csv(frame),
+            "json": lambda: frame.write_json() + "\n",
+            "jsonl": frame.write_ndjson,
+        }
+        click.echo(writers[form](), nl=False)
+        for remark in remarks:
+            click.echo(text.escape_controls(remark), err=True)
+
+
+@contextmanager
+def open_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection to DuckDB, with a progress bar if stderr is a terminal."""
+    import duckdb
+
+    con = duckdb.connect()
+    if not sys.stderr.isatty():
+        yield con
+        return
+    con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false").fetchall()
+    done = threading.Event()
+    bar = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
+    bar.start()
+    try:
+        yield con
+    finally:
+        done.set()
+        bar.join()
+
+
+def _show_progress(con: duckdb.DuckDBPyConnection, done: threading.Event) -> None:
+    """Show a bar if the work takes longer than a second."""
+    if done.wait(1):
+        return
+    with click.progressbar(length=100, label="working", file=sys.stderr) as bar:
+        while not done.wait(0.2):
+            bar.update(max(0, int(con.query_progress()) - bar.pos))

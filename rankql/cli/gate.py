@@ -1,0 +1,135 @@
+"""The command gate: limits for a run, with exit codes and reports for CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rankql.cli.console import open_connection, print_object
+from rankql.cli.inputs import keyword_arguments, split_slices
+from rankql.cli.options import (
+    LOWER_IS_BETTER,
+    OBJECT_FORMAT,
+    column_options,
+    convention_options,
+)
+
+
+@click.command("gate")
+@click.argument("run")
+@click.argument("qrels", required=False)
+@click.option("--baseline", metavar="FILE", help="A file that eval --output wrote, or a run.")
+@click.option(
+    "--min",
+    "minimum",
+    multiple=True,
+    metavar="LIMIT",
+    help="The lowest mean allowed, e.g. nDCG@10>=0.45.",
+)
+@click.option(
+    "--max-drop",
+    multiple=True,
+    metavar="LIMIT",
+    help="The largest drop below the baseline allowed, e.g. nDCG@10:0.01.",
+)
+@click.option(
+    "--inconclusive",
+    type=click.Choice(["fail", "warn"]),
+    default="fail",
+    show_default=True,
+    help="What to do if there are too few queries to decide: fail with exit code 3, or warn.",
+)
+@click.option(
+    "--min-bound",
+    "minimum_bound",
+    is_flag=True,
+    help="Hold the confidence interval of the mean to --min, not the mean.",
+)
+@click.option(
+    "--any-drop",
+    is_flag=True,
+    help="Compare the means alone: fail any drop beyond its limit, even by chance.",
+)
+@click.option(
+    "--alpha",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Significance level; intervals have level 1 - alpha.",
+)
+@click.option(
+    "--min-queries",
+    type=int,
+    default=10,
+    show_default=True,
+    help="A slice with fewer queries cannot pass; it is reported, or fails if the drop is beyond "
+    "doubt.",
+)
+@click.option(
+    "--test",
+    metavar="NAME",
+    help="Where the interval comes from: t (default), randomisation or bootstrap.",
+)
+@click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong together.")
+@click.option("--resamples", type=int, help="Number of resamples (default 9999).")
+@click.option("--seed", type=int, help="Seed of the resampling (default 7).")
+@LOWER_IS_BETTER
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Check slices too.")
+@click.option("--attributes", metavar="TABLE", help="A table with attributes of the queries.")
+@click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
+@click.option(
+    "--github/--no-github",
+    default=None,
+    help="Write annotations, and a summary to $GITHUB_STEP_SUMMARY (default: in GitHub Actions).",
+)
+@OBJECT_FORMAT
+@convention_options
+@column_options
+def gate_command(
+    run: str,
+    qrels: str | None,
+    max_drop: Sequence[str],
+    any_drop: bool,
+    by: Sequence[str],
+    lower_is_better: Sequence[str],
+    junit: Path | None,
+    github: bool | None,
+    form: str,
+    **options: Any,
+) -> None:
+    """Hold a run to limits and a baseline.
+
+    Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
+    eval --output wrote, without QRELS.
+    """
+    from rankql.decisions.gate import gate
+    from rankql.evaluation.result import whole
+
+    with open_connection() as con:
+        verdict = gate(
+            run,
+            qrels,
+            max_drop=list(max_drop) or None,
+            by=split_slices(by),
+            higher_is_better=dict.fromkeys(lower_is_better, False) or None,
+            beyond_noise=not any_drop,
+            con=con,
+            **keyword_arguments(options),
+        )
+    print_object(verdict, form)
+    if junit:
+        with whole(junit) as beside:
+            beside.write_text(verdict.junit(), encoding="utf-8")
+    if github or (github is None and os.environ.get("GITHUB_ACTIONS") == "true"):
+        for line in verdict.annotations():  # GitHub reads stderr too
+            click.echo(line, err=True)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(f"{verdict.to_markdown()}\n\n")
+    if verdict and len(verdict.inconclusive):
+        click.echo(f"Warning: inconclusive limits: {len(verdict.inconclusive)}", err=True)
+    raise SystemExit(verdict.exit_code)

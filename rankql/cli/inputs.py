@@ -1,0 +1,57 @@
+"""Arguments of a command as arguments of a function: runs, judgments, columns and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
+    """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
+
+    A run is named by NAME=PATH or after its file. The last input is a run if `are_values`, or if
+    eval --output wrote it.
+    """
+    from rankql.evaluation.result import written
+
+    no_qrels = len(inputs) == 1 or are_values or written(split_name(inputs[-1])[1]) is not None
+    runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
+    if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
+        return runs[0], qrels
+    by_name = dict(map(split_name, runs))
+    if len(by_name) < len(runs):
+        raise click.UsageError("the runs must have names that differ: give NAME=PATH")
+    return by_name, qrels
+
+
+def split_name(run: str) -> tuple[str, str]:
+    """Split NAME=PATH; a path alone is named after its file.
+
+    A path or glob that contains "=", such as day=2024/*.parquet, has no name.
+    """
+    from rankql.sources.tables import is_path
+
+    name, equals, path = run.partition("=")
+    if equals and "/" not in name and not is_path(run):
+        return name, path
+    return Path(run.removesuffix(".gz")).stem, run
+
+
+def keyword_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn options into keyword arguments: LEFT,RIGHT into a pair; unset options are left out."""
+    keywords = {
+        name: value.split(",") if name in ("query", "item") and "," in value else value
+        for name, value in options.items()
+        if value is not None
+    }
+    if "ascending" in keywords:
+        keywords["descending"] = not keywords.pop("ascending")
+    return keywords
+
+
+def split_slices(by: Sequence[str]) -> list[list[str]]:
+    """Split each --by into its attributes."""
+    return [group.split(",") for group in by]

@@ -1,0 +1,94 @@
+"""The entry point: the group of commands, and how errors end the program."""
+
+from __future__ import annotations
+
+import traceback
+
+import click
+
+from rankql.cli import compare, data, evaluate, gate, reference
+from rankql.cli.hints import as_cli_options, program_name
+
+# Printed when rankql is called without a command.
+_START = """\
+Ranking metrics that run where your data lives.
+
+See it run on a simulated shop      {rankql} demo
+Evaluate what the demo wrote        {rankql} eval rankql-demo/shop.parquet --by segment
+Evaluate files of your own          {rankql} eval RUN QRELS -m nDCG@10
+                                    (Parquet, CSV, JSON or TREC)
+Look for what is wrong with them    {rankql} check RUN QRELS
+All commands; options of one        {rankql} --help; {rankql} eval --help
+"""
+
+
+class _Group(click.Group):
+    """A group in which every error ends the program with one line and exit code 2."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("rankql: interrupted", err=True)
+            raise SystemExit(130) from None
+        except Exception as error:
+            if ctx.params["debug"] or not _is_expected(error):
+                traceback.print_exc()
+            from rankql.text import escape_controls
+
+            click.echo(f"rankql: {escape_controls(as_cli_options(_message(error)))}", err=True)
+            raise SystemExit(2) from None
+
+
+@click.group(
+    "rankql", cls=_Group, invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]..."
+)
+@click.version_option(package_name="rankql")
+@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
+    """Ranking metrics that run where your data lives."""
+    if not ctx.invoked_subcommand:
+        click.echo(_START.format(rankql=program_name(ctx)), err=True, nl=False)
+        ctx.exit(2)  # as click does without a command
+
+
+for command in (
+    evaluate.eval_command,
+    evaluate.explain_command,
+    evaluate.limits_command,
+    evaluate.correlate_command,
+    compare.compare_command,
+    compare.report_command,
+    compare.associate_command,
+    gate.gate_command,
+    data.check_command,
+    data.convert_command,
+    reference.metrics_command,
+    reference.sql_command,
+    reference.versions_command,
+    reference.demo_command,
+):
+    main.add_command(command)
+
+
+def _is_expected(error: Exception) -> bool:
+    """Return whether the message of an error is enough, without a traceback."""
+    import duckdb
+
+    from rankql.errors import RankqlError
+
+    return isinstance(error, RankqlError | duckdb.Error | OSError)
+
+
+def _message(error: Exception) -> str:
+    """Return the message of an error on one line, with the names that DuckDB suggests."""
+    import duckdb
+
+    from rankql.errors import database_message
+
+    if isinstance(error, duckdb.Error):
+        return database_message(error)
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,82 @@
+"""Charts of an association: scatter plot, correlations and quadrants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import altair as alt
+import polars as pl
+
+from rankql.output.panels import (
+    grid_axis,
+    join_descriptions,
+    make_dot_panel,
+    make_panel,
+    make_tooltips,
+)
+from rankql.output.selection import SLICES
+from rankql.output.style import GREY, HEIGHT, PALETTE
+from rankql.text import format_interval
+
+if TYPE_CHECKING:
+    from rankql.decisions.association import Association
+
+# Of more keys a random sample is drawn.
+POINTS = 2000
+
+
+def draw_scatter(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """Draw the outcome of every key by its metric, coloured by slice; of many keys a sample."""
+    frame = association.pairs.drop_nulls([metric, outcome])
+    by = [
+        pl.concat_str(pl.lit(f"{name}="), pl.col(name).cast(pl.String).fill_null("NULL"))
+        for name in next(iter(association.groupings), [])
+    ]
+    label = pl.concat_str(by, separator=", ") if by else pl.lit("all")
+    rows = frame.select(x=metric, y=outcome, slice=label)
+    if len(rows) > POINTS:
+        rows = rows.sample(POINTS, seed=7)
+    slices = rows["slice"].unique().sort().to_list()
+    colours = dict(zip(slices, PALETTE, strict=False))
+    scale = alt.Scale(domain=slices, range=[colours.get(name, GREY) for name in slices])
+    key = alt.Legend(values=list(colours), columns=4) if len(slices) > 1 else None
+    x, y = association.called(metric), association.called(outcome)
+    points = alt.Chart().mark_point(filled=True, size=35, opacity=0.6).encode(
+        alt.X("x:Q", title=x, scale=alt.Scale(zero=False), axis=grid_axis()),
+        alt.Y("y:Q", title=y, scale=alt.Scale(zero=False), axis=grid_axis()),
+        color=alt.Color("slice:N", scale=scale, legend=key), tooltip=make_tooltips(rows),
+    )  # fmt: skip
+    overall = association.table.filter(metric=metric, outcome=outcome, slice="all")
+    return make_panel([points], rows, f"{outcome} by {metric}", overall["sentence"][0], HEIGHT)
+
+
+def draw_correlations(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """Draw Pearson's coefficient over all, within slices, and in every slice."""
+    table = association.table.filter(metric=metric, outcome=outcome).drop_nulls("pearson")
+    frame = table.head(SLICES).select(
+        "slice", pl.col("pearson").alias("r"), lo="pearson_lo", hi="pearson_hi", n="n"
+    )
+    words = join_descriptions(
+        [f"{row[0]} {format_interval(row[1:4], '+')}" for row in frame.rows()]
+    )
+    title = f"{metric} and {outcome}: Pearson's r"
+    colour = alt.value(PALETTE[0])
+    return make_dot_panel(frame, "r", title, colour, f"{title}: {words}", [-1.0, 1.0])
+
+
+def draw_quadrants(association: Association, metric: str, outcome: str) -> alt.LayerChart:
+    """Draw the share of the keys by the directions in which metric and outcome moved."""
+    quadrants = association.quadrants(metric, outcome)
+    ways = ["down", "same", "up"]
+    base = alt.Chart().encode(
+        alt.X("metric:N", title=metric, scale=alt.Scale(domain=ways), axis=alt.Axis(labelAngle=0)),
+        alt.Y("outcome:N", title=outcome, scale=alt.Scale(domain=ways[::-1])),
+        tooltip=make_tooltips(quadrants.table),
+    )
+    opacity = alt.Opacity("share:Q", scale=alt.Scale(domainMin=0, range=[0.05, 0.4]), legend=None)
+    layers = [
+        base.mark_rect().encode(opacity, color=alt.value(PALETTE[0])),
+        base.mark_text(fontSize=13).encode(text=alt.Text("share:Q", format=".0%")),
+    ]
+    title = f"Change of {metric} and {outcome}"
+    return make_panel(layers, quadrants.table, title, "; ".join(quadrants.sentences), HEIGHT)

@@ -1,0 +1,149 @@
+"""Charts of differences between two systems: intervals, slices and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import polars as pl
+
+from rankql.output.panels import (
+    colour_by_system,
+    grid_axis,
+    inline_data,
+    join_descriptions,
+    make_dot_panel,
+    make_panel,
+    make_tooltips,
+    make_zero_line,
+)
+from rankql.output.selection import SLICES, select_pairs
+from rankql.output.style import GREY, HEIGHT
+from rankql.text import format_interval
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+
+# Of more queries a bar shows the mean of several.
+BARS = 300
+
+_COLUMNS = ("difference", "lo", "hi", "n", "verdict", "b")
+
+
+def draw_intervals(comparison: Comparison, metric: str) -> alt.LayerChart:
+    """Draw the difference of every pair with its interval."""
+    base, title = comparison.settings.baseline, f"{metric}: difference"
+    label = pl.format("{}\n− {}", "b", "a") if base is None else pl.col("b")
+    pairs = pl.DataFrame(select_pairs(comparison), schema=["a", "b"], orient="row")
+    rows = _select_metric(comparison, metric).filter(pl.col("slice") == "all")
+    frame = pairs.join(rows, on=["a", "b"], maintain_order="left")
+    title += "" if base is None else f" from {base}"
+    return _draw_rows(comparison, frame.select(label.alias("pair"), *_COLUMNS), title, frame)
+
+
+def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> alt.LayerChart:
+    """Draw the difference of one pair in every slice, with its interval."""
+    slices = comparison.table["slice"].unique(maintain_order=True).head(SLICES).to_list()
+    rows = _select_metric(comparison, metric).filter(pl.col("slice").is_in(slices))
+    pairs = pl.DataFrame([*select_pairs(comparison), (a, b)], schema=["a", "b"], orient="row")
+    frame = rows.filter(pl.col("a") == a, pl.col("b") == b).select("slice", *_COLUMNS)
+    scale_rows = rows.join(pairs, on=["a", "b"], how="semi")
+    return _draw_rows(comparison, frame, f"{metric}: {b} − {a}", scale_rows)
+
+
+def _select_metric(comparison: Comparison, metric: str) -> pl.DataFrame:
+    return comparison.table.filter(pl.col("metric") == metric).drop_nulls("difference")
+
+
+def _draw_rows(
+    comparison: Comparison, frame: pl.DataFrame, title: str, scale_rows: pl.DataFrame
+) -> alt.LayerChart:
+    """Draw differences on the scale of all panels of the metric, whose rows are `scale_rows`."""
+    words = join_descriptions(
+        [f"{row[0]} {format_interval(row[1:4], '+')}, {row[5]}" for row in frame.rows()]
+    )
+    ends = [value for name in _COLUMNS[:3] for value in scale_rows[name].drop_nulls().to_list()]
+    domain = [min([0.0, *ends]), max([0.0, *ends])]
+    colour = colour_by_system(comparison, "b")
+    return make_dot_panel(frame, "difference", title, colour, f"{title}: {words}", domain)
+
+
+def draw_differences(comparison: Comparison, metric: str, a: str, b: str) -> alt.LayerChart:
+    """Draw what every query gained from a to b, the largest loss first."""
+    frame = comparison.differences(metric, a, b)
+    gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
+    winner = pl.when(gain > 0).then(pl.lit(b)).otherwise(pl.lit(a)).alias("better")
+    rows = _group_queries(frame).with_columns(winner)
+    domain = _difference_range(comparison, metric, [*select_pairs(comparison), (a, b)])
+    mean = 0.0 if frame.is_empty() else float(frame.select(pl.col("difference").mean()).item())
+    bars = alt.Chart().mark_rect(stroke=None).encode(
+        alt.X("from:Q", title=f"{len(frame):,} queries, sorted by what they gain",
+              axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),
+        alt.X2("to"),
+        alt.Y("difference:Q", title="difference", axis=grid_axis(), scale=alt.Scale(domain=domain)),
+        alt.Y2(datum=0),
+        color=colour_by_system(comparison, "better"),
+        tooltip=make_tooltips(rows.drop("from", "to", "better")),
+    )  # fmt: skip
+    layers = [bars, make_zero_line("y"), *_draw_mean(mean)]
+    description = f"{metric}, {b} against {a}: {_describe_gains(frame, gain, mean)}"
+    return make_panel(layers, rows, f"{metric}: {b} − {a}", description, HEIGHT)
+
+
+def _group_queries(frame: pl.DataFrame) -> pl.DataFrame:
+    """Make the bars: a query each or, of many, the mean of neighbours."""
+    key, count = frame.columns[0], len(frame)
+    rows = frame.select(pl.col(key).cast(pl.String).alias("query"), "a", "b", "difference")
+    if count <= BARS:
+        place = pl.int_range(pl.len(), dtype=pl.Int64)
+        return rows.with_columns(place.alias("from"), (place + 1).alias("to"))
+    group = (pl.int_range(pl.len()) * BARS // count).alias("group")
+    rows = rows.group_by(group, maintain_order=True).agg(
+        pl.len().alias("size"), pl.col("a", "b", "difference").mean()
+    )
+    to = pl.col("size").cum_sum()
+    rows = rows.with_columns((to - pl.col("size")).alias("from"), to.alias("to"))
+    label = pl.format("{} to {}", pl.col("from") + 1, "to")
+    return rows.select(label.alias("queries"), "a", "b", "difference", "from", "to")
+
+
+def _draw_mean(mean: float) -> list[alt.Chart]:
+    """Draw the mean as a line, with its number where no bars are: they rise from below 0."""
+    line = alt.Chart(inline_data(pl.DataFrame({"mean": mean, "words": f"mean {mean:+.3f}"})))
+    line = line.encode(y="mean:Q")
+    left: dict[str, Any] = {"align": "left", "dx": 4, "dy": -8}
+    right: dict[str, Any] = {"align": "right", "dx": -4, "dy": 12}
+    words = line.mark_text(**(left if mean >= 0 else right)).encode(text="words:N")
+    return [
+        line.mark_rule(strokeDash=[5, 3], strokeWidth=1.5, color=GREY),
+        words.encode(x=alt.value(0) if mean >= 0 else alt.value("width")),
+    ]
+
+
+def _describe_gains(frame: pl.DataFrame, gain: pl.Expr, mean: float) -> str:
+    """Count the queries that gained and lost, with the range and the mean."""
+    count = len(frame)
+    better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
+    words = (
+        f"better on {better:,} of {count:,} queries, worse on {worse:,}, "
+        f"the same on {count - better - worse:,}"
+    )
+    if not count:
+        return words
+    difference = pl.col("difference")
+    least, most = frame.select(least=difference.min(), most=difference.max()).row(0)
+    return f"{words}; from {least:+.3f} to {most:+.3f}, mean {mean:+.3f}"
+
+
+def _difference_range(
+    comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]]
+) -> list[float]:
+    """Return the smallest and largest difference of a query over all pairs."""
+    values = {
+        name: part.sort(comparison.result.meta["query"])[metric]
+        for (name,), part in comparison.per_query.group_by("system")
+    }
+    gains = [(values[b] - values[a]).drop_nulls().to_numpy() for a, b in pairs]
+    ends = [0.0, *(float(end) for gain in gains if len(gain) for end in (gain.min(), gain.max()))]
+    return [min(ends), max(ends)]

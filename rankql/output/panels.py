@@ -1,0 +1,125 @@
+"""What charts are made of: panels, axes, colours and tooltips, by altair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from rankql.output.selection import Evaluation, assign_colours
+from rankql.output.style import CONFIG, GREY, HEIGHT, ROW_HEIGHT, WIDTH
+
+# A description names so many rows.
+DESCRIBED = 6
+
+
+def make_panel(
+    layers: Sequence[alt.Chart], frame: pl.DataFrame, title: str, description: str, height: float
+) -> alt.LayerChart:
+    """Draw layers over the rows of a frame; the description is read aloud instead of them."""
+    chart = alt.layer(*layers, data=inline_data(frame))
+    chart = chart.properties(
+        width=WIDTH, height=max(height, ROW_HEIGHT), title=title, description=description + "."
+    )
+    panel: alt.LayerChart = chart.configure(**CONFIG)
+    return panel
+
+
+def make_dot_panel(
+    frame: pl.DataFrame,
+    value: str,
+    title: str,
+    colour: Any,
+    description: str,
+    domain: list[float] | None = None,
+) -> alt.LayerChart:
+    """Draw a row for each row of the frame: a dot on its interval, with the number above.
+
+    The first column names the rows. With a `domain`, values are differences.
+    """
+    name = frame.columns[0]
+    base = alt.Chart().encode(
+        y=row_axis(name, frame[name]), color=colour, tooltip=make_tooltips(frame)
+    )
+    scale = alt.Scale(zero=False, padding=24, domain=alt.Undefined if domain is None else domain)
+    no_intervals = len(frame) in (frame[value].null_count(), frame["lo"].null_count())
+    x, lo = (alt.X(field, type="quantitative", title=None, scale=scale) for field in (value, "lo"))
+    text = alt.Text(value, type="quantitative", format=".3f" if domain is None else "+.3f")
+    layers = [
+        *([] if domain is None else [make_zero_line("x")]),
+        *([] if no_intervals else [base.mark_rule(strokeWidth=3, opacity=0.5).encode(lo, x2="hi")]),
+        base.mark_point(filled=True, size=70, opacity=1).encode(x),
+        base.mark_text(dy=-11).encode(x, text=text, color=alt.value(GREY)),
+    ]
+    return make_panel(layers, frame, title, description, ROW_HEIGHT * len(frame))
+
+
+def make_zero_line(axis: str) -> alt.Chart:
+    """Draw the line of no difference."""
+    line = alt.Chart(inline_data(pl.DataFrame({"zero": 0}))).mark_rule(color=GREY, strokeWidth=1)
+    chart: alt.Chart = line.encode(x="zero:Q") if axis == "x" else line.encode(y="zero:Q")
+    return chart
+
+
+def inline_data(frame: pl.DataFrame) -> alt.InlineData:
+    """Put the rows into the chart: numbers with six digits, NULL for NaN and infinity."""
+    rows = ({name: _round_number(value) for name, value in row.items()} for row in frame.to_dicts())
+    return alt.InlineData(values=[*rows])
+
+
+def _round_number(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def row_axis(field: str, names: pl.Series) -> alt.Y:
+    """Name the rows, in their order."""
+    lines = alt.Axis(labelExpr="split(datum.label, '\\n')")
+    # Not sort=: it puts the names into an expression, which some characters break.
+    scale = alt.Scale(domain=names.to_list())
+    return alt.Y(field, type="nominal", scale=scale, title=None, axis=lines)
+
+
+def grid_axis() -> alt.Axis:
+    """Make an axis with grid lines."""
+    return alt.Axis(grid=True, titleLimit=HEIGHT, tickCount=6)
+
+
+def colour_by_system(
+    evaluation: Evaluation, field: str = "system", legend: bool = False
+) -> alt.Color:
+    """Colour by the system that a column names."""
+    colours = assign_colours(evaluation)
+    named = [name for name, colour in colours.items() if colour != GREY]
+    key = alt.Legend(values=named, symbolType="stroke", columns=4) if legend and named[1:] else None
+    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
+    return alt.Color(field, type="nominal", scale=scale, legend=key)
+
+
+def make_tooltips(frame: pl.DataFrame) -> list[alt.Tooltip]:
+    """Show every column of a frame when the mouse is over its row."""
+    return [
+        alt.Tooltip(name, type="quantitative", format=".4f" if kind.is_float() else ",d")
+        if kind.is_numeric()
+        else alt.Tooltip(name, type="nominal")
+        for name, kind in frame.schema.items()
+    ]
+
+
+def spread_labels(values: Sequence[float], gap: float) -> list[float]:
+    """Place labels of ascending values, none nearer to the next than the gap."""
+    places: list[float] = []
+    for value in values:
+        places.append(max(value, places[-1] + gap) if places else value)
+    shift = sum(place - value for place, value in zip(places, values, strict=True))
+    return [place - shift / len(values) for place in places] if values else []
+
+
+def join_descriptions(words: Sequence[str]) -> str:
+    """Join the descriptions of rows, the first of many."""
+    more = f"; and {len(words) - DESCRIBED} more" if len(words) > DESCRIBED else ""
+    return "; ".join(words[:DESCRIBED]) + more

@@ -1,0 +1,94 @@
+"""What the page of the report is made of: sections with figures, cases and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rankql.text import TableRows, format_cells
+
+if TYPE_CHECKING:
+    import altair as alt
+
+# The largest numbers of rows of a chart's data, and of charts in a section.
+DATA, PANELS = 100, 12
+
+
+@dataclass
+class Section:
+    """A part of the page: how to read it, its charts, its queries, and what there is to note."""
+
+    id: str
+    title: str
+    short: str
+    reading: list[str] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    cases: dict[str, list[Case]] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    # The number of charts that are left out, as there are too many.
+    beyond: int = 0
+
+    def draw(self, panels: Sequence[alt.LayerChart]) -> None:
+        """Add charts, those that have rows."""
+        for panel in panels:
+            spec = panel.to_dict()
+            rows = spec["datasets"].get(spec["data"]["name"])
+            if not rows:
+                continue
+            title, finding = spec.pop("title"), spec.pop("description")
+            spec.pop("config")
+            if len(self.figures) == PANELS:
+                self.beyond += 1
+                continue
+            # As wide as there is room.
+            spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+            data = Table.of(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
+            name = f"{self.id}-{len(self.figures) + 1}"
+            self.figures.append(Figure(name, title, spec, finding, data))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, what it shows in words, and its numbers."""
+
+    id: str
+    title: str
+    spec: dict[str, Any]
+    finding: str
+    data: Table
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query, the items that moved its value, and the rankings side by side."""
+
+    query: str
+    a: float
+    b: float
+    difference: float
+    tables: list[Table]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text, the header first; which columns are numbers, and what is left out."""
+
+    caption: str
+    rows: TableRows
+    numbers: frozenset[int] = frozenset()
+    note: str = ""
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, caption: str, most: int = DATA) -> Table:
+        """Make a table of a frame; of too many rows it shows the first and the last."""
+        numbers = frozenset(i for i, kind in enumerate(frame.dtypes) if kind.is_numeric())
+        count, note = len(frame), ""
+        if count > most:
+            note = f"{count - most:,} of {count:,} rows, those in the middle, are left out."
+            frame = pl.concat([frame.head(most - most // 2), frame.tail(most // 2)])
+        return cls(caption, format_cells(frame), numbers, note)

@@ -1,0 +1,108 @@
+"""The findings and tables on the first screen of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankql.output.report_elements import Table
+from rankql.output.selection import order_systems, select_pairs
+from rankql.text import format_interval
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+
+# The largest numbers of rows; the rest is counted, and stands in the other formats.
+SYSTEMS, ROWS = 60, 200
+
+_VERDICTS = {"better": "▲ better", "worse": "▼ worse", "not significant": "≈ not significant"}
+
+
+def list_findings(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return the findings, each with its metric and slice.
+
+    Pairs that are drawn come first; of the slices, those that contradict the overall finding.
+    """
+    drawn = {*select_pairs(comparison)}
+    rows = comparison.table.select("a", "b", "metric", "slice", "verdict", "sentence").rows()
+    overall = {row[:3]: row[4] for row in rows if row[3] == "all"}
+    place = {key: i for i, key in enumerate(overall)}
+    findings = [
+        row for row in rows if row[3] == "all" or {row[4], overall[row[:3]]} == {"better", "worse"}
+    ]
+    findings.sort(key=lambda row: (row[:2] not in drawn, place[row[:3]], row[3] != "all"))
+    return [(row[2] if row[3] == "all" else f"{row[2]}, {row[3]}", row[5]) for row in findings]
+
+
+def tabulate_means(comparison: Comparison) -> Iterator[Table]:
+    """Tabulate the means of the systems by metric."""
+    metrics, order = comparison.metrics, order_systems(comparison)
+    rows = comparison.summary.filter(pl.col("slice") == "all")
+    means = {
+        (system, metric): format_interval(bounds)
+        for system, metric, *bounds in rows.select("system", "metric", "mean", "lo", "hi").rows()
+    }
+    level = f"{100 * comparison.settings.confidence:.12g}%"
+    more = len(order) - SYSTEMS
+    yield Table(
+        f"Means with {level} intervals, best first",
+        [["system", *metrics], *([s, *(means[s, m] for m in metrics)] for s in order[:SYSTEMS])],
+        frozenset(range(1, 1 + len(metrics))),
+        f"Left out, and in the charts: {more} systems." if more > 0 else "",
+    )
+
+
+def tabulate_differences(comparison: Comparison) -> Iterator[Table]:
+    """Tabulate the differences of the pairs that are drawn."""
+    rows = comparison.table.filter(pl.col("slice") == "all").to_dicts()
+    by_pair = {(row["metric"], row["a"], row["b"]): row for row in rows}
+    body = [
+        [
+            row["metric"],
+            f"{row['b']} − {row['a']}",
+            format_interval([row[name] for name in ("difference", "lo", "hi")], "+"),
+            _format_p(row["p_adjusted"]),
+            f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}",
+            _VERDICTS.get(row["verdict"], row["verdict"]),
+        ]
+        for metric in comparison.metrics
+        for pair in select_pairs(comparison)
+        if (row := by_pair.get((metric, *pair)))
+    ]
+    if body:
+        header = ["metric", "pair", "difference", "p", "wins / ties / losses", "verdict"]
+        caption = "Differences with intervals; p is adjusted, wins are queries"
+        note = " ".join(describe_pairs(comparison))
+        yield Table(caption, [header, *body], frozenset((2, 3, 4)), note)
+
+
+def _format_p(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "<0.0001" if value < 0.0001 else f"{value:.2g}"
+
+
+def describe_pairs(comparison: Comparison) -> list[str]:
+    """Say which pairs are drawn, if not all are."""
+    count, drawn = comparison.table.select("a", "b").n_unique(), len(select_pairs(comparison))
+    if count <= drawn:
+        return []
+    first = comparison.settings.baseline or order_systems(comparison)[0]
+    which = "those of" if comparison.settings.baseline else "those of the best,"
+    return [
+        f"Of {count:,} pairs {drawn} are drawn: {which} {first} with the best others by "
+        f"{comparison.metrics[0]}. The whole table stands below."
+    ]
+
+
+def tabulate_all_pairs(comparison: Comparison) -> Table | None:
+    """Tabulate all pairs and slices."""
+    if comparison.table.is_empty():
+        return None
+    header, *body = comparison.rows()
+    more = len(body) - ROWS
+    note = f"{more:,} more rows: save the comparison as .csv or .parquet." if more > 0 else ""
+    numbers = frozenset(range(header.index("mean_a"), header.index("verdict")))
+    return Table("Every pair", [header, *body[:ROWS]], numbers, note)
