@@ -176,9 +176,9 @@ _INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRE
 
 def _run_and_qrels(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
     """One table alone; a run and its judgments; or several runs, by NAME=PATH or their files."""
-    from rankql.evaluation.result import written
+    from rankql.evaluation.result import read_metadata
 
-    alone = len(inputs) == 1 or are_values or written(_name(inputs[-1])[1]) is not None
+    alone = len(inputs) == 1 or are_values or read_metadata(_name(inputs[-1])[1]) is not None
     runs, qrels = (inputs, None) if alone else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and _name(runs[0])[1] == runs[0]:
         return runs[0], qrels
@@ -570,7 +570,7 @@ def gate_command(
     eval --output wrote, without QRELS.
     """
     from rankql.decisions.gating import gate
-    from rankql.evaluation.result import whole
+    from rankql.evaluation.result import atomic_path
 
     with _connection() as con:
         verdict = gate(
@@ -585,7 +585,7 @@ def gate_command(
         )
     _echo(verdict, form)
     if junit:
-        with whole(junit) as beside:
+        with atomic_path(junit) as beside:
             beside.write_text(verdict.junit(), encoding="utf-8")
     if github or (github is None and os.environ.get("GITHUB_ACTIONS") == "true"):
         for line in verdict.annotations():  # of which GitHub reads both streams

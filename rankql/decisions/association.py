@@ -25,12 +25,12 @@ from rankql.decisions.matching import (
     unit_of,
 )
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation.execution import execute, reporting
-from rankql.evaluation.result import groupings, slices
+from rankql.evaluation.execution import execute, duckdb_errors
+from rankql.evaluation.result import parse_groupings, slice_queries
 from rankql.evaluation.values import resolve_directions
 from rankql.registry.options import normal_z, require
 from rankql.registry.parse import is_metric, parse
-from rankql.sources.tables import Data, session
+from rankql.sources.tables import Data, open_session
 
 if TYPE_CHECKING:
     import altair as alt
@@ -99,8 +99,8 @@ def associate(
     """
     needs("scipy", "stats", "associate")
     normal_z(confidence)  # refused before anything is read
-    keys, groups = key_columns(on), groupings(by)
-    with session(con, per_query, outcomes) as here:
+    keys, groups = key_columns(on), parse_groupings(by)
+    with open_session(con, per_query, outcomes) as here:
         scores, counts = opened(here, per_query, "per_query"), opened(here, outcomes, "outcomes")
         by_names = ["system", *(name for group in groups for name in group)]
         named = metric_columns(here, scores, metrics, [*keys, *by_names])
@@ -149,7 +149,7 @@ def _parts(pairs: pl.DataFrame, groups: Sequence[Sequence[str]]) -> Iterator[_Pa
     yield _Part("all", rows)
     for group in groups:
         frame = pairs.select(pl.Series(index, rows), *dict.fromkeys(group))
-        found = {label: part.to_numpy() for label, part in slices(frame, [group]).items()}
+        found = {label: part.to_numpy() for label, part in slice_queries(frame, [group]).items()}
         del found["all"]
         codes = np.empty(len(pairs), np.intp)
         for code, part in enumerate(found.values()):
@@ -468,7 +468,7 @@ def sign_agreement(
 
     from rankql.decisions.regression import slope
 
-    with session(con, experiments) as here:
+    with open_session(con, experiments) as here:
         side = Side("experiments", {None: here.table(experiments, "experiments")})
         for argument, name in (
             ("offline", offline),
@@ -479,7 +479,7 @@ def sign_agreement(
                 side.need(name, argument)
         key = "NULL" if experiment is None else side.key(experiment, False)[0]
         ((x,), (y,)) = side.number(offline), side.number(online)
-        with reporting():
+        with duckdb_errors():
             sql = f"SELECT {key} AS key, {x} AS x, {y} AS y FROM {side.tables[None].sql}"
             rows = execute(here, sql).pl()
     needed = ["x", "y"] if experiment is None else ["key", "x", "y"]

@@ -17,7 +17,7 @@ import polars as pl
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
 from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.result import Result, attribute_column, groupings, together, written
+from rankql.evaluation.result import Result, attribute_column, parse_groupings, combine_systems, read_metadata
 from rankql.evaluation.values import Request, aligned, directed, read_result
 from rankql.registry.conventions import option_names
 from rankql.registry.options import require
@@ -100,7 +100,7 @@ def compare(
     for name in options:
         if name not in (known := option_names_of(compare)):
             raise RankqlError(unknown("option", name, known))
-    groups = groupings(by)
+    groups = parse_groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
     runs, qrels, metrics, named = _arranged(runs, data, qrels, metrics, keywords)
@@ -264,13 +264,13 @@ def _results(runs: Any, qrels: Any, request: Request) -> Result | None:
     tables = [name for name in given if name not in certain]
     if tables:
         results = aligned(results, tables, request.attributes)
-    return together(results) if several else next(iter(results.values()))
+    return combine_systems(results) if several else next(iter(results.values()))
 
 
 def is_result(data: Any) -> bool:
     """Is it a result of `evaluate`, or a file that it wrote?"""
     return isinstance(data, Result) or (
-        isinstance(data, str | os.PathLike) and written(data) is not None
+        isinstance(data, str | os.PathLike) and read_metadata(data) is not None
     )
 
 

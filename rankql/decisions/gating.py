@@ -18,7 +18,7 @@ from rankql.decisions.gate_table import Check, Pairs, bound_rows, drop_rows, mea
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
 from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.result import Result, groupings, require_finite, together
+from rankql.evaluation.result import Result, parse_groupings, require_finite, combine_systems
 from rankql.evaluation.values import Request, directed, read_result
 from rankql.macros import MISSING
 from rankql.registry.options import require_choice, require_flag, require_whole_number
@@ -98,7 +98,7 @@ def gate(
         from rankql.decisions.significance import Setting
 
         tests = Tests(test, Setting(alpha, resamples, seed), min_queries, cluster)
-    groups = groupings(by)
+    groups = parse_groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
     for name in options:
         if name not in (available := option_names_of(gate)):
@@ -328,7 +328,7 @@ def _names(side: str, result: Result, run: Result, checks: Sequence[Check]) -> l
 
 def _side_by_side(run: Result, baseline: Result) -> tuple[Result, list[str]]:
     """Both as one result, without the queries that are new, and a note of how many these are."""
-    both = together({"baseline": baseline, "run": run})
+    both = combine_systems({"baseline": baseline, "run": run})
     key, rows = run.meta["query"], both.frame()
     ours, theirs = (pl.col("system") == name for name in ("run", "baseline"))
     old = rows.filter(theirs.any().over(key)).with_columns(

@@ -12,8 +12,8 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import examples, execute, reporting
-from rankql.evaluation.result import Result, written
+from rankql.evaluation.execution import format_examples, execute, duckdb_errors
+from rankql.evaluation.result import Result, read_metadata
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions
@@ -117,7 +117,7 @@ def opened(here: Session, data: Any, label: str) -> Side:
 
 def _result(data: Any) -> Result | None:
     """The result that was given, itself or as a file that was written of one."""
-    if isinstance(data, str | os.PathLike) and (meta := written(data)) is not None:
+    if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         return Result(meta, rows=Path(data))
     return data if isinstance(data, Result) else None
 
@@ -324,7 +324,7 @@ def read(here: Session, given: Given) -> pl.DataFrame:
     keys = [column.alias for column in columns if column.alias[0] in "ks"]
     rows = "\n    UNION ALL BY NAME\n".join(parts)
     sql = f"SELECT {', '.join(values)}\nFROM (\n{rows}\n)\nGROUP BY {', '.join(keys)}"
-    with reporting():
+    with duckdb_errors():
         found: pl.DataFrame = execute(here, sql).pl()
     texts = [column.alias for column in columns if column.text]
     return found.with_columns(pl.col(texts).cast(pl.String)).sort(keys, nulls_last=True)
@@ -402,7 +402,7 @@ def _aliases(given: Given) -> dict[str, str]:
 def _some(rows: pl.DataFrame, keys: Sequence[str]) -> str:
     """A few keys, as notes and errors show them."""
     some = [row[0] if len(keys) == 1 else row for row in rows.select(keys).head(3).rows()]
-    return examples(some) + (", ..." if len(rows) > 3 else "")
+    return format_examples(some) + (", ..." if len(rows) > 3 else "")
 
 
 def _sound(rows: pl.DataFrame, given: Given, unit: str) -> None:
@@ -443,7 +443,7 @@ def _systems(rows: pl.DataFrame, given: Given, baseline: str | None) -> tuple[st
                 require(name in found, f"per_query {name!r} has no row with a key")
     if len(names) > 2:
         raise RankqlError(
-            f"per_query holds {len(names)} systems, not one or two: {examples(names)}"
+            f"per_query holds {len(names)} systems, not one or two: {format_examples(names)}"
         )
     if len(names) < 2:
         require(baseline is None, "baseline goes with two systems, and per_query holds one")

@@ -33,7 +33,7 @@ from rankql.decisions.significance import (
     untestable,
 )
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.result import Result, require_finite, require_no_system, slices
+from rankql.evaluation.result import Result, require_finite, require_no_system, slice_queries
 from rankql.macros import MISSING
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse
@@ -226,7 +226,7 @@ class Values:
         }
         found = {
             label: queries[key].is_in(of.implode()).arg_true().to_numpy().astype(np.intp)
-            for label, of in slices(queries, result.meta["groupings"]).items()
+            for label, of in slice_queries(queries, result.meta["groupings"]).items()
         }
         codes = None
         if cluster is not None:

@@ -11,25 +11,25 @@ import polars as pl
 from rankql import text as show
 from rankql.errors import RankqlError
 from rankql.evaluation.execution import (
-    Ask,
-    asking,
-    examples,
+    RunSql,
+    sql_runner,
+    format_examples,
     execute,
-    none_matched,
-    once,
-    reporting,
-    retrieved,
-    script,
-    sound,
+    no_common_item_message,
+    require_unique,
+    duckdb_errors,
+    require_ranked_rows,
+    render_script,
+    validate_columns,
 )
-from rankql.evaluation.query import BY_ITEM, about, applied, sources, with_ctes
-from rankql.evaluation.result import Result, groupings, validate
+from rankql.evaluation.query import BY_ITEM, attributes_by_query, macro_call, source_ctes, with_ctes
+from rankql.evaluation.result import Result, parse_groupings, require_interval
 from rankql.macros import MISSING, OURS, literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import CORRELATIONS, Metric, parse
-from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import Data, Session, session
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.tables import Data, Session, open_session
 
 if TYPE_CHECKING:
     import duckdb
@@ -76,19 +76,19 @@ def correlate(
     >>> correlate(second, first, "RBO(p=0.9)")["RBO(p=0.9)"]
     0.685
     """
-    validate(interval, confidence)
+    require_interval(interval, confidence)
     columns = {"query": query, "item": item, "score": score, "pos": pos}
-    wanted, groups = _cut(parse(metrics, CORRELATIONS), k), groupings(by)
+    wanted, groups = _cut(parse(metrics, CORRELATIONS), k), parse_groupings(by)
     chosen = Conventions()
-    with session(con, run, reference, attributes) as here:
-        given = read(here, run, None, attributes, columns, system, groups, reference, descending)
-        sound(here, given)
+    with open_session(con, run, reference, attributes) as here:
+        given = read_inputs(here, run, None, attributes, columns, system, groups, reference, descending)
+        validate_columns(here, given)
         sql = _per_query(given, wanted, chosen)
-        with reporting(here):
+        with duckdb_errors(here):
             _distinct(here, given, chosen)
             found = execute(here, sql).pl()
-            ask = asking(here, given, chosen)
-            notes = [*retrieved(ask, given), *_notes(found, given, wanted, ask)]
+            ask = sql_runner(here, given, chosen)
+            notes = [*require_ranked_rows(ask, given), *_notes(found, given, wanted, ask)]
         shared = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)
         return Result(
             meta={
@@ -100,7 +100,7 @@ def correlate(
                 "weights": {},
                 "conventions": _in_force(chosen),
             },
-            sql=script(here, sql),
+            sql=render_script(here, sql),
             columns={table.label: table.assumed for table in given.tables},
             notes=notes,
             interval=interval,
@@ -131,7 +131,7 @@ def _distinct(here: Session, given: Inputs, chosen: Conventions) -> None:
     for source, scored in (("run", given.scored), ("reference", _scored(given))):
         place = "score" if scored else "pos"
         for column in ("item", *([] if scored else ["pos"])):
-            once(here, given, chosen, [(source, column, f"WHERE {place} IS NOT NULL")])
+            require_unique(here, given, chosen, [(source, column, f"WHERE {place} IS NOT NULL")])
 
 
 def _scored(given: Inputs) -> bool:
@@ -144,7 +144,7 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
     """The SQL that computes all the metrics, one row per query and system, on one side or both."""
     cutoffs = [metric.k for metric in metrics]
     k = None if None in cutoffs else max(cutoffs, key=lambda cutoff: cutoff or 0)
-    steps = sources(given, chosen)
+    steps = source_ctes(given, chosen)
     steps["shown"] = _ranked("run", given.keys, given.scored, k)
     steps["expected"] = _ranked("reference", "query", _scored(given), k)
     expected = "expected"
@@ -169,7 +169,7 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         **{metric.name: _call(metric) for metric in metrics},
     }
     homes = [home for home in ("attributes", "reference", "run") if given.homed(home)]
-    joins = "".join(f"\nLEFT JOIN {about(given, home)} USING (query)" for home in homes)
+    joins = "".join(f"\nLEFT JOIN {attributes_by_query(given, home)} USING (query)" for home in homes)
     named = [
         *(["system"] if given.many else []),
         f"query AS {quoted(given.query)}",
@@ -204,11 +204,11 @@ def _call(metric: Metric) -> str:
     if macro.startswith("kendall"):
         top = "" if metric.k is None else f"WHEN {theirs} <= {metric.k} "
         theirs = f"CASE {top}THEN -{theirs} END" if top else f"-{theirs}"
-    return applied(macro, [theirs, "pos"], metric.arguments(vars(Conventions())))
+    return macro_call(macro, [theirs, "pos"], metric.arguments(vars(Conventions())))
 
 
 def _notes(
-    found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric], ask: Ask
+    found: pl.DataFrame, given: Inputs, metrics: Sequence[Metric], ask: RunSql
 ) -> Iterator[str]:
     """What is worth knowing of queries and items in one ranking only; refuse it where all are."""
     others = [m.name for m in metrics if m.measure and m.measure.macro != "rbo"]
@@ -235,18 +235,18 @@ def _notes(
         shared = int(both[IN_BOTH].sum())
         items = int(both[IN_RUN].sum()) + int(both[IN_REFERENCE].sum()) - shared
         if not shared and _nothing_shared(ask, name):  # below the cutoff neither
-            raise RankqlError(none_matched(ask, given, name))
+            raise RankqlError(no_common_item_message(ask, given, name))
         if shared < items:
             look = "look" if len(others) > 1 else "looks"
             of_these = f"; {show.listed(others)} {look} at these alone" if others else ""
             yield f"{shared} of {items} items of {run} and the reference are in both{of_these}"
 
 
-def _nothing_shared(ask: Ask, system: str | None) -> bool:
+def _nothing_shared(ask: RunSql, system: str | None) -> bool:
     """Have a run and the reference no item of a query in common, at whatever position?"""
     only = "" if system is None else f"WHERE system = {literal(system)}"
     return not ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1")
 
 
 def _some(rows: pl.DataFrame, given: Inputs) -> str:
-    return examples(rows[given.query][:3].to_list())
+    return format_examples(rows[given.query][:3].to_list())

@@ -13,33 +13,33 @@ import polars as pl
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.execution import (
-    asking,
-    complete,
-    duplicates,
+    sql_runner,
+    resolve_conventions,
+    find_duplicates,
     execute,
-    inspect,
-    matched,
-    outcome,
-    reporting,
-    retrieved,
-    sound,
+    validate_inputs,
+    require_common_items,
+    pending_result,
+    duckdb_errors,
+    require_ranked_rows,
+    validate_columns,
 )
 from rankql.evaluation.query import (
     BY_ITEM,
-    gained,
-    per_query,
-    rankings,
-    sources,
+    gain_sql,
+    build_query,
+    ranking_ctes,
+    source_ctes,
     with_ctes,
-    with_sources,
+    with_source_ctes,
 )
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import MEASURES, Metric, Rows, parse
-from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import Data, Session, Table, assigned, session
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.tables import Data, Session, Table, assign_roles, open_session
 
 # Beyond as many rows a table shows only the positions where there is something to see.
 LONG = 40
@@ -88,14 +88,14 @@ def explain(
     require_whole_number("worst", worst, 1)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     wanted, chosen = _one(metric), choose(conventions, options)
-    with session(con, run, qrels) as here:
-        given = read(here, run, qrels, None, columns, system, descending=descending)
-        sound(here, given)
+    with open_session(con, run, qrels) as here:
+        given = read_inputs(here, run, qrels, None, columns, system, descending=descending)
+        validate_columns(here, given)
         for table in given.runs.values():
-            assigned(table, {}, () if "item" in table.roles else ("item",))
-        chosen, (wanted,) = complete(here, given, [wanted], chosen)
+            assign_roles(table, {}, () if "item" in table.roles else ("item",))
+        chosen, (wanted,) = resolve_conventions(here, given, [wanted], chosen)
         _explainable(wanted, chosen)
-        with reporting(here, given, chosen):
+        with duckdb_errors(here, given, chosen):
             if which is not None:
                 given = _of_system(here, given, which)
             if of is None:
@@ -103,10 +103,10 @@ def explain(
             if given.many:
                 which, given = _only_system(here, given)
             # Of all queries, as the one may well have no judged item in the run.
-            ask = asking(here, given, chosen)
-            notes = retrieved(ask, given)
+            ask = sql_runner(here, given, chosen)
+            notes = require_ranked_rows(ask, given)
             if given.qrels is not None:
-                notes += matched(ask, given)
+                notes += require_common_items(ask, given)
             explained = _one_query(here, given, wanted, chosen, which, of)
             explained.result.notes += notes
             return explained
@@ -346,7 +346,7 @@ def _gain(metric: Metric, chosen: Conventions, option: Mapping[str, Any]) -> str
     assert metric.measure
     macro = metric.measure.macro
     threshold = metric.threshold(vars(chosen))
-    grade = gained(metric.gain(vars(chosen)), threshold)
+    grade = gain_sql(metric.gain(vars(chosen)), threshold)
     return {
         "ndcg": f"rankql_negative({grade}, {literal(option.get('negative'))})",
         "dcg": grade,
@@ -380,7 +380,7 @@ def _explained(
     terms, keys = _terms(metric, chosen), given.keys
     group = f"OVER (PARTITION BY {keys})"
     # Items beyond the cutoff have a position too: it tells which of equals stands higher.
-    ctes = sources(given, chosen) | rankings(given, [replace(metric, k=None)], chosen, rows)
+    ctes = source_ctes(given, chosen) | ranking_ctes(given, [replace(metric, k=None)], chosen, rows)
     known = "" if given.qrels is None else f"SEMI JOIN queries USING ({keys})"
     if chosen.undefined == "drop":
         known += f" QUALIFY count(*) FILTER (WHERE rel >= {chosen.threshold}) {group} > 0"
@@ -474,7 +474,7 @@ HAVING whole OR queries > 0"""
 def _one_query(
     here: Session, given: Inputs, metric: Metric, chosen: Conventions, which: str | None, of: Any
 ) -> Explanation:
-    """The explanation of one ranking; only its rows are read."""
+    """The explanation of one ranking; only its rows are read_inputs."""
     given, key, missing = _of_query(here, given, chosen, of)
     terms = _terms(metric, chosen)
     column, weight = "weight", "shown.weight"
@@ -483,7 +483,7 @@ def _one_query(
     sql = _explained(given, metric, chosen, "all", every=True) + _POSITIONS.format(
         weight=weight, column=column
     )
-    with reporting(here, given, chosen):
+    with duckdb_errors(here, given, chosen):
         result, _ = _valued(here, given, metric, chosen, True, missing)
         rows = execute(here, sql).pl()
     if missing:
@@ -512,7 +512,7 @@ def _all_queries(
 ) -> Explanation:
     """The queries of the run, and the items, by what they cost."""
     systems = ["system"] if given.many else []
-    with reporting(here, given, chosen):
+    with duckdb_errors(here, given, chosen):
         result, rows = _valued(here, given, metric, chosen)
         sql = _explained(given, metric, chosen, rows)
         sql += _WORST.format(keys=given.keys, item=", ".join([*systems, "item"]), dust=DUST)
@@ -561,11 +561,11 @@ def _valued(
 
     one: of one query alone, which the run may lack (missing).
     """
-    built = per_query(given, [metric], chosen)
-    result = outcome(here, given, built, chosen)
+    built = build_query(given, [metric], chosen)
+    result = pending_result(here, given, built, chosen)
     if not missing:
-        result.notes = inspect(here, given, chosen, built, one)
-    elif twice := duplicates(asking(here, given, chosen), given, "qrels", "item"):
+        result.notes = validate_inputs(here, given, chosen, built, one)
+    elif twice := find_duplicates(sql_runner(here, given, chosen), given, "qrels", "item"):
         raise RankqlError(twice)
     result.rows = execute(here, built.sql).pl()
     return result, built.rows
@@ -631,7 +631,7 @@ def _of_query(
 def _queries(
     here: Session, given: Inputs, chosen: Conventions, source: str, rest: str
 ) -> list[Any]:
-    sql = f"{with_sources(given, chosen)}SELECT query FROM {source} {rest}"
+    sql = f"{with_source_ctes(given, chosen)}SELECT query FROM {source} {rest}"
     return [row[0] for row in execute(here, sql).fetchall()]
 
 

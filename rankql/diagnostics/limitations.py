@@ -13,23 +13,23 @@ from rankql import text as show
 from rankql.diagnostics.explanation import DUST
 from rankql.errors import RankqlError
 from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.execution import complete, examples, execute, reporting
+from rankql.evaluation.execution import resolve_conventions, format_examples, execute, duckdb_errors
 from rankql.evaluation.query import (
-    call,
-    counting,
-    defined,
-    per_query,
-    rankings,
-    sources,
+    metric_call,
+    rows_needed,
+    mask_undefined,
+    build_query,
+    ranking_ctes,
+    source_ctes,
     with_ctes,
-    with_sources,
+    with_source_ctes,
 )
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, quoted
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import RATINGS, RELEVANT, Metric, parse
-from rankql.sources.inputs import Inputs, opened_runs, read
-from rankql.sources.tables import Data, Session, session
+from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.tables import Data, Session, open_session
 
 # The last swap that is looked at for a metric without a cutoff, and for one with a deep one.
 SHALLOW, DEEP = 10, 100
@@ -71,8 +71,8 @@ def limits(
     chosen = choose(conventions, options)
     if chosen.unjudged == "bounds":
         options["unjudged"], chosen = "zero", replace(chosen, unjudged="zero")
-    with session(con, run, qrels) as here:
-        run = opened_runs(here, run)
+    with open_session(con, run, qrels) as here:
+        run = open_runs(here, run)
         qrels = None if qrels is None else here.table(qrels, "qrels")
 
         def evaluated(names: str | Sequence[str], **changed: Any) -> Result:
@@ -81,8 +81,8 @@ def limits(
             return evaluate(run, qrels, names, con=here.con, interval=None, **said)
 
         result = evaluated(metrics)
-        given = read(here, run, qrels, None, columns, system, descending=descending)
-        chosen, wanted = complete(here, given, parse(metrics), chosen)
+        given = read_inputs(here, run, qrels, None, columns, system, descending=descending)
+        chosen, wanted = resolve_conventions(here, given, parse(metrics), chosen)
         found = Limits(result, [], *(_framed(result, name) for name in FRAMES))
         found.undefined = result.summary.select(
             *result.keys[:-1], "metric", "queries", "undefined"
@@ -97,7 +97,7 @@ def limits(
         except RankqlError as error:  # they look at more rows than the metrics may do
             counts = None
             found.notes.append(f"what is unjudged was not looked at: {error}")
-        with reporting(here, given, chosen):
+        with duckdb_errors(here, given, chosen):
             _find_duplicates(found, here, given, chosen)
             _swap(found, here, given, wanted, chosen)
     found.notes = [*result.notes, *_notes(found, counts, wanted, chosen), *found.notes]
@@ -324,7 +324,7 @@ def _unbounded(given: Inputs, metric: Metric, chosen: Conventions) -> str:
     if chosen.unjudged == "remove":
         return "with unjudged='remove' what is unjudged is not in the ranking"
     try:
-        per_query(given, [metric], replace(chosen, unjudged="bounds"))
+        build_query(given, [metric], replace(chosen, unjudged="bounds"))
     except RankqlError as error:
         return str(error).replace(f" for {metric.name}", "")
     return ""
@@ -339,7 +339,7 @@ def _find_duplicates(found: Limits, here: Session, given: Inputs, chosen: Conven
         found.notes.append("duplicates were not looked for: the run has no column of items")
         return
     place = "score" if given.scored else "pos"
-    sql = f"""{with_sources(given, chosen)}
+    sql = f"""{with_source_ctes(given, chosen)}
         SELECT {given.keys}, item, count(*) AS times FROM run WHERE {place} IS NOT NULL
         GROUP BY ALL HAVING count(*) > 1 ORDER BY {given.keys}, item"""
     found.duplicates = execute(here, sql).pl()
@@ -381,15 +381,15 @@ def _last(metric: Metric) -> int:
 def _swapped(given: Inputs, moved: Sequence[Metric], chosen: Conventions) -> str:
     """For each system and swap: the sum of the changes of each metric, and how many there are."""
     keys = given.keys
-    rows = counting(moved, chosen)
+    rows = rows_needed(moved, chosen)
     # The item after the last that counts may come in.
     deeper = [replace(metric, k=metric.k and metric.k + 1) for metric in moved]
     known = "" if given.qrels is None else f"SEMI JOIN queries USING ({keys})"
     # An expression of the user may look at anything; all others at grades and positions alone.
     alike = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
     alike = "false" if any(metric.measure is None for metric in moved) else alike
-    calls = {f"value {i}": call(metric, chosen) for i, metric in enumerate(moved)}
-    values = [f"{v} AS {quoted(name)}" for name, v in defined(calls, chosen).items()]
+    calls = {f"value {i}": metric_call(metric, chosen) for i, metric in enumerate(moved)}
+    values = [f"{v} AS {quoted(name)}" for name, v in mask_undefined(calls, chosen).items()]
     before = [f"any_value({quoted(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
               for name in calls]  # fmt: skip
     changes = [f"abs({quoted(name)} - {b}) AS {quoted(name)}"
@@ -400,7 +400,7 @@ def _swapped(given: Inputs, moved: Sequence[Metric], chosen: Conventions) -> str
         # Sorted, they add up to the same in whatever order rows and threads bring them.
         in_order = f"list_sort(list({name}) {changed}, 'ASC', 'NULLS LAST')"
         sums += [f"list_aggregate({in_order}, 'fsum')", f"count(*) {changed}"]
-    ctes = sources(given, chosen) | rankings(given, deeper, chosen, rows)
+    ctes = source_ctes(given, chosen) | ranking_ctes(given, deeper, chosen, rows)
     only = {"gain": "WHERE rel > 0", "judged": "WHERE rel IS NOT NULL", "all": ""}[rows]
     ctes["rows"] = f"SELECT * FROM ranked {known} {only}"
     # Without a swap (NULL), and with each that brings together what is not alike.
@@ -531,7 +531,7 @@ def _said_duplicates(found: Limits, system: str | None) -> Iterator[str]:
     rows = _of(found.duplicates, system)
     if count := len(rows):
         queries = rows["query"].unique(maintain_order=True)
-        some = f"{examples(queries[:3].to_list())}{', ...' if len(queries) > 3 else ''}"
+        some = f"{format_examples(queries[:3].to_list())}{', ...' if len(queries) > 3 else ''}"
         items = "1 item stands" if count == 1 else f"{count:,} items stand"
         where = "query" if len(queries) == 1 else "queries"
         yield f"{items} more than once in a ranking ({where} {some}), at a position each time"

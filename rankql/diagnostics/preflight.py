@@ -14,11 +14,11 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import example_items, execute, few, few_matched, overlap, reporting
-from rankql.evaluation.query import BY_ITEM, HIGHEST_K, cuts
+from rankql.evaluation.execution import find_example_items, execute, is_small_overlap, few_common_items_note, item_overlap, duckdb_errors
+from rankql.evaluation.query import BY_ITEM, HIGHEST_K, score_cuts_sql
 from rankql.macros import literal, quoted
-from rankql.sources.inputs import Inputs, opened_runs, read
-from rankql.sources.tables import ROLES, Data, Session, Table, each, same_kind, session
+from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.tables import ROLES, Data, Session, Table, flatten_inputs, same_kind, open_session
 
 LEVELS = ("error", "warning", "note")
 # More findings of one kind than this are summed up where a report is shown.
@@ -51,9 +51,9 @@ def check(
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    with session(con, run, qrels) as here:
+    with open_session(con, run, qrels) as here:
         given = _given(here, run, qrels, columns, system, descending)
-        with reporting(here):
+        with duckdb_errors(here):
             case = _Case(here, given, k)
             findings = [finding for one in CHECKS for finding in one(case)]
             tables = {side.label: {"rows": side.rows, "columns": side.assumed}
@@ -70,14 +70,14 @@ def _given(
     system: str | None,
     descending: bool | None = None,
 ) -> Inputs:
-    """The tables that evaluate would read, or a run that has no judgments as yet."""
+    """The tables that evaluate would read_inputs, or a run that has no judgments as yet."""
     if qrels is None:
-        run = opened_runs(here, run)
-        if not any(table.find("rel", columns["rel"]) for table in each(run)):
+        run = open_runs(here, run)
+        if not any(table.find("rel", columns["rel"]) for table in flatten_inputs(run)):
             nothing = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-            given = read(here, run, nothing, None, columns, system, descending=descending)
+            given = read_inputs(here, run, nothing, None, columns, system, descending=descending)
             return replace(given, qrels=None)
-    return read(here, run, qrels, None, columns, system, descending=descending)
+    return read_inputs(here, run, qrels, None, columns, system, descending=descending)
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _without(name: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any],
 
 @dataclass(frozen=True)
 class _Side:
-    """A run or the judgments, as the checks read them: columns of one name, numbers as DOUBLE."""
+    """A run or the judgments, as the checks read_inputs them: columns of one name, numbers as DOUBLE."""
 
     table: Table
     rows: int
@@ -775,9 +775,9 @@ def _common_items(case: _Case, run: _Side, qrels: _Side) -> Iterator[Finding]:
         judged = f"(FROM {qrels.clean} WHERE rel IS NOT NULL)"
         return case.fetch(f"WITH run AS {run.clean}, qrels AS {judged} {sql}")
 
-    for counts in overlap(ask, case.given):
+    for counts in item_overlap(ask, case.given):
         system, shown, judged, both = counts
-        query, ours, theirs = example_items(ask, system)
+        query, ours, theirs = find_example_items(ask, system)
         example = {"query": _plain(query), "item of run": _plain(ours),
                    "item of qrels": _plain(theirs)}  # fmt: skip
         if judged and not both:
@@ -787,10 +787,10 @@ def _common_items(case: _Case, run: _Side, qrels: _Side) -> Iterator[Finding]:
                 _REFUSED + "write item ids the same way in both, or name the right columns: item=",
                 (example,),
             )  # fmt: skip
-        elif few(*counts):
+        elif is_small_overlap(*counts):
             yield Finding(
                 "few-common-items", "warning", _of_system(run, system), both,
-                few_matched(*counts).partition(":")[0], "the others may be written in another way",
+                few_common_items_note(*counts).partition(":")[0], "the others may be written in another way",
             )  # fmt: skip
 
 
@@ -889,7 +889,7 @@ def _judged_tops(case: _Case, run: _Side, qrels: _Side | None) -> str:
         order = f"score DESC, {BY_ITEM}"
         top = f"""(
             SELECT {run.keys}, item{rel} FROM {run.clean}
-            JOIN ({cuts(run.clean, run.keys, case.k)}) USING ({run.keys})
+            JOIN ({score_cuts_sql(run.clean, run.keys, case.k)}) USING ({run.keys})
             WHERE score >= least
             QUALIFY row_number() OVER (PARTITION BY {run.keys} ORDER BY {order}) <= {case.k})"""
     if not qrels:

@@ -18,33 +18,33 @@ import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.evaluation.execution import (
-    alike,
-    asking,
-    complete_ids,
+    require_one_value_per_query,
+    sql_runner,
+    require_ids,
     execute,
-    few,
-    few_matched,
-    judged,
-    left_out,
-    named,
-    none_judged,
-    none_matched,
-    numbers,
-    once,
-    overlap,
-    placed,
-    placed_note,
-    present,
-    refuse_contradictions,
-    reporting,
-    scale,
-    sides,
+    is_small_overlap,
+    few_common_items_note,
+    find_judged_queries,
+    unjudged_queries_note,
+    run_label,
+    no_judged_query_message,
+    no_common_item_message,
+    validate_numbers,
+    require_unique,
+    item_overlap,
+    count_ranked_rows,
+    unranked_rows_note,
+    count_ids,
+    require_consistent_grades,
+    duckdb_errors,
+    find_grade_scale,
+    query_overlap,
 )
-from rankql.evaluation.query import per_query
+from rankql.evaluation.query import build_query
 from rankql.macros import OURS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import Metric
-from rankql.sources.inputs import Inputs, read
+from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.tables import Session
 
 # The column that holds the report of a part.
@@ -75,7 +75,7 @@ class Task:
         runs = {name: tables[named_run(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
-        given = read(
+        given = read_inputs(
             here, run, *others, self.columns, self.system, self.groups, None, self.descending
         )
         return replace(given, systems=tuple(self.systems))
@@ -126,27 +126,27 @@ def _values(
     task: Task, here: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
 ) -> pl.DataFrame | None:
     given, chosen = task.opened(here, tables), task.conventions
-    report["rows"] = {table.label: present(here, given, table) for table in given.tables}
+    report["rows"] = {table.label: count_ids(here, given, table) for table in given.tables}
     if any(n < total for total, found in report["rows"].values() for n in found.values()):
         return None
-    with reporting():
+    with duckdb_errors():
         for table in given.tables:
-            numbers(here, table, ("rel", "pos", "score"))
-    built = per_query(given, task.metrics, chosen, scale(here, given))
-    with reporting(here, given, chosen):
-        alike(asking(here, given, chosen), given)
+            validate_numbers(here, table, ("rel", "pos", "score"))
+    built = build_query(given, task.metrics, chosen, find_grade_scale(here, given))
+    with duckdb_errors(here, given, chosen):
+        require_one_value_per_query(sql_runner(here, given, chosen), given)
         report["scored"] = given.scored
-        report["placed"] = placed(asking(here, given, chosen), given)
+        report["placed"] = count_ranked_rows(sql_runner(here, given, chosen), given)
         if given.qrels is not None:
-            report["sides"] = sides(here, given, chosen)
-            report["judged"] = judged(here, given, chosen)
-            ask = asking(here, given, chosen)
+            report["sides"] = query_overlap(here, given, chosen)
+            report["judged"] = find_judged_queries(here, given, chosen)
+            ask = sql_runner(here, given, chosen)
             report["overlap"] = [
-                (*count, None if count[-1] else none_matched(ask, given, count[0]))
-                for count in overlap(ask, given)
+                (*count, None if count[-1] else no_common_item_message(ask, given, count[0]))
+                for count in item_overlap(ask, given)
             ]
-            refuse_contradictions(ask)
-        once(here, given, chosen, built.once)
+            require_consistent_grades(ask)
+        require_unique(here, given, chosen, built.once)
         values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
         return values
 
@@ -175,24 +175,24 @@ def reported(reports: Iterable[str]) -> list[str]:
             items[system] = [before[0] + shown, before[1] + judged_, before[2] + both,
                              [*before[3], *filter(None, [message])]]  # fmt: skip
     for label, (total, found) in rows.items():
-        complete_ids(label, total, found)
+        require_ids(label, total, found)
     for error in sorted(part["error"] for part in parts if "error" in part):
         raise RankqlError(error)
     scored = any(part.get("scored") for part in parts)
     notes = [
         note
         for system, (total, count) in retrieved.items()
-        if total and (note := placed_note(scored, system, total, count))
+        if total and (note := unranked_rows_note(scored, system, total, count))
     ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
     for system, (shown, both, unjudged) in seen.items():
         if not both:
-            raise RankqlError(none_judged(named(system), unjudged, theirs))
+            raise RankqlError(no_judged_query_message(run_label(system), unjudged, theirs))
         if shown > both:
-            notes.append(left_out(system, shown, both, unjudged))
+            notes.append(unjudged_queries_note(system, shown, both, unjudged))
     for system, (shown, judged_, both, messages) in items.items():
         if not both:
             raise RankqlError(min(messages))
-        if few(system, shown, judged_, both):
-            notes.append(few_matched(system, shown, judged_, both))
+        if is_small_overlap(system, shown, judged_, both):
+            notes.append(few_common_items_note(system, shown, judged_, both))
     return notes

@@ -19,39 +19,39 @@ from rankql.engines.databases import ATTRIBUTES, IDS, NUMERIC, Database, Rows, S
 from rankql.engines.dialects import translate
 from rankql.errors import RankqlError
 from rankql.evaluation.execution import (
-    alike,
-    complete,
-    complete_ids,
-    duplicates,
+    require_one_value_per_query,
+    resolve_conventions,
+    require_ids,
+    find_duplicates,
     execute,
-    left_out,
-    matched,
-    named,
-    none_judged,
-    numbers,
-    outcome,
-    refuse_contradictions,
-    repeated,
-    reporting,
-    retrieved,
+    unjudged_queries_note,
+    require_common_items,
+    run_label,
+    no_judged_query_message,
+    validate_numbers,
+    pending_result,
+    require_consistent_grades,
+    duplicates_message,
+    duckdb_errors,
+    require_ranked_rows,
 )
 from rankql.evaluation.query import (
     Query,
-    best_first,
-    called,
-    cutoff,
-    defined,
-    gained,
-    given_score,
-    per_query,
-    tops_first,
+    score_order,
+    metric_calls,
+    last_position,
+    mask_undefined,
+    gain_sql,
+    original_score,
+    build_query,
+    ranks_before_join,
 )
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, quoted
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import Metric, parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Table, same_kind, session
+from rankql.sources.tables import Table, same_kind, open_session
 
 
 def evaluated(
@@ -80,7 +80,7 @@ def evaluated(
     wanted = parse(metrics)
     task = parts.Task([*runs], columns, system, (), groups, wanted, chosen, descending=descending)
     tables = parts.labelled(runs, qrels, attributes)
-    with opened(con) as database, session(None) as here:
+    with opened(con) as database, open_session(None) as here:
         found = {label: database.table(data, label) for label, data in tables.items()}
         schemas = {label: _read(source) for label, source in found.items()}
         there = task.opened(here, {label: s.empty_table() for label, s in schemas.items()})
@@ -90,17 +90,17 @@ def evaluated(
             values = _extremes(database, there, table, found[table.label].sql, chosen)
             sample[table.label] = _sample(there, table, schemas[table.label], values)
         given = task.opened(here, sample)
-        with reporting():
+        with duckdb_errors():
             for table in given.tables:
-                numbers(here, table, ("rel", "pos", "score"))
-        chosen, wanted = complete(here, given, task.metrics, chosen)
+                validate_numbers(here, table, ("rel", "pos", "score"))
+        chosen, wanted = resolve_conventions(here, given, task.metrics, chosen)
         _refuse(database, chosen)
-        built = per_query(given, wanted, chosen)
-        with reporting(here, given, chosen):
+        built = build_query(given, wanted, chosen)
+        with duckdb_errors(here, given, chosen):
             shape = execute(here, built.sql, built.checked).pl().schema
         work = _Work(database, found, given, chosen, wanted, built)
         built = replace(built, sql=work.sql())
-        result = outcome(here, given, built, chosen, groups)
+        result = pending_result(here, given, built, chosen, groups)
         result.notes = work.inspected()
         result.rows = work.values(built.sql, shape)
     return result
@@ -140,7 +140,7 @@ def _gained(gain: str | Mapping[float, float], threshold: float) -> str:
         return f"CASE rel {' '.join(f'WHEN {grade} THEN {v}' for grade, v in gain.items())} END"
     if gain == "binary":
         return f"CASE WHEN rel >= {threshold} THEN 1.0 WHEN rel IS NOT NULL THEN 0.0 END"
-    return gained(gain, threshold)
+    return gain_sql(gain, threshold)
 
 
 def _refuse(database: Database, chosen: Conventions) -> None:
@@ -173,7 +173,7 @@ def _extremes(
     counts = [f"count({quoted(name)})" for name in ids]
     columns = ", ".join(["count(*)", *counts, *(sql for _, sql in asked)])
     ((total, *found),) = database.ask(f"SELECT {columns} FROM {sql}")
-    complete_ids(table.label, total, dict(zip(ids, found, strict=False)))
+    require_ids(table.label, total, dict(zip(ids, found, strict=False)))
     pairs = zip(asked, found[len(ids) :], strict=True)
     return [(table.roles[role], value) for (role, _), value in pairs if value is not None]
 
@@ -217,9 +217,9 @@ class _Work:
     def sql(self) -> str:
         """The query that evaluates: the rankings, the metrics in steps, what is said of a query."""
         given, keys = self.given, self.given.keys
-        calls, _ = called(self.metrics, self.chosen, _gained)
+        calls, _ = metric_calls(self.metrics, self.chosen, _gained)
         calls |= {m.name: m.expression for m in self.metrics if m.measure is None}
-        values = defined(calls, self.chosen).values()
+        values = mask_undefined(calls, self.chosen).values()
         steps = self.sources() | self.rankings()
         asked = [keys, *(f"{value} AS m{i}" for i, value in enumerate(values))]
         source, last, missing, repeated = "ranked", "found", "0", "0"
@@ -257,20 +257,20 @@ class _Work:
         """What the query finds, in the columns that DuckDB would return."""
         rows = self.database.ask(sql)
         if any(row[-1] for row in rows):
-            raise RankqlError(repeated(self._of_sources, self.given))
+            raise RankqlError(duplicates_message(self._of_sources, self.given))
         columns = [*zip(*rows, strict=True)] or [()] * (len(shape) + 1)
         made = zip(shape.items(), columns[:-1], strict=True)
         return pl.DataFrame([pl.Series(name, cells).cast(kind) for (name, kind), cells in made])
 
     def inspected(self) -> list[str]:
         """What is worth knowing of queries on one side only; refuse what cannot be evaluated."""
-        alike(self._of_sources, self.given)
-        found = retrieved(self._of_sources, self.given)
+        require_one_value_per_query(self._of_sources, self.given)
+        found = require_ranked_rows(self._of_sources, self.given)
         if self.given.qrels is not None:
-            found += [*self._one_sided(), *matched(self._of_sources, self.given)]
-            refuse_contradictions(self._of_sources)
+            found += [*self._one_sided(), *require_common_items(self._of_sources, self.given)]
+            require_consistent_grades(self._of_sources)
         for source, column, where in self.built.once:
-            if twice := duplicates(self._of_sources, self.given, source, column, where):
+            if twice := find_duplicates(self._of_sources, self.given, source, column, where):
                 raise RankqlError(twice)
         return found
 
@@ -290,8 +290,8 @@ class _Work:
             theirs = [key for (key,) in self._of_sources(some.format("run", unjudged))]
             if not both:
                 ours = [key for (key,) in self._of_sources(some.format("qrels", ""))]
-                raise RankqlError(none_judged(named(name), theirs, ours))
-            yield left_out(name, shown, both, theirs)
+                raise RankqlError(no_judged_query_message(run_label(name), theirs, ours))
+            yield unjudged_queries_note(name, shown, both, theirs)
 
     def _of_sources(self, sql: str) -> Rows:
         return self.database.ask(self._with(self.sources(), sql))
@@ -374,17 +374,17 @@ class _Work:
         by_item = f"{self.database.text.format('item')} DESC"
         place, order = "pos", "pos ASC"
         if given.scored:
-            place, order = "score", best_first(chosen.ties, by_item)
+            place, order = "score", score_order(chosen.ties, by_item)
         pos = "pos"
         if given.scored or chosen.unjudged == "remove":
             number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
             pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
         scores = ["score"] if given.every("score") else []
-        if given.scored and tops_first(given, chosen):
+        if given.scored and ranks_before_join(given, chosen):
             # Before the join, which few rows are left for.
             theirs = "WHERE query IN (SELECT query FROM qrels)"
             steps["placed"] = f"SELECT {keys}, item, score, {pos} FROM run {theirs}"
-            k = cutoff(self.metrics, chosen)
+            k = last_position(self.metrics, chosen)
             least = "pos IS NOT NULL" if k is None else f"pos <= {k}"
             steps["top"] = f"SELECT * FROM placed WHERE {least}"
             run, place, pos = "top", "pos", "pos"
@@ -395,7 +395,7 @@ class _Work:
                 places = [*scores, *(["pos"] if place == "pos" else [])]
                 source = self.database.full_join(judged, run, keys, places)
         items = ["item"] if given.every("item") else []
-        scores = [given_score(given)] if scores else []
+        scores = [original_score(given)] if scores else []
         steps["ranked"] = f"SELECT {', '.join([keys, *items, 'rel', *scores, pos])} FROM {source}"
         if chosen.unjudged == "remove":
             steps["ranked"] += " WHERE rel IS NOT NULL"

@@ -25,13 +25,13 @@ from rankql import macros
 from rankql.engines import partitions as parts
 from rankql.errors import RankqlError, did_you_mean, needs
 from rankql.evaluation.evaluate import DEFAULT
-from rankql.evaluation.execution import complete, outcome
-from rankql.evaluation.query import per_query
-from rankql.evaluation.result import Result, groupings, parquet, validate
+from rankql.evaluation.execution import resolve_conventions, pending_result
+from rankql.evaluation.query import build_query
+from rankql.evaluation.result import Result, parse_groupings, parquet_path, require_interval
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import session
+from rankql.sources.tables import open_session
 
 needs("pyspark", "spark", "rankql.spark")
 
@@ -102,11 +102,11 @@ def evaluate(
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
-    validate(interval, confidence)
-    groups, chosen = groupings(by), choose(conventions, options)
+    require_interval(interval, confidence)
+    groups, chosen = parse_groupings(by), choose(conventions, options)
     if chosen.ties == "order":
         raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
-    target = None if output is None else parquet(output)
+    target = None if output is None else parquet_path(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     frames = parts.labelled(runs, qrels, attributes)
     for label, frame in frames.items():
@@ -115,7 +115,7 @@ def evaluate(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     asked = parts.Task([*runs], columns, system, (), groups, parse(metrics), chosen, memory,
                        descending)  # fmt: skip
-    with session(None) as here:
+    with open_session(None) as here:
         empty = {
             label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
         }
@@ -123,9 +123,9 @@ def evaluate(
         graded = {t.label: _grades(frames[t.label], given, asked) for t in given.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         given = asked.opened(here, sample)
-        chosen, wanted = complete(here, given, asked.metrics, chosen)
-        built = per_query(given, wanted, chosen)
-        result = outcome(here, given, built, chosen, groups, interval, confidence)
+        chosen, wanted = resolve_conventions(here, given, asked.metrics, chosen)
+        built = build_query(given, wanted, chosen)
+        result = pending_result(here, given, built, chosen, groups, interval, confidence)
     task = replace(asked, metrics=wanted, conventions=chosen, systems=_systems(frames, given))
     values = _distributed(task, frames, given, parts.shape(task, empty)).toArrow()
     found = pl.DataFrame(values)

@@ -10,12 +10,12 @@ from pathlib import Path
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import prepared, reporting
+from rankql.evaluation.execution import prepare, duckdb_errors
 from rankql.evaluation.query import BY_ITEM
-from rankql.evaluation.result import whole
+from rankql.evaluation.result import atomic_path
 from rankql.macros import literal
 from rankql.sources.inputs import lowest_is_best
-from rankql.sources.tables import Data, Session, Table, assigned, session
+from rankql.sources.tables import Data, Session, Table, assign_roles, open_session
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # Nothing is quoted in a TREC file.
@@ -59,9 +59,9 @@ def convert(
     path = Path(target)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     options, trec = _format(path)
-    with session(con, source) as here:
+    with open_session(con, source) as here:
         table = _read(here.table(source, "source"), columns, system, descending)
-        with reporting():
+        with duckdb_errors():
             _refuse(here, table, "id IS NULL", "is NULL")
             if trec:
                 table = _wanted(table, columns, path)
@@ -97,11 +97,11 @@ def _read(
         if name is not None and name.lower() not in map(str.lower, table.columns):
             there = ", ".join(table.columns)
             raise RankqlError(f"{role}={name!r}: no column of that name; there are: {there}")
-    table = assigned(table, columns, ["query", "item"])
+    table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))
     if not table.roles.keys() & {"rel", "score", "pos"}:
-        assigned(table, columns, ["score"])
+        assign_roles(table, columns, ["score"])
     if system is not None:
         by_name = {name.lower(): name for name in table.columns}
         table.roles["system"] = by_name[system.lower()]
@@ -161,7 +161,7 @@ def _type(here: Session, table: Table, role: str) -> str:
     if role == "rel":
         fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
         ((count,),) = here.con.sql(
-            prepared(here, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
+            prepare(here, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
         ).fetchall()
         return "DOUBLE" if count else "BIGINT"
     return "BIGINT" if role == "pos" else "DOUBLE"
@@ -204,7 +204,7 @@ def _scores(here: Session, table: Table, source: str, order: str) -> str:
     gap = f"""SELECT query, count(*), max(pos) FROM {source} GROUP BY system, query
               HAVING count(*) <> max(pos) OR count(*) <> count(DISTINCT pos)
               ORDER BY query LIMIT 1"""
-    for query, count, last in here.con.sql(prepared(here, gap)).fetchall():
+    for query, count, last in here.con.sql(prepare(here, gap)).fetchall():
         raise RankqlError(
             f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
             f"{last:g}), which a TREC file cannot say; number them anew"
@@ -214,7 +214,7 @@ def _scores(here: Session, table: Table, source: str, order: str) -> str:
     places = f"row_number() OVER (PARTITION BY system, query {order}) AS place"
     moved = f"""SELECT query, item FROM (SELECT *, {places} FROM {source})
                 WHERE place <> pos OR score IS NULL ORDER BY query, pos LIMIT 1"""
-    for query, item in here.con.sql(prepared(here, moved)).fetchall():
+    for query, item in here.con.sql(prepare(here, moved)).fetchall():
         names = table.roles
         raise RankqlError(
             f"source: {names['score']} and {names['pos']} order query {query!r} differently (item "
@@ -224,6 +224,6 @@ def _scores(here: Session, table: Table, source: str, order: str) -> str:
 
 
 def _write(here: Session, sql: str, path: Path, options: str) -> None:
-    with whole(path) as beside:
-        copy = f"COPY ({prepared(here, sql)}) TO {literal(str(beside))} ({options})"
+    with atomic_path(path) as beside:
+        copy = f"COPY ({prepare(here, sql)}) TO {literal(str(beside))} ({options})"
         here.con.execute(copy).fetchall()

@@ -12,23 +12,23 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation.execution import (
-    complete,
+    resolve_conventions,
     execute,
-    inspect,
-    outcome,
-    prepared,
-    reporting,
-    scale,
-    script,
-    sound,
+    validate_inputs,
+    pending_result,
+    prepare,
+    duckdb_errors,
+    find_grade_scale,
+    render_script,
+    validate_columns,
 )
-from rankql.evaluation.query import Query, per_query
-from rankql.evaluation.result import Result, groupings, parquet, validate
+from rankql.evaluation.query import Query, build_query
+from rankql.evaluation.result import Result, parse_groupings, parquet_path, require_interval
 from rankql.macros import elsewhere
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
-from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import ROLES, Data, Session, each, session
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.tables import ROLES, Data, Session, flatten_inputs, open_session
 
 DEFAULT = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 
@@ -86,10 +86,10 @@ def evaluate(
     >>> evaluate(run, qrels, "RR@10")["RR@10"]
     0.5
     """
-    validate(interval, confidence)
+    require_interval(interval, confidence)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    groups = groupings(by)
-    target = None if output is None else parquet(output, each(run, qrels, attributes))
+    groups = parse_groupings(by)
+    target = None if output is None else parquet_path(output, flatten_inputs(run, qrels, attributes))
     if elsewhere(con):
         from rankql.engines import remote
 
@@ -102,16 +102,16 @@ def evaluate(
         if target:
             result.write(target)
         return result
-    with session(con, run, qrels, attributes) as here:
-        given = read(here, run, qrels, attributes, columns, system, groups, descending=descending)
-        sound(here, given, ("rel", "pos"))
+    with open_session(con, run, qrels, attributes) as here:
+        given = read_inputs(here, run, qrels, attributes, columns, system, groups, descending=descending)
+        validate_columns(here, given, ("rel", "pos"))
         build, chosen = plan(here, given, metrics, conventions, options)
         built = build(given)
         if not built.cut:
-            sound(here, given, ("score",))
-        result = outcome(here, given, built, chosen, groups, interval, confidence)
-        with reporting(here, given, chosen):
-            result.notes = inspect(here, given, chosen, built)
+            validate_columns(here, given, ("score",))
+        result = pending_result(here, given, built, chosen, groups, interval, confidence)
+        with duckdb_errors(here, given, chosen):
+            result.notes = validate_inputs(here, given, chosen, built)
             quick = here.indexed(given.tables, given.by) if built.sums else nullcontext()
             try:
                 with quick:
@@ -119,7 +119,7 @@ def evaluate(
                         result.rows = execute(here, built.sql, built.checked).pl()
                         result.check()
                     else:
-                        result.copy(here.con, prepared(here, built.sql, built.checked), target)
+                        result.copy(here.con, prepare(here, built.sql, built.checked), target)
             except duckdb.OutOfMemoryException as error:
                 result.rows, parts = evaluate_in_parts(here, given, build, error)
                 result.notes.append(
@@ -169,9 +169,9 @@ def plan(
     options: Mapping[str, Any],
 ) -> tuple[Callable[[Inputs], Query], Conventions]:
     """What builds the query that evaluates the metrics, and the conventions in force."""
-    chosen, wanted = complete(here, given, parse(metrics), choose(conventions, options))
-    end = scale(here, given)
-    return lambda inputs: per_query(inputs, wanted, chosen, end), chosen
+    chosen, wanted = resolve_conventions(here, given, parse(metrics), choose(conventions, options))
+    end = find_grade_scale(here, given)
+    return lambda inputs: build_query(inputs, wanted, chosen, end), chosen
 
 
 def query_of(
@@ -185,7 +185,7 @@ def query_of(
 ) -> str:
     """The SQL that `evaluate` would run."""
     columns = {role: options.pop(role, None) for role in ROLES}
-    with session(None) as here:
-        given = read(here, run, qrels, None, columns, system, descending=descending)
+    with open_session(None) as here:
+        given = read_inputs(here, run, qrels, None, columns, system, descending=descending)
         build, _ = plan(here, given, metrics, conventions, options)
-        return script(here, build(given).sql)
+        return render_script(here, build(given).sql)

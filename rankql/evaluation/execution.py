@@ -12,16 +12,16 @@ import duckdb
 from rankql import macros
 from rankql.errors import RankqlError
 from rankql.evaluation import packed
-from rankql.evaluation.query import DUPLICATES, JUDGED, NO_SCORE, SHARED, Query, with_sources
+from rankql.evaluation.query import DUPLICATES, JUDGED, NO_SCORE, SHARED, Query, with_source_ctes
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Session, Table, in_words
+from rankql.sources.tables import Session, Table, reword_error
 
 
-def outcome(
+def pending_result(
     here: Session,
     given: Inputs,
     built: Query,
@@ -41,19 +41,19 @@ def outcome(
             "weights": built.weights,
             "conventions": chosen.as_dict(),
         },
-        sql=script(here, built.sql),
+        sql=render_script(here, built.sql),
         columns={table.label: table.assumed for table in given.tables},
         interval=interval,
         confidence=confidence,
     )
 
 
-def script(here: Session, sql: str) -> str:
+def render_script(here: Session, sql: str) -> str:
     """A query, after the statements that read the text files."""
     return ";\n".join([*here.loaded.values(), sql])
 
 
-def prepared(here: Session, sql: str, checked: bool = False) -> str:
+def prepare(here: Session, sql: str, checked: bool = False) -> str:
     """The SQL with its macros made known to the connection."""
     create, query = macros.called(sql, checked)
     if create:
@@ -63,10 +63,10 @@ def prepared(here: Session, sql: str, checked: bool = False) -> str:
 
 def execute(here: Session, sql: str, checked: bool = False) -> duckdb.DuckDBPyRelation:
     """The rows of a query that may call our macros."""
-    return here.con.sql(prepared(here, sql, checked))
+    return here.con.sql(prepare(here, sql, checked))
 
 
-def complete(
+def resolve_conventions(
     here: Session, given: Inputs, wanted: Sequence[Metric], chosen: Conventions
 ) -> tuple[Conventions, list[Metric]]:
     """The conventions with the scale of the grades, where a metric needs its end; the metrics
@@ -99,7 +99,7 @@ def _require_expression(metric: Metric) -> None:
         parsed = duckdb.extract_statements(f"SELECT (\n{metric.expression}\n)")
     except duckdb.Error as error:
         raise RankqlError(
-            f"Cannot parse the metric {metric.label!r} = {metric.expression!r}: {in_words(error)}"
+            f"Cannot parse the metric {metric.label!r} = {metric.expression!r}: {reword_error(error)}"
         ) from error
     if len(parsed) != 1:
         raise RankqlError(
@@ -109,19 +109,19 @@ def _require_expression(metric: Metric) -> None:
 
 def _highest(here: Session, given: Inputs, chosen: Conventions) -> float:
     """The highest grade, from 0."""
-    sql = f"{with_sources(given, chosen)}SELECT greatest(max(rel), 0) FROM {given.graded}"
-    with reporting(here, given, chosen):
+    sql = f"{with_source_ctes(given, chosen)}SELECT greatest(max(rel), 0) FROM {given.graded}"
+    with duckdb_errors(here, given, chosen):
         return float(execute(here, sql).fetchall()[0][0])
 
 
 def _grades(here: Session, given: Inputs, chosen: Conventions) -> tuple[float, ...]:
     """The grades that occur, from 0."""
-    sql = f"{with_sources(given, chosen)}SELECT DISTINCT rel FROM {given.graded} WHERE rel > 0"
-    with reporting(here, given, chosen):
+    sql = f"{with_source_ctes(given, chosen)}SELECT DISTINCT rel FROM {given.graded} WHERE rel > 0"
+    with duckdb_errors(here, given, chosen):
         return (0.0, *sorted(rel for (rel,) in execute(here, sql).fetchall()))
 
 
-def scale(here: Session, given: Inputs) -> int:
+def find_grade_scale(here: Session, given: Inputs) -> int:
     """The end of the scale, if all grades are whole numbers from 0 to a few; else 0."""
     fraction = "" if all(t.integer("rel") for t in given.judging) else " OR {rel} <> floor({rel})"
     for end in packed.SCALES:
@@ -142,14 +142,14 @@ def _any_grade(here: Session, given: Inputs, condition: str) -> bool:
     )
 
 
-def sound(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "score")) -> None:
+def validate_columns(here: Session, given: Inputs, roles: Sequence[str] = ("rel", "pos", "score")) -> None:
     """Refuse tables that hold what cannot be evaluated in the columns of these roles."""
-    with reporting(here):
+    with duckdb_errors(here):
         for table in given.tables:
             if "rel" in roles:
-                complete_ids(table.label, *present(here, given, table))
+                require_ids(table.label, *count_ids(here, given, table))
                 _refuse_pandas_nan(table)
-            numbers(here, table, roles)
+            validate_numbers(here, table, roles)
 
 
 def _refuse_pandas_nan(table: Table) -> None:
@@ -163,22 +163,22 @@ def _refuse_pandas_nan(table: Table) -> None:
             raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
 
 
-def inspect(
+def validate_inputs(
     here: Session, given: Inputs, chosen: Conventions, built: Query, one: bool = False
 ) -> list[str]:
     """Refuse what cannot be evaluated; return notes on queries and items on one side only.
 
     one: there is but one query, which may well have no judged item in the run.
     """
-    ask = asking(here, given, chosen)
-    alike(ask, given)
-    found = [] if one else retrieved(ask, given)
+    ask = sql_runner(here, given, chosen)
+    require_one_value_per_query(ask, given)
+    found = [] if one else require_ranked_rows(ask, given)
     if given.qrels is not None:
         found += _one_sided(here, given, chosen)
         if not one:
-            found += matched(ask, given)
-        refuse_contradictions(ask)
-    once(here, given, chosen, built.once)
+            found += require_common_items(ask, given)
+        require_consistent_grades(ask)
+    require_unique(here, given, chosen, built.once)
     if chosen.profile.split(",")[0] == "ranx" and chosen.ties == "order" and given.scored:
         found += _unstable_ties(here, given, chosen, built.last)
     return found
@@ -191,7 +191,7 @@ RANX_STABLE = 15
 def _unstable_ties(here: Session, given: Inputs, chosen: Conventions, k: int | None) -> list[str]:
     """A note on the rankings whose tied scores ranx itself leaves in no fixed order."""
     within = "" if k is None else f"AND better < {k}"
-    ((tied, rankings),) = asking(here, given, chosen)(f"""
+    ((tied, rankings),) = sql_runner(here, given, chosen)(f"""
         SELECT count(*) FILTER (WHERE items > {RANX_STABLE} AND tied), count(*) FROM (
             SELECT sum(n) AS items, bool_or(n > 1 {within}) AS tied FROM (
                 SELECT {given.keys}, count(*) AS n,
@@ -209,15 +209,15 @@ def _unstable_ties(here: Session, given: Inputs, chosen: Conventions, k: int | N
 
 
 # The rows that SQL on the sources finds, in whatever database they are.
-Ask: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
+RunSql: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
 
 
-def asking(here: Session, given: Inputs, chosen: Conventions) -> Ask:
+def sql_runner(here: Session, given: Inputs, chosen: Conventions) -> RunSql:
     """What asks the sources in DuckDB."""
-    return lambda sql: execute(here, with_sources(given, chosen) + sql).fetchall()
+    return lambda sql: execute(here, with_source_ctes(given, chosen) + sql).fetchall()
 
 
-def alike(ask: Ask, given: Inputs) -> None:
+def require_one_value_per_query(ask: RunSql, given: Inputs) -> None:
     """Refuse attributes that are not those of the query."""
     for home in ("attributes", "qrels", "run"):
         for name in given.homed(home):
@@ -237,11 +237,11 @@ def alike(ask: Ask, given: Inputs) -> None:
 PARTS = 32
 
 
-def once(
+def require_unique(
     here: Session, given: Inputs, chosen: Conventions, columns: Sequence[tuple[str, str, str]]
 ) -> None:
     """Refuse what stands twice within a query: in which table, which column, of which rows."""
-    ask = asking(here, given, chosen)
+    ask = sql_runner(here, given, chosen)
     for source, column, where in columns:
         # By their hashes, which are quicker to compare than ids.
         key = given.keys if source == "run" else "query"
@@ -254,19 +254,19 @@ def once(
                     "GROUP BY h HAVING count(*) > 1 LIMIT 1")
                 for part in range(PARTS)
             )), [])  # fmt: skip
-        if again and (twice := duplicates(ask, given, source, column, where)):
+        if again and (twice := find_duplicates(ask, given, source, column, where)):
             raise RankqlError(twice)
 
 
 def _one_sided(here: Session, given: Inputs, chosen: Conventions) -> list[str]:
     """Which queries of the run are not judged; refuse a run of which none is."""
     found = []
-    for system, shown, both, unjudged in sides(here, given, chosen):
+    for system, shown, both, unjudged in query_overlap(here, given, chosen):
         if not both:
-            judgments = judged(here, given, chosen)
-            raise RankqlError(none_judged(named(system), unjudged, judgments))
+            judgments = find_judged_queries(here, given, chosen)
+            raise RankqlError(no_judged_query_message(run_label(system), unjudged, judgments))
         if shown > both:
-            found.append(left_out(system, shown, both, unjudged))
+            found.append(unjudged_queries_note(system, shown, both, unjudged))
     return found
 
 
@@ -277,13 +277,13 @@ PANDAS_NAN = {
     "score": "must be a number, not nan",
 }
 
-Side: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
+QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
 
 
-def sides(here: Session, given: Inputs, chosen: Conventions) -> list[Side]:
+def query_overlap(here: Session, given: Inputs, chosen: Conventions) -> list[QueryOverlap]:
     """By system: the queries of the run, those of them that are judged, and some that are not."""
     system = "system" if given.many else "NULL"
-    sql = f"""{with_sources(given, chosen)}
+    sql = f"""{with_source_ctes(given, chosen)}
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
         FROM (SELECT DISTINCT {given.keys} FROM run)
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
@@ -291,20 +291,20 @@ def sides(here: Session, given: Inputs, chosen: Conventions) -> list[Side]:
     return execute(here, sql).fetchall()
 
 
-def named(system: str | None) -> str:
+def run_label(system: str | None) -> str:
     """A run, as an error or a note speaks of it."""
     return "the run" if system is None else f"run {system!r}"
 
 
-def left_out(system: str | None, shown: int, both: int, unjudged: Sequence[object] | None) -> str:
+def unjudged_queries_note(system: str | None, shown: int, both: int, unjudged: Sequence[object] | None) -> str:
     """The note on queries that are not judged."""
     return (
-        f"{shown - both} of {shown} queries of {named(system)} are not judged and left out "
-        f"({examples(unjudged)}{', ...' if shown - both > 3 else ''})"
+        f"{shown - both} of {shown} queries of {run_label(system)} are not judged and left out "
+        f"({format_examples(unjudged)}{', ...' if shown - both > 3 else ''})"
     )
 
 
-def refuse_contradictions(ask: Ask) -> None:
+def require_consistent_grades(ask: RunSql) -> None:
     """Refuse judgments of one item both above 0 and not; two above 0 are duplicates anyway."""
     if not ask("SELECT 1 FROM qrels WHERE rel <= 0 LIMIT 1"):
         return
@@ -321,13 +321,13 @@ def refuse_contradictions(ask: Ask) -> None:
         )
 
 
-def retrieved(ask: Ask, given: Inputs) -> list[str]:
+def require_ranked_rows(ask: RunSql, given: Inputs) -> list[str]:
     """Refuse a run without any position or score; note rows that have none."""
-    counts = placed(ask, given)
-    return [note for count in counts if (note := placed_note(given.scored, *count))]
+    counts = count_ranked_rows(ask, given)
+    return [note for count in counts if (note := unranked_rows_note(given.scored, *count))]
 
 
-def placed(ask: Ask, given: Inputs) -> list[tuple[str | None, int, int]]:
+def count_ranked_rows(ask: RunSql, given: Inputs) -> list[tuple[str | None, int, int]]:
     """Of each system how many rows there are, and how many of them have a position or score.
 
     In a table with grades and positions, NULL is how to say that an item was not retrieved.
@@ -340,18 +340,18 @@ def placed(ask: Ask, given: Inputs) -> list[tuple[str | None, int, int]]:
     return [(name, total, count) for name, total, count in rows]
 
 
-def placed_note(scored: bool, system: str | None, total: int, count: int) -> str | None:
+def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:
     """The note on rows without a position or score; an error where all are so."""
     if count == total:
         return None
     what = "score" if scored else "position"
     if not count:
         raise RankqlError(
-            f"Every {what} of {named(system)} is NULL, so nothing is ranked. Pass the column that "
+            f"Every {what} of {run_label(system)} is NULL, so nothing is ranked. Pass the column that "
             f"holds the {what}s: {'score' if scored else 'pos'}="
         )
     return (
-        f"{total - count:,} of {total:,} rows of {named(system)} have no {what} (NULL) and count "
+        f"{total - count:,} of {total:,} rows of {run_label(system)} have no {what} (NULL) and count "
         "as not retrieved"
     )
 
@@ -362,19 +362,19 @@ _SAMPLE = 1000
 FEW = 0.05
 
 # Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
-Overlap: TypeAlias = tuple[str | None, int, int, int]
+ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
-def matched(ask: Ask, given: Inputs) -> list[str]:
+def require_common_items(ask: RunSql, given: Inputs) -> list[str]:
     """Refuse a run of which no item is judged for its query; note a run of which few are."""
-    counts = overlap(ask, given, _SAMPLE)
+    counts = item_overlap(ask, given, _SAMPLE)
     systems = ask(f"SELECT count(DISTINCT {'system' if given.many else '1'}) FROM run")[0][0]
-    if len(counts) < systems or any(few(*count) for count in counts):
-        counts = overlap(ask, given)
-    return [note for count in counts if (note := overlap_note(ask, given, count))]
+    if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
+        counts = item_overlap(ask, given)
+    return [note for count in counts if (note := item_overlap_note(ask, given, count))]
 
 
-def overlap(ask: Ask, given: Inputs, queries: int | None = None) -> list[Overlap]:
+def item_overlap(ask: RunSql, given: Inputs, queries: int | None = None) -> list[ItemOverlap]:
     """How many items are in the run and in the judgments, in all queries or in so many."""
     some = "SELECT query FROM qrels"
     if queries is not None:
@@ -392,24 +392,24 @@ def overlap(ask: Ask, given: Inputs, queries: int | None = None) -> list[Overlap
     return [(name, shown, judged.get(name, 0), both) for name, shown, both in in_run if shown]
 
 
-def few(system: str | None, shown: int, judged: int, both: int) -> bool:
+def is_small_overlap(system: str | None, shown: int, judged: int, both: int) -> bool:
     """Are few of the items in the run and in the judgments, or none?"""
     return both < FEW * min(shown, judged)
 
 
-def overlap_note(ask: Ask, given: Inputs, counts: Overlap) -> str | None:
+def item_overlap_note(ask: RunSql, given: Inputs, counts: ItemOverlap) -> str | None:
     """The note on a run and judgments with few items in common; an error where there are none."""
     system, *_, both = counts
     if not both:
-        raise RankqlError(none_matched(ask, given, system))
-    return few_matched(*counts) if few(*counts) else None
+        raise RankqlError(no_common_item_message(ask, given, system))
+    return few_common_items_note(*counts) if is_small_overlap(*counts) else None
 
 
-def few_matched(system: str | None, shown: int, judged: int, both: int) -> str:
+def few_common_items_note(system: str | None, shown: int, judged: int, both: int) -> str:
     """The note on a run and judgments with few items in common."""
     least, what, where = min(
-        (judged, "judged items", f"in {named(system)}"),
-        (shown, f"items of {named(system)}", "judged"),
+        (judged, "judged items", f"in {run_label(system)}"),
+        (shown, f"items of {run_label(system)}", "judged"),
     )
     verb = "is" if both == 1 else "are"
     return (
@@ -418,8 +418,8 @@ def few_matched(system: str | None, shown: int, judged: int, both: int) -> str:
     )
 
 
-def example_items(
-    ask: Ask, system: str | None, other: str = "qrels"
+def find_example_items(
+    ask: RunSql, system: str | None, other: str = "qrels"
 ) -> tuple[object, object, object]:
     """A query of both tables, the first item of the run for it, and that of the other table."""
     only = "" if system is None else f"AND system = {literal(system)}"
@@ -429,11 +429,11 @@ def example_items(
     return query, ours, theirs
 
 
-def none_matched(ask: Ask, given: Inputs, system: str | None) -> str:
+def no_common_item_message(ask: RunSql, given: Inputs, system: str | None) -> str:
     """The error of a run and judgments, or a reference, without an item in common."""
     table = given.qrels or given.reference
     assert table
-    query, ours, theirs = example_items(ask, system, table.label)
+    query, ours, theirs = find_example_items(ask, system, table.label)
     run = given.runs.get(system) or next(iter(given.runs.values()))
     tables = {run.label: run, table.label: table}
     kinds = ""
@@ -448,26 +448,26 @@ def none_matched(ask: Ask, given: Inputs, system: str | None) -> str:
     hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
     what = "judged" if given.qrels else "in the reference"
     return (
-        f"No item of {named(system)} is {what} for its query: for query {query!r} the run has item "
+        f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has item "
         f"{ours!r}, {table.label} has {theirs!r}{kinds}. Write item ids the same way in both{hint}"
     )
 
 
-def judged(here: Session, given: Inputs, chosen: Conventions) -> Sequence[object] | None:
+def find_judged_queries(here: Session, given: Inputs, chosen: Conventions) -> Sequence[object] | None:
     """Some queries that are judged."""
-    sql = f"{with_sources(given, chosen)}SELECT min(DISTINCT query, 3) FROM qrels"
+    sql = f"{with_source_ctes(given, chosen)}SELECT min(DISTINCT query, 3) FROM qrels"
     found: Sequence[object] | None = execute(here, sql).fetchall()[0][0]
     return found
 
 
-def none_judged(run: str, theirs: Sequence[object] | None, ours: Sequence[object] | None) -> str:
+def no_judged_query_message(run: str, theirs: Sequence[object] | None, ours: Sequence[object] | None) -> str:
     """The error of a run that has nothing to do with the judgments."""
     if not ours:
         return "qrels has no grades: there is nothing to judge the run by"
-    return f"no query of {run} is judged: it has {examples(theirs)}, qrels has {examples(ours)}"
+    return f"no query of {run} is judged: it has {format_examples(theirs)}, qrels has {format_examples(ours)}"
 
 
-def present(here: Session, given: Inputs, table: Table) -> tuple[int, dict[str, int]]:
+def count_ids(here: Session, given: Inputs, table: Table) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is an id, by the name of its column."""
     names = given.ids(table)
     counts = ", ".join(f"count({quoted(name)})" for name in names)
@@ -475,7 +475,7 @@ def present(here: Session, given: Inputs, table: Table) -> tuple[int, dict[str, 
     return total, dict(zip(names, found, strict=True))
 
 
-def complete_ids(label: str, total: int, found: Mapping[str, int]) -> None:
+def require_ids(label: str, total: int, found: Mapping[str, int]) -> None:
     """Refuse a table that is empty, or in which ids are NULL."""
     if not total:
         raise RankqlError(f"{label} is empty: it has no rows")
@@ -486,7 +486,7 @@ def complete_ids(label: str, total: int, found: Mapping[str, int]) -> None:
             )
 
 
-def numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
+def validate_numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
     """Refuse what is no number where one belongs."""
     bad = {}
     for role in roles:
@@ -507,26 +507,26 @@ def numbers(here: Session, table: Table, roles: Sequence[str]) -> None:
             execute(here, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
 
 
-def examples(values: Sequence[object] | None) -> str:
+def format_examples(values: Sequence[object] | None) -> str:
     """A few values, as an error shows them."""
     return ", ".join(map(repr, values or []))
 
 
 @contextmanager
-def reporting(
+def duckdb_errors(
     here: Session | None = None, given: Inputs | None = None, chosen: Conventions | None = None
 ) -> Iterator[None]:
     """Errors of DuckDB in the words of rankql; where all is given, with the duplicates named."""
     try:
         yield
     except duckdb.Error as error:
-        line = here.error(error) if here else in_words(error)
+        line = here.error(error) if here else reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
             line += ". Position 1 is the top: add 1, or name scores in place of them: score='...'"
         if here and given and NO_SCORE in line:
-            sound(here, given, ("score",))
+            validate_columns(here, given, ("score",))
         if here and given and chosen and (DUPLICATES in line or SHARED in line):
-            line = repeated(asking(here, given, chosen), given)
+            line = duplicates_message(sql_runner(here, given, chosen), given)
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
@@ -534,16 +534,16 @@ def reporting(
         raise
 
 
-def repeated(ask: Ask, given: Inputs) -> str:
+def duplicates_message(ask: RunSql, given: Inputs) -> str:
     """The line that names three of what is there more than once of what is judged."""
     judged = "WHERE rel IS NOT NULL" if given.qrels is None else JUDGED
-    found = duplicates(ask, given, "run", "item", judged) if given.every("item") else None
+    found = find_duplicates(ask, given, "run", "item", judged) if given.every("item") else None
     if not found and not given.scored:
-        found = duplicates(ask, given, "run", "pos", "WHERE pos IS NOT NULL")
+        found = find_duplicates(ask, given, "run", "pos", "WHERE pos IS NOT NULL")
     return found or DUPLICATES
 
 
-def duplicates(ask: Ask, given: Inputs, source: str, column: str, where: str = "") -> str | None:
+def find_duplicates(ask: RunSql, given: Inputs, source: str, column: str, where: str = "") -> str | None:
     """Three rows that are there more than once, as an error says it."""
     columns = f"{given.keys if source == 'run' else 'query'}, {column}"
     found = ask(

@@ -64,7 +64,7 @@ class Query:
     last: int | None = None
 
 
-def per_query(
+def build_query(
     inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions, end: int = 0
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
@@ -73,29 +73,29 @@ def per_query(
     """
     conventions = vars(chosen)
     _refuse(inputs, metrics, chosen)
-    whole = chosen.unjudged == "bounds" or not tops_first(inputs, chosen)
-    rows: Rows = "all" if whole else counting(metrics, chosen)
+    whole = chosen.unjudged == "bounds" or not ranks_before_join(inputs, chosen)
+    rows: Rows = "all" if whole else rows_needed(metrics, chosen)
 
-    steps = sources(inputs, chosen) | rankings(inputs, metrics, chosen, rows)
+    steps = source_ctes(inputs, chosen) | ranking_ctes(inputs, metrics, chosen, rows)
     names = [metric.name for metric in metrics]
-    calls, weights = called(metrics, chosen)
+    calls, weights = metric_calls(metrics, chosen)
     _unique([*_named(inputs), *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if chosen.unjudged == "bounds":
         lists, bounds = _bounds(metrics, chosen)
         _unique([*_named(inputs), *calls, *lists])
-        values = with_ctes(steps) + _select(inputs, defined(calls, chosen) | lists)
+        values = with_ctes(steps) + _select(inputs, mask_undefined(calls, chosen) | lists)
         sql = _with_bounds(values, names, list(lists), bounds) + in_order
         found = [f"{name}{side}" for name in names for side in ("", " low", " high")]
         return Query(sql, found, {}, rows, _once(inputs, chosen, rows, None))
     top = Top(end if chosen.ties != "expected" else 0, metrics, conventions)
     plain = [metric for metric in metrics if metric.name not in top.values]
-    once = _once(inputs, chosen, rows, cutoff(plain, chosen) if plain else 0)
+    once = _once(inputs, chosen, rows, last_position(plain, chosen) if plain else 0)
     if top.values:
         more, last = _from_top(inputs, chosen, top, calls)
         steps |= more
     else:
-        last = _select(inputs, defined(calls, chosen)) + in_order
+        last = _select(inputs, mask_undefined(calls, chosen)) + in_order
     return Query(
         with_ctes(steps) + last,
         names,
@@ -105,11 +105,11 @@ def per_query(
         checked=any(metric.measure is None for metric in metrics),
         sums=top.values.keys() == calls.keys(),
         cut=CUTS in steps and not any(run.text for run in inputs.runs.values()),
-        last=cutoff(metrics, chosen),
+        last=last_position(metrics, chosen),
     )
 
 
-def gained(gain: str | Mapping[float, float], threshold: float) -> str:
+def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
     """The gain of a row, as SQL."""
     if isinstance(gain, Mapping):
         cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
@@ -123,18 +123,18 @@ def gained(gain: str | Mapping[float, float], threshold: float) -> str:
     }[gain]
 
 
-def called(
-    metrics: Sequence[Metric], chosen: Conventions, gained: Gained = gained
+def metric_calls(
+    metrics: Sequence[Metric], chosen: Conventions, gained: Gained = gain_sql
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The metrics and their weights in the mean as calls, by name; and which has which weight."""
     weighed = [m.name for m in metrics if m.measure and m.measure.weight]
     weights = {name: f"{OURS}weight of {name}" for name in weighed}
-    calls = {metric.name: call(metric, chosen, gained) for metric in metrics}
+    calls = {metric.name: metric_call(metric, chosen, gained) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(chosen)) for m in metrics if m.name in weights}
     return calls, weights
 
 
-def counting(metrics: Sequence[Metric], chosen: Conventions) -> Rows:
+def rows_needed(metrics: Sequence[Metric], chosen: Conventions) -> Rows:
     """The rows that the values depend on."""
     need = {metric.rows(vars(chosen)) for metric in metrics}
     if isinstance(chosen.gain, Mapping) or chosen.threshold <= 0:
@@ -152,9 +152,9 @@ def _from_top(
     if inputs.qrels is None and not inputs.scored and chosen.unjudged != "remove":
         # Whole numbers as they are: quicker to add up than the DOUBLE of the macros.
         grade, place = f"{OURS}rel", f"{OURS}pos"
-        steps["run"] = sources(inputs, chosen, whole=True)["run"]
+        steps["run"] = source_ctes(inputs, chosen, whole=True)["run"]
     # Names that are not ours are out of the way until the end.
-    given = _named(inputs) | defined(plain, chosen)
+    given = _named(inputs) | mask_undefined(plain, chosen)
     hidden = {name: f"{OURS}column_{i}" for i, name in enumerate(given)}
     columns = {hidden[name]: value for name, value in given.items()} | top.sums(grade, place)
     # In order from here on, while there is little to be moved: steps keep the order of the rows.
@@ -168,7 +168,7 @@ def _from_top(
     values[MISSING] = (
         f"CASE WHEN {top.twice()} THEN rankql_fail('{DUPLICATES}') ELSE {values[MISSING]} END"
     )
-    values |= defined(top.values, chosen, top.relevant(chosen.threshold))
+    values |= mask_undefined(top.values, chosen, top.relevant(chosen.threshold))
     fields = [f"{values[name]} AS {quoted(name)}" for name in {**_named(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
 
@@ -195,7 +195,7 @@ def _once(
     return once
 
 
-def defined(
+def mask_undefined(
     columns: Mapping[str, str], chosen: Conventions, relevant: str | None = None
 ) -> dict[str, str]:
     """The columns, NULL where nothing is relevant if the conventions say so."""
@@ -265,7 +265,7 @@ def _bounds(metrics: Sequence[Metric], chosen: Conventions) -> tuple[dict[str, s
             raise RankqlError(f"unjudged='bounds' is not available for {metric.name}{under}")
         given = metric.arguments(vars(chosen))
         gain, threshold = metric.gain(vars(chosen)), metric.threshold(vars(chosen))
-        rel = gained(gain, threshold)
+        rel = gain_sql(gain, threshold)
         ideal = " AND pos IS NOT NULL" if given.pop("ideal", "judged") == "retrieved" else ""
         items = f"list({{'pos': CAST(pos AS DOUBLE), 'rel': {rel}}} ORDER BY pos ASC)"
         arguments = []
@@ -308,9 +308,9 @@ def _level(gain: str | Mapping[float, float], threshold: float, grade: float) ->
     return float(gains[gain])
 
 
-def with_sources(inputs: Inputs, chosen: Conventions) -> str:
+def with_source_ctes(inputs: Inputs, chosen: Conventions) -> str:
     """The sources alone, to ask something else of them."""
-    return with_ctes(sources(inputs, chosen))
+    return with_ctes(source_ctes(inputs, chosen))
 
 
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
@@ -322,7 +322,7 @@ def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
     return "WITH " + ", ".join(parts) + "\n"
 
 
-def sources(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[str, str]:
+def source_ctes(inputs: Inputs, chosen: Conventions, whole: bool = False) -> dict[str, str]:
     """The runs, the judgments and the attributes, as they are given, in columns of one name.
 
     whole: grades and positions of a run as whole numbers too.
@@ -389,7 +389,7 @@ def _number(table: Table, role: str, chosen: Conventions) -> str:
     return value
 
 
-def rankings(
+def ranking_ctes(
     inputs: Inputs, metrics: Sequence[Metric], chosen: Conventions, rows: Rows
 ) -> dict[str, str]:
     """The rows that count, with their grades and positions."""
@@ -403,18 +403,18 @@ def rankings(
             if inputs.system is not None and not inputs.systems:
                 ctes["systems"] = _from("run", ["DISTINCT system"])
             judged = "(FROM qrels CROSS JOIN systems)"
-        k = cutoff(metrics, chosen)
-        cut = tops_first(inputs, chosen) and inputs.scored and k is not None
+        k = last_position(metrics, chosen)
+        cut = ranks_before_join(inputs, chosen) and inputs.scored and k is not None
         if cut and k is not None:
-            ctes[CUTS] = f"    {cuts('run', keys, k)}"
+            ctes[CUTS] = f"    {score_cuts_sql('run', keys, k)}"
         ctes["queries"] = _queries(inputs, rows, CUTS if cut else "run")
-    if tops_first(inputs, chosen):
+    if ranks_before_join(inputs, chosen):
         top = "run"
         if inputs.scored:
             top = "top"
-            ctes["top"] = _top(keys, k, best_first(chosen.ties))
+            ctes["top"] = _top(keys, k, score_order(chosen.ties))
         scored = needs_scores(metrics) and inputs.every("score")
-        fields = [keys, "item", "rel", "pos", *([given_score(inputs)] if scored else [])]
+        fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scored else [])]
         join = f"{judged} {'FULL' if rows == 'all' else 'LEFT'} JOIN {top} USING ({keys}, item)"
         ctes["ranked"] = _from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
         return ctes
@@ -428,25 +428,25 @@ def rankings(
     place = "score" if inputs.scored else "pos"
     fields = ["*"]
     if chosen.ties != "expected" and (inputs.scored or chosen.unjudged == "remove"):
-        order = best_first(chosen.ties) if inputs.scored else "pos ASC"
+        order = score_order(chosen.ties) if inputs.scored else "pos ASC"
         number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
         pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
         fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
         if inputs.ascending:
-            fields = [f"* REPLACE ({given_score(inputs)}), {pos}"]
+            fields = [f"* REPLACE ({original_score(inputs)}), {pos}"]
     ctes["ranked"] = _from(
         source, fields, "WHERE rel IS NOT NULL" if chosen.unjudged == "remove" else ""
     )
     return ctes
 
 
-def tops_first(inputs: Inputs, chosen: Conventions) -> bool:
+def ranks_before_join(inputs: Inputs, chosen: Conventions) -> bool:
     """Do positions not depend on the grades, so that the join may come after them?"""
     alone = chosen.ties in ("item", "order") and chosen.unjudged != "remove"
     return inputs.qrels is not None and alone
 
 
-def given_score(inputs: Inputs) -> str:
+def original_score(inputs: Inputs) -> str:
     """The score as the user gave it, who may compute with it."""
     return "0 - score AS score" if inputs.ascending else "score"
 
@@ -461,7 +461,7 @@ def _top(keys: str, k: int | None, order: str) -> str:
     return _from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
 
 
-def cuts(source: str, keys: str, k: int) -> str:
+def score_cuts_sql(source: str, keys: str, k: int) -> str:
     """The rankings of a run, each with `least`, the k-th score.
 
     That is quick to find, and few rows of as much or more are left to be sorted.
@@ -471,7 +471,7 @@ def cuts(source: str, keys: str, k: int) -> str:
     return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
 
 
-def cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
+def last_position(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
     """The first position that no metric looks beyond."""
     further = needs_scores(metrics) or chosen.unjudged == "bounds"
     further = further or any(
@@ -482,7 +482,7 @@ def cutoff(metrics: Sequence[Metric], chosen: Conventions) -> int | None:
     return None if further or k > SMALL_K else k
 
 
-def best_first(ties: str, by_item: str = BY_ITEM) -> str:
+def score_order(ties: str, by_item: str = BY_ITEM) -> str:
     """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
     return (
         "score DESC, "
@@ -520,11 +520,11 @@ def _queries(inputs: Inputs, rows: Rows, shown: str) -> str:
     body += f"    LEFT JOIN ({distinct}) USING ({keys})"
     for home in ("run", "attributes"):
         if inputs.homed(home):
-            body += f"\n    LEFT JOIN {about(inputs, home)} USING (query)"
+            body += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
     return body
 
 
-def about(inputs: Inputs, home: str) -> str:
+def attributes_by_query(inputs: Inputs, home: str) -> str:
     """The attributes that a table has, by query."""
     return f"(SELECT query{_any_values(inputs, home)} FROM {home} GROUP BY query)"
 
@@ -562,7 +562,7 @@ def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
     if inputs.qrels is None:
         source = "ranked"
         if inputs.attributes is not None:
-            source += f" LEFT JOIN {about(inputs, 'attributes')} USING (query)"
+            source += f" LEFT JOIN {attributes_by_query(inputs, 'attributes')} USING (query)"
     shown = (f"{value} AS {quoted(name)}" for name, value in columns.items())
     return "SELECT " + ",\n    ".join(shown) + f"\nFROM {source}\nGROUP BY {inputs.keys}"
 
@@ -579,7 +579,7 @@ def _missing(inputs: Inputs) -> str:
     return f"CASE WHEN {' OR '.join(checks)} THEN {error} ELSE any_value({MISSING}) END"
 
 
-def call(metric: Metric, chosen: Conventions, gained: Gained = gained) -> str:
+def metric_call(metric: Metric, chosen: Conventions, gained: Gained = gain_sql) -> str:
     """A metric as a call of its macro."""
     if metric.measure is None:
         return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
@@ -592,10 +592,10 @@ def call(metric: Metric, chosen: Conventions, gained: Gained = gained) -> str:
     if chosen.ties == "expected":
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]
         given["ties"] = "expected"
-    return applied(macro, columns, given)
+    return macro_call(macro, columns, given)
 
 
-def applied(macro: str, columns: Sequence[str], given: Mapping[str, Any]) -> str:
+def macro_call(macro: str, columns: Sequence[str], given: Mapping[str, Any]) -> str:
     """A call of a macro: k by position, the other options by name."""
     arguments = [*columns, *([str(given["k"])] if "k" in given else [])]
     arguments += [f"{name} := {_sql(value)}" for name, value in given.items() if name != "k"]

@@ -38,7 +38,7 @@ SEED = 7
 SUFFIXES = (".parquet", ".pq")
 
 
-def groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
+def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     """The groupings that are asked for: names are one grouping, lists of names one each."""
     if isinstance(by, str):
         return [[by]]
@@ -199,12 +199,12 @@ class Result(show.Tabular):
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` takes in again."""
         with self._connection() as con:
-            self.copy(con, "FROM rows", parquet(path))
+            self.copy(con, "FROM rows", parquet_path(path))
 
     def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
         """Write what a query returns to a file, which appears whole or not at all."""
         meta = literal(json.dumps(self.meta, ensure_ascii=False))
-        with whole(path) as beside:
+        with atomic_path(path) as beside:
             con.execute(
                 f"COPY ({sql}) TO {literal(str(beside))} "
                 f"(FORMAT parquet, KV_METADATA {{rankql: {meta}}})"
@@ -403,7 +403,7 @@ def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
     return f"by_{attribute}" if attribute.lower() in columns else attribute
 
 
-def slices(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
+def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
     """The queries of every slice, in the order of a summary; a frame of them, id first."""
     found = {"all": queries.to_series()}
     inner = {name: f"{OURS}by_{i}" for i, name in enumerate(queries.columns)}
@@ -453,7 +453,7 @@ def _bootstrap(
     return float(found.low), float(found.high)
 
 
-def parquet(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
+def parquet_path(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
     """A path to write a Parquet file to: not in place of an input, a device or another kind."""
     target = Path(path).expanduser().resolve()
     if target.suffix not in SUFFIXES:
@@ -467,7 +467,7 @@ def parquet(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """A path to write to, which then takes the place of this one: whole, or not at all."""
     path = path.expanduser()
     if not path.parent.is_dir():
@@ -483,7 +483,7 @@ def whole(path: Path) -> Iterator[Path]:
             beside.unlink()
 
 
-def validate(interval: str | None, confidence: float) -> None:
+def require_interval(interval: str | None, confidence: float) -> None:
     """Refuse intervals that there are not."""
     if interval not in ("auto", "t", "bootstrap", None):
         raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
@@ -508,7 +508,7 @@ def combine(
     >>> combine(days)["AP"]
     0.75
     """
-    validate(interval, confidence)
+    require_interval(interval, confidence)
     if isinstance(results, str | os.PathLike | Result | pl.DataFrame):
         results = [results]
     if not results:
@@ -532,7 +532,7 @@ def combine(
     )
 
 
-def together(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFrame]) -> Result:
+def combine_systems(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFrame]) -> Result:
     """One result of several systems, each of which has one of its own."""
     known = [_part(part) for part in results.values() if not isinstance(part, pl.DataFrame)]
     meta = known[0].meta if known else None
@@ -639,13 +639,13 @@ def _part(result: Result | str | os.PathLike[str]) -> Result:
     path = Path(result).expanduser()
     if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
         raise RankqlError(f"there is no file {str(path)!r}")
-    meta = written(path)
+    meta = read_metadata(path)
     if meta is None:
         raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
     return Result(meta, rows=path)
 
 
-def written(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """What a Parquet file of ours says of the values in it; None if we did not write it."""
     path = os.path.expanduser(path)
     if Path(path).suffix not in SUFFIXES or not os.path.isfile(path):

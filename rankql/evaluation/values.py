@@ -16,13 +16,13 @@ import duckdb
 
 from rankql import text as show
 from rankql.errors import RankqlError, unknown
-from rankql.evaluation.execution import execute, reporting
-from rankql.evaluation.result import Result, combine, require_one_row_per_query, written
+from rankql.evaluation.execution import execute, duckdb_errors
+from rankql.evaluation.result import Result, combine, require_one_row_per_query, read_metadata
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import EVERY, is_metric, lower_is_better, parse
-from rankql.sources.tables import ROLES, Data, Session, Table, same_kind, session
+from rankql.sources.tables import ROLES, Data, Session, Table, same_kind, open_session
 
 Direction = bool | Mapping[str, bool] | None
 
@@ -73,7 +73,7 @@ def read_result(data: Data, label: str, request: Request) -> Result | None:
     if isinstance(data, Result):
         return combine([data], interval=None)
     if isinstance(data, str | os.PathLike):
-        if written(data) is not None:
+        if read_metadata(data) is not None:
             return combine([data], interval=None)
         if Path(data).suffix not in _TABLES and Path(data).exists():
             return None
@@ -81,7 +81,7 @@ def read_result(data: Data, label: str, request: Request) -> Result | None:
         return None
     if isinstance(data, str | os.PathLike) and not request.named and has_items(os.fspath(data)):
         return None  # not read as a whole to find that it is a run
-    with session(request.con, data) as here:
+    with open_session(request.con, data) as here:
         try:
             table = here.table(data, label)
         except (RankqlError, duckdb.Error):
@@ -111,7 +111,7 @@ def _read(here: Session, table: Table, label: str, request: Request) -> Result |
     numbers = [f"{_number(here, table, name, label)} AS {quoted(name)}" for name in columns.metrics]
     system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
     kept = [*system, *map(quoted, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
-    with reporting():
+    with duckdb_errors():
         rows = execute(here, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
     own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()

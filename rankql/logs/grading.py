@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import execute, reporting
+from rankql.evaluation.execution import execute, duckdb_errors
 from rankql.logs.labels import check_cap, check_grades, decimal_as_float, event_name, is_finite
 from rankql.macros import literal, quoted
 from rankql.registry.options import require, require_choice
-from rankql.sources.tables import Data, assigned, session
+from rankql.sources.tables import Data, assign_roles, open_session
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,9 +49,9 @@ def grade_events(
     check_grades(grades, unknown)
     require_choice("how", how, "max", "sum")
     check_cap(cap)
-    with session(con, log) as here:
+    with open_session(con, log) as here:
         given = {"query": query, "item": item}
-        table = assigned(here.table(log, "log"), given, ("query", "item"))
+        table = assign_roles(here.table(log, "log"), given, ("query", "item"))
         for role, name in given.items():
             known = table.known(role)
             if name is None and len(known) > 1:
@@ -78,7 +78,7 @@ def grade_events(
             f"    SELECT {by}, {call} AS rel\n    FROM {table.sql} GROUP BY ALL\n)\n"
             "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
-        with reporting():
+        with duckdb_errors():
             found: pl.DataFrame = execute(here, sql, checked=True).pl()
         return found
 

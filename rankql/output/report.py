@@ -20,7 +20,7 @@ from rankql import text as show
 from rankql.diagnostics.explanation import EXPLAINED, Explanation, explain
 from rankql.diagnostics.limitations import Limits, limits
 from rankql.errors import RankqlError, needs
-from rankql.evaluation.result import whole
+from rankql.evaluation.result import atomic_path
 from rankql.registry.parse import Metric, parse
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def save(comparison: Comparison, path: Path, title: str | None, date: str | None
         ".csv": lambda: show.csv(comparison.table),
         ".json": lambda: comparison.to_json() + "\n",
     }
-    with whole(path) as beside:
+    with atomic_path(path) as beside:
         if kind in text:
             beside.write_text(text[kind](), encoding="utf-8", newline="")
         else:

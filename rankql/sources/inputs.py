@@ -13,10 +13,10 @@ from rankql.sources.tables import (
     Data,
     Session,
     Table,
-    assigned,
-    hashed,
+    assign_roles,
+    hash_column,
     same_kind,
-    shared,
+    find_common_id_columns,
 )
 
 _OF_QRELS = ("query", "item", "rel")
@@ -92,7 +92,7 @@ class Inputs:
 
     def query_hash(self) -> str:
         """The hash of the query, by which the tables can be cut into parts."""
-        return hashed("query", [t.columns[t.roles["query"]] for t in self.tables])
+        return hash_column("query", [t.columns[t.roles["query"]] for t in self.tables])
 
     def homed(self, home: str) -> list[str]:
         """The attributes that a table has."""
@@ -118,7 +118,7 @@ class Inputs:
         return [*names, table.spelled(system)] if system else names
 
 
-def read(
+def read_inputs(
     here: Session,
     run: Data | Mapping[str, Data],
     qrels: Data | None,
@@ -132,7 +132,7 @@ def read(
     """The tables with their columns recognised, or an error that says what is amiss."""
     if descending is not None and not isinstance(descending, bool):
         raise RankqlError(f"descending must be True or False, not {descending!r}")
-    opened = opened_runs(here, run)
+    opened = open_runs(here, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judged = None if qrels is None else here.table(qrels, "qrels")
     theirs = None if reference is None else here.table(reference, "reference")
@@ -142,7 +142,7 @@ def read(
         for table in runs.values():
             _not_swapped(table, judged, *first)
     alone = judged is None and theirs is None
-    both = shared([*runs.values(), *filter(None, (judged, theirs))])
+    both = find_common_id_columns([*runs.values(), *filter(None, (judged, theirs))])
     runs = {
         name: _ordered(_run(table, first[0], not alone, both), descending)
         for name, table in runs.items()
@@ -150,7 +150,7 @@ def read(
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
     if judged:
-        judged = _only(assigned(judged, first[1], _OF_QRELS, both), _OF_QRELS)
+        judged = _only(assign_roles(judged, first[1], _OF_QRELS, both), _OF_QRELS)
     if theirs:
         theirs = _ordered(_run(theirs, first[1], True, both), None)
     about = None
@@ -159,7 +159,7 @@ def read(
         side = first[0] if first[0]["query"] in about.columns else first[1]
         ids = [table.roles["query"] for table in (*runs.values(), *filter(None, (judged, theirs)))]
         same = {"query": [name.lower() for name in ids]}
-        about = _only(assigned(about, side, ["query"], same), ["query"])
+        about = _only(assign_roles(about, side, ["query"], same), ["query"])
     homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
     for name in by:
         tables = {"attributes": about, "qrels": judged, "reference": theirs, "run": runs}
@@ -188,7 +188,7 @@ def _named_apart(given: Inputs) -> None:
                 )
 
 
-def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
+def open_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
     """The table of the run; or of each, by its name."""
     if not isinstance(run, Mapping):
         return here.table(run, "run")
@@ -247,14 +247,14 @@ def _run(
     preferred: Mapping[str, Sequence[str]],
 ) -> Table:
     """The columns of a run; of one with judgments in another table, or of a ranked table."""
-    table = assigned(table, given, ["query", "item"] if judged else ["query", "rel"], preferred)
+    table = assign_roles(table, given, ["query", "item"] if judged else ["query", "rel"], preferred)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
     if given.get("score") and not given.get("pos"):
         roles.pop("pos", None)
     if "pos" not in roles:
-        assigned(table, given, ["score", "item"])  # equal scores are told apart by item
+        assign_roles(table, given, ["score", "item"])  # equal scores are told apart by item
     return replace(table, roles=roles)
 
 

@@ -177,7 +177,7 @@ def same_kind(kinds: Sequence[str]) -> bool:
     return len(classes) == 1
 
 
-def hashed(name: str, kinds: Sequence[str]) -> str:
+def hash_column(name: str, kinds: Sequence[str]) -> str:
     """The hash of a column, the same for values that are equal across columns of these types."""
     if len(set(kinds)) == 1:
         return f"hash({name})"
@@ -248,7 +248,7 @@ class Session:
 
     def error(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, which does not always name a file that is damaged."""
-        line = in_words(error)
+        line = reword_error(error)
         damaged = "The file is damaged: write or copy it again"
         if line.startswith(("Failed to read file", "Could not read enough bytes")):
             return f"{line}. {damaged}"
@@ -257,7 +257,7 @@ class Session:
                 try:
                     self.con.sql(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
                 except duckdb.Error as again:
-                    return f"{name} cannot be read ({in_words(again)}). {damaged}"
+                    return f"{name} cannot be read ({reword_error(again)}). {damaged}"
         return line
 
     def close(self) -> None:
@@ -279,7 +279,7 @@ class Session:
             if self._kind(path[0]) == "sqlite":  # twice in one query DuckDB fails to read it
                 return self._load(label, sql, text=False)
             return self._described(label, sql, lasting=lasting)
-        name = expanded(name)
+        name = expand_home(name)
         paths, pattern = [name], name
         if "://" in name:
             if _suffix(name) not in _READERS:
@@ -291,7 +291,7 @@ class Session:
                 _refuse_lake(Path(name), label)
                 pattern = str(Path(pattern) / "**" / "*.parquet")
             if not os.path.isfile(name) and has_magic(pattern):
-                paths = matches(pattern)
+                paths = expand_glob(pattern)
             if not paths or not os.path.isfile(paths[0]):
                 raise RankqlError(f"{label}: there is no file {_shortened(name)}{self._hint}")
         suffix = _suffix(paths[0])
@@ -390,7 +390,7 @@ class Session:
         except duckdb.Error as error:
             if file is not None and "://" not in file:
                 raise RankqlError(
-                    f"{label}: {file!r} is not a complete Parquet file ({in_words(error)}). "
+                    f"{label}: {file!r} is not a complete Parquet file ({reword_error(error)}). "
                     "It is damaged, cut off, or has another format: write or copy it again"
                 ) from error
             raise _unreadable(label, error) from error
@@ -478,7 +478,7 @@ def _unreadable(label: str, error: duckdb.Error, paths: Sequence[str] = ()) -> R
                 "iconv -f LATIN1 -t UTF-8"
             )
     what = f"{label}: {paths[0]!r}" if paths else label
-    return RankqlError(f"{what} cannot be read: {in_words(error)}")
+    return RankqlError(f"{what} cannot be read: {reword_error(error)}")
 
 
 # What DuckDB says of a connection, and what to do about it.
@@ -490,7 +490,7 @@ _OF_CONNECTIONS = {
 }
 
 
-def in_words(error: duckdb.Error) -> str:
+def reword_error(error: duckdb.Error) -> str:
     """One line for an error of DuckDB."""
     line = database_message(error)
     if isinstance(error, duckdb.OutOfMemoryException):
@@ -502,19 +502,19 @@ def in_words(error: duckdb.Error) -> str:
     return next((words for sign, words in _OF_CONNECTIONS.items() if sign in line), line)
 
 
-def expanded(path: str) -> str:
+def expand_home(path: str) -> str:
     """The path with `~` as the folder of the user."""
     return os.path.expanduser(path) if path.startswith("~") else path
 
 
-def matches(pattern: str) -> list[str]:
+def expand_glob(pattern: str) -> list[str]:
     """The files of a glob, sorted."""
-    return sorted(glob(expanded(pattern), recursive=True))
+    return sorted(glob(expand_home(pattern), recursive=True))
 
 
 def is_path(text: str) -> bool:
     """Is there a file of this name or pattern?"""
-    return os.path.exists(expanded(text)) or (has_magic(text) and bool(matches(text)))
+    return os.path.exists(expand_home(text)) or (has_magic(text) and bool(expand_glob(text)))
 
 
 def _shortened(name: str) -> str:
@@ -586,14 +586,14 @@ def _split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
     return line.split(delimiter) == line.split() and len(line.split()) == len(columns)
 
 
-def each(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
+def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
     """The data of all inputs, those of a dict one by one."""
     for data in inputs:
         yield from data.values() if isinstance(data, Mapping) else [data]
 
 
 @contextmanager
-def session(
+def open_session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
     """The connection to work on: the one given, that of the relations, or one of our own."""
@@ -601,7 +601,7 @@ def session(
         raise not_duckdb(con)
     own = None
     if con is None:
-        relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in each(*inputs))
+        relations = any(isinstance(data, duckdb.DuckDBPyRelation) for data in flatten_inputs(*inputs))
         con = duckdb.connect(":default:") if relations else (own := duckdb.connect())
     with _lock(con):
         here = Session(con, own is not None)
@@ -629,7 +629,7 @@ def _lock(con: duckdb.DuckDBPyConnection) -> threading.RLock:
         return _LOCKS.setdefault(con, threading.RLock())
 
 
-def shared(tables: Sequence[Table]) -> dict[str, list[str]]:
+def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
     """The recognised names of ids that all tables have, whose columns hold the same ids.
 
     The names of a TREC file are ours, and say nothing of what other tables call their ids.
@@ -641,7 +641,7 @@ def shared(tables: Sequence[Table]) -> dict[str, list[str]]:
     }
 
 
-def assigned(
+def assign_roles(
     table: Table,
     given: Mapping[str, str | None],
     needed: Sequence[str],
