@@ -9,9 +9,9 @@ from .diagnostics.explanation import explain
 from .diagnostics.limitations import Limits, limits
 from .diagnostics.preflight import check
 from .engines.dialects import translate
+from .engines.evaluate import evaluate
 from .errors import RankqlError
 from .evaluation.conversion import convert
-from .evaluation.evaluate import evaluate
 from .evaluation.result import Result, combine
 from .expressions.cascade import (
     arhr,

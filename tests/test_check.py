@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from rankql.diagnostics.preflight import CHECKS, LEVELS, Finding, Report, check
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import evaluate
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 QRELS = [("a", "x", 1), ("a", "y", 0), ("b", "x", 1), ("b", "y", 0)]
@@ -215,7 +215,7 @@ def test_every_check_has_a_case():
 
 def _case(run, qrels):
     from rankql.diagnostics.preflight import _Case, _given
-    from rankql.sources.tables import Session
+    from rankql.sources.session import Session
 
     here = Session(duckdb.connect(), own=True)
     columns = dict.fromkeys(("query", "item", "rel", "score", "pos"))

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import evaluate as evaluation
-from rankql.evaluation import packed
+from rankql.evaluation import packed, planning
 from rankql.registry import parse as names
 from rankql.registry.conventions import PROFILES, Conventions
 
@@ -56,7 +55,7 @@ def outcome(*args, **options):
 def plain(*args, **options):
     """The outcome by the macros alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "scale", lambda *_: 0)
+        patch.setattr(planning, "find_grade_scale", lambda *_: 0)
         return outcome(*args, **options)
 
 

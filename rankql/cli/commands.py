@@ -193,7 +193,7 @@ def _name(run: str) -> tuple[str, str]:
 
     What is a path or a glob as it stands, such as day=2024/*.parquet, has no name before it.
     """
-    from rankql.sources.tables import is_path
+    from rankql.sources.files import is_path
 
     name, equals, path = run.partition("=")
     if equals and "/" not in name and not is_path(run):
@@ -281,9 +281,10 @@ def _print_means(
 @_column_options
 def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Evaluate runs against judgments, or one ranked table of both."""
-    from rankql.evaluation.evaluate import DEFAULT, evaluate
+    from rankql.engines.evaluate import evaluate
+    from rankql.evaluation.arguments import DEFAULT_METRICS
 
-    _print_means(evaluate, DEFAULT, _run_and_qrels(inputs), form, **options)
+    _print_means(evaluate, DEFAULT_METRICS, _run_and_qrels(inputs), form, **options)
 
 
 def _bounds(
@@ -657,11 +658,11 @@ def limits_command(
     What is undefined, unjudged, twice there, or moved by a swap of neighbours.
     """
     from rankql.diagnostics.limitations import limits
-    from rankql.evaluation.evaluate import DEFAULT
+    from rankql.evaluation.arguments import DEFAULT_METRICS
 
     run, qrels = _run_and_qrels(inputs)
     with _connection() as con:
-        found = limits(run, qrels, list(metrics) or DEFAULT, con=con, **_columns(options))
+        found = limits(run, qrels, list(metrics) or DEFAULT_METRICS, con=con, **_columns(options))
     _echo(found, form)
 
 
@@ -729,10 +730,11 @@ def sql_command(
     if not inputs:
         click.echo(macros.sql(), nl=False)
         return
-    from rankql.evaluation.evaluate import DEFAULT, query_of
+    from rankql.evaluation.arguments import DEFAULT_METRICS
+    from rankql.evaluation.execution import render_query
 
     run, qrels = _run_and_qrels(inputs)
-    click.echo(query_of(run, qrels, list(metrics) or DEFAULT, **_columns(options)))
+    click.echo(render_query(run, qrels, list(metrics) or DEFAULT_METRICS, **_columns(options)))
 
 
 @main.command("versions")

@@ -25,12 +25,13 @@ from rankql.decisions.matching import (
     unit_of,
 )
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation.execution import execute, duckdb_errors
 from rankql.evaluation.result import parse_groupings, slice_queries
 from rankql.evaluation.values import resolve_directions
 from rankql.registry.options import normal_z, require
 from rankql.registry.parse import is_metric, parse
-from rankql.sources.tables import Data, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.tables import Data
 
 if TYPE_CHECKING:
     import altair as alt

@@ -15,9 +15,16 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
-from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.result import Result, attribute_column, parse_groupings, combine_systems, read_metadata
+from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.result import (
+    Result,
+    attribute_column,
+    combine_systems,
+    parse_groupings,
+    read_metadata,
+)
 from rankql.evaluation.values import Request, aligned, directed, read_result
 from rankql.registry.conventions import option_names
 from rankql.registry.options import require
@@ -118,7 +125,7 @@ def compare(
         result = _chosen(result, metrics, groups, cluster)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
-        result = evaluate(runs, qrels, metrics or DEFAULT, interval=None, **keywords)
+        result = evaluate(runs, qrels, metrics or DEFAULT_METRICS, interval=None, **keywords)
         source = Source(runs, qrels, keywords)
     result = directed(result, higher_is_better)
     result.notes[:0] = named

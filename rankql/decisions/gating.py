@@ -16,9 +16,10 @@ from rankql import text as show
 from rankql.decisions.comparison import Results, is_result, option_names_of
 from rankql.decisions.gate_table import Check, Pairs, bound_rows, drop_rows, mean_rows, recommended
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
-from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.result import Result, parse_groupings, require_finite, combine_systems
+from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.result import Result, combine_systems, parse_groupings, require_finite
 from rankql.evaluation.values import Request, directed, read_result
 from rankql.macros import MISSING
 from rankql.registry.options import require_choice, require_flag, require_whole_number
@@ -204,7 +205,7 @@ def _no_drop(minima: Sequence[Check], known: Sequence[Sequence[str]]) -> Iterato
     names = [check.asked for check in minima]
     if not names and known:
         names = [name for name in known[0] if name in known[-1]]
-    for name in dict.fromkeys(names or DEFAULT):
+    for name in dict.fromkeys(names or DEFAULT_METRICS):
         for asked, metric in _metrics(name, known):
             yield Check(asked, metric, 0.0)
 

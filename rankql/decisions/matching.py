@@ -12,14 +12,16 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import format_examples, execute, duckdb_errors
+from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result, read_metadata
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.options import require
 from rankql.registry.parse import EVERY, is_metric, parse
-from rankql.sources.tables import Session, Table, same_kind
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import Table, same_kind
 
 OutcomeNames = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 

@@ -10,26 +10,27 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
+from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
+from rankql.evaluation.query import (
+    BY_ITEM,
     RunSql,
+    attributes_by_query,
+    macro_call,
+    source_ctes,
     sql_runner,
-    format_examples,
-    execute,
-    no_common_item_message,
-    require_unique,
-    duckdb_errors,
-    require_ranked_rows,
-    render_script,
-    validate_columns,
+    with_ctes,
 )
-from rankql.evaluation.query import BY_ITEM, attributes_by_query, macro_call, source_ctes, with_ctes
 from rankql.evaluation.result import Result, parse_groupings, require_interval
+from rankql.evaluation.validation import require_unique
 from rankql.macros import MISSING, OURS, literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import CORRELATIONS, Metric, parse
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.tables import Data, Session, open_session
+from rankql.sources.run import execute, render_script
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import Data
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,7 +82,9 @@ def correlate(
     wanted, groups = _cut(parse(metrics, CORRELATIONS), k), parse_groupings(by)
     chosen = Conventions()
     with open_session(con, run, reference, attributes) as here:
-        given = read_inputs(here, run, None, attributes, columns, system, groups, reference, descending)
+        given = read_inputs(
+            here, run, None, attributes, columns, system, groups, reference, descending
+        )
         validate_columns(here, given)
         sql = _per_query(given, wanted, chosen)
         with duckdb_errors(here):
@@ -169,7 +172,9 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         **{metric.name: _call(metric) for metric in metrics},
     }
     homes = [home for home in ("attributes", "reference", "run") if given.homed(home)]
-    joins = "".join(f"\nLEFT JOIN {attributes_by_query(given, home)} USING (query)" for home in homes)
+    joins = "".join(
+        f"\nLEFT JOIN {attributes_by_query(given, home)} USING (query)" for home in homes
+    )
     named = [
         *(["system"] if given.many else []),
         f"query AS {quoted(given.query)}",

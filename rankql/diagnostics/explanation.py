@@ -12,34 +12,29 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import (
-    sql_runner,
-    resolve_conventions,
-    find_duplicates,
-    execute,
-    validate_inputs,
-    require_common_items,
-    pending_result,
-    duckdb_errors,
-    require_ranked_rows,
-    validate_columns,
-)
+from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import (
     BY_ITEM,
-    gain_sql,
     build_query,
+    gain_sql,
     ranking_ctes,
     source_ctes,
+    sql_runner,
     with_ctes,
     with_source_ctes,
 )
 from rankql.evaluation.result import Result
+from rankql.evaluation.validation import evaluation_errors, find_duplicates, validate_inputs
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import MEASURES, Metric, Rows, parse
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.tables import Data, Session, Table, assign_roles, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data, Table, assign_roles
 
 # Beyond as many rows a table shows only the positions where there is something to see.
 LONG = 40
@@ -95,7 +90,7 @@ def explain(
             assign_roles(table, {}, () if "item" in table.roles else ("item",))
         chosen, (wanted,) = resolve_conventions(here, given, [wanted], chosen)
         _explainable(wanted, chosen)
-        with duckdb_errors(here, given, chosen):
+        with evaluation_errors(here, given, chosen):
             if which is not None:
                 given = _of_system(here, given, which)
             if of is None:
@@ -474,7 +469,7 @@ HAVING whole OR queries > 0"""
 def _one_query(
     here: Session, given: Inputs, metric: Metric, chosen: Conventions, which: str | None, of: Any
 ) -> Explanation:
-    """The explanation of one ranking; only its rows are read_inputs."""
+    """The explanation of one ranking; only its rows are read."""
     given, key, missing = _of_query(here, given, chosen, of)
     terms = _terms(metric, chosen)
     column, weight = "weight", "shown.weight"
@@ -483,7 +478,7 @@ def _one_query(
     sql = _explained(given, metric, chosen, "all", every=True) + _POSITIONS.format(
         weight=weight, column=column
     )
-    with duckdb_errors(here, given, chosen):
+    with evaluation_errors(here, given, chosen):
         result, _ = _valued(here, given, metric, chosen, True, missing)
         rows = execute(here, sql).pl()
     if missing:
@@ -512,7 +507,7 @@ def _all_queries(
 ) -> Explanation:
     """The queries of the run, and the items, by what they cost."""
     systems = ["system"] if given.many else []
-    with duckdb_errors(here, given, chosen):
+    with evaluation_errors(here, given, chosen):
         result, rows = _valued(here, given, metric, chosen)
         sql = _explained(given, metric, chosen, rows)
         sql += _WORST.format(keys=given.keys, item=", ".join([*systems, "item"]), dust=DUST)

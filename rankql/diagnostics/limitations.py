@@ -11,25 +11,30 @@ import polars as pl
 
 from rankql import text as show
 from rankql.diagnostics.explanation import DUST
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.execution import resolve_conventions, format_examples, execute, duckdb_errors
+from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.overlap import format_examples
+from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.query import (
-    metric_call,
-    rows_needed,
-    mask_undefined,
     build_query,
+    mask_undefined,
+    metric_call,
     ranking_ctes,
+    rows_needed,
     source_ctes,
     with_ctes,
     with_source_ctes,
 )
 from rankql.evaluation.result import Result
+from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import MISSING, quoted
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import RATINGS, RELEVANT, Metric, parse
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.tables import Data, Session, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data
 
 # The last swap that is looked at for a metric without a cutoff, and for one with a deep one.
 SHALLOW, DEEP = 10, 100
@@ -38,7 +43,7 @@ SHALLOW, DEEP = 10, 100
 def limits(
     run: Data | Mapping[str, Data],
     qrels: Data | None = None,
-    metrics: str | Sequence[str] = DEFAULT,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
     *,
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
@@ -97,7 +102,7 @@ def limits(
         except RankqlError as error:  # they look at more rows than the metrics may do
             counts = None
             found.notes.append(f"what is unjudged was not looked at: {error}")
-        with duckdb_errors(here, given, chosen):
+        with evaluation_errors(here, given, chosen):
             _find_duplicates(found, here, given, chosen)
             _swap(found, here, given, wanted, chosen)
     found.notes = [*result.notes, *_notes(found, counts, wanted, chosen), *found.notes]

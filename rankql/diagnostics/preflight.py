@@ -14,11 +14,18 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import find_example_items, execute, is_small_overlap, few_common_items_note, item_overlap, duckdb_errors
+from rankql.evaluation.overlap import (
+    few_common_items_note,
+    find_example_items,
+    is_small_overlap,
+    item_overlap,
+)
 from rankql.evaluation.query import BY_ITEM, HIGHEST_K, score_cuts_sql
 from rankql.macros import literal, quoted
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.tables import ROLES, Data, Session, Table, flatten_inputs, same_kind, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
+from rankql.sources.tables import ROLES, Data, Table, same_kind
 
 LEVELS = ("error", "warning", "note")
 # More findings of one kind than this are summed up where a report is shown.
@@ -70,7 +77,7 @@ def _given(
     system: str | None,
     descending: bool | None = None,
 ) -> Inputs:
-    """The tables that evaluate would read_inputs, or a run that has no judgments as yet."""
+    """The tables that evaluate would read, or a run that has no judgments as yet."""
     if qrels is None:
         run = open_runs(here, run)
         if not any(table.find("rel", columns["rel"]) for table in flatten_inputs(run)):
@@ -230,7 +237,7 @@ def _without(name: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any],
 
 @dataclass(frozen=True)
 class _Side:
-    """A run or the judgments, as the checks read_inputs them: columns of one name, numbers as DOUBLE."""
+    """A run or the judgments, as the checks read them: columns of one name, numbers as DOUBLE."""
 
     table: Table
     rows: int
@@ -790,7 +797,8 @@ def _common_items(case: _Case, run: _Side, qrels: _Side) -> Iterator[Finding]:
         elif is_small_overlap(*counts):
             yield Finding(
                 "few-common-items", "warning", _of_system(run, system), both,
-                few_common_items_note(*counts).partition(":")[0], "the others may be written in another way",
+                few_common_items_note(*counts).partition(":")[0],
+                "the others may be written in another way",
             )  # fmt: skip
 
 

@@ -17,35 +17,34 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
-    require_one_value_per_query,
-    sql_runner,
-    require_ids,
-    execute,
-    is_small_overlap,
+from rankql.evaluation.columns import count_ids, require_ids, validate_numbers
+from rankql.evaluation.overlap import (
+    count_ranked_rows,
     few_common_items_note,
     find_judged_queries,
-    unjudged_queries_note,
-    run_label,
-    no_judged_query_message,
-    no_common_item_message,
-    validate_numbers,
-    require_unique,
+    is_small_overlap,
     item_overlap,
-    count_ranked_rows,
-    unranked_rows_note,
-    count_ids,
-    require_consistent_grades,
-    duckdb_errors,
-    find_grade_scale,
+    no_common_item_message,
+    no_judged_query_message,
     query_overlap,
+    run_label,
+    unjudged_queries_note,
+    unranked_rows_note,
 )
-from rankql.evaluation.query import build_query
+from rankql.evaluation.planning import find_grade_scale
+from rankql.evaluation.query import build_query, sql_runner
+from rankql.evaluation.validation import (
+    evaluation_errors,
+    require_consistent_grades,
+    require_one_value_per_query,
+    require_unique,
+)
 from rankql.macros import OURS
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.tables import Session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors
 
 # The column that holds the report of a part.
 REPORT = f"{OURS}report"
@@ -133,7 +132,7 @@ def _values(
         for table in given.tables:
             validate_numbers(here, table, ("rel", "pos", "score"))
     built = build_query(given, task.metrics, chosen, find_grade_scale(here, given))
-    with duckdb_errors(here, given, chosen):
+    with evaluation_errors(here, given, chosen):
         require_one_value_per_query(sql_runner(here, given, chosen), given)
         report["scored"] = given.scored
         report["placed"] = count_ranked_rows(sql_runner(here, given, chosen), given)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -18,69 +17,63 @@ from rankql.engines import partitions as parts
 from rankql.engines.databases import ATTRIBUTES, IDS, NUMERIC, Database, Rows, Source, opened
 from rankql.engines.dialects import translate
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
-    require_one_value_per_query,
-    resolve_conventions,
-    require_ids,
-    find_duplicates,
-    execute,
-    unjudged_queries_note,
-    require_common_items,
-    run_label,
+from rankql.evaluation.arguments import EvaluateArguments
+from rankql.evaluation.columns import require_ids, validate_numbers
+from rankql.evaluation.overlap import (
     no_judged_query_message,
-    validate_numbers,
-    pending_result,
-    require_consistent_grades,
-    duplicates_message,
-    duckdb_errors,
+    require_common_items,
     require_ranked_rows,
+    run_label,
+    unjudged_queries_note,
 )
+from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import (
     Query,
-    score_order,
-    metric_calls,
+    build_query,
+    gain_sql,
     last_position,
     mask_undefined,
-    gain_sql,
+    metric_calls,
     original_score,
-    build_query,
     ranks_before_join,
+    score_order,
 )
 from rankql.evaluation.result import Result
+from rankql.evaluation.validation import (
+    duplicates_message,
+    evaluation_errors,
+    find_duplicates,
+    require_consistent_grades,
+    require_one_value_per_query,
+)
 from rankql.macros import MISSING, quoted
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import Metric, parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Table, same_kind, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.tables import Table, same_kind
 
 
-def evaluated(
-    con: Any,
-    run: Any,
-    qrels: Any,
-    attributes: Any,
-    columns: Mapping[str, Any],
-    system: str | None,
-    groups: Sequence[Sequence[str]],
-    metrics: str | Sequence[str],
-    conventions: str | None,
-    options: Mapping[str, Any],
-    descending: bool | None = None,
-) -> Result:
+def evaluate_remotely(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate`, worked out in the database of the connection.
 
     >>> import sqlite3
     >>> con = sqlite3.connect(":memory:")
     >>> _ = con.execute("CREATE TABLE t AS SELECT 'a' AS query, 'x' AS item, 2 AS pos, 1 AS rel")
-    >>> evaluated(con, "t", None, None, {}, None, [], "RR", None, {}).per_query.row(0)
+    >>> evaluate_remotely(EvaluateArguments("t", None, "RR", con=con)).per_query.row(0)
     ('a', 0.5)
     """
+    run, groups = arguments.run, arguments.groupings
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
-    chosen = choose(conventions, options)
-    wanted = parse(metrics)
-    task = parts.Task([*runs], columns, system, (), groups, wanted, chosen, descending=descending)
-    tables = parts.labelled(runs, qrels, attributes)
-    with opened(con) as database, open_session(None) as here:
+    chosen = choose(arguments.profile, arguments.options)
+    wanted = parse(arguments.metrics)
+    task = parts.Task(
+        [*runs], arguments.columns, arguments.system, (), groups, wanted, chosen,
+        descending=arguments.descending,
+    )  # fmt: skip
+    tables = parts.labelled(runs, arguments.qrels, arguments.attributes)
+    with opened(arguments.con) as database, open_session(None) as here:
         found = {label: database.table(data, label) for label, data in tables.items()}
         schemas = {label: _read(source) for label, source in found.items()}
         there = task.opened(here, {label: s.empty_table() for label, s in schemas.items()})
@@ -96,13 +89,18 @@ def evaluated(
         chosen, wanted = resolve_conventions(here, given, task.metrics, chosen)
         _refuse(database, chosen)
         built = build_query(given, wanted, chosen)
-        with duckdb_errors(here, given, chosen):
+        with evaluation_errors(here, given, chosen):
             shape = execute(here, built.sql, built.checked).pl().schema
         work = _Work(database, found, given, chosen, wanted, built)
         built = replace(built, sql=work.sql())
-        result = pending_result(here, given, built, chosen, groups)
+        result = pending_result(
+            here, given, built, chosen, groups, arguments.interval, arguments.confidence
+        )
         result.notes = work.inspected()
         result.rows = work.values(built.sql, shape)
+    result.check()
+    if arguments.output:
+        result.write(arguments.output)
     return result
 
 

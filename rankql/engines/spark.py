@@ -24,14 +24,14 @@ import pyarrow.compute as pc
 from rankql import macros
 from rankql.engines import partitions as parts
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation.evaluate import DEFAULT
-from rankql.evaluation.execution import resolve_conventions, pending_result
+from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
-from rankql.evaluation.result import Result, parse_groupings, parquet_path, require_interval
+from rankql.evaluation.result import Result, parquet_path, parse_groupings, require_interval
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import open_session
+from rankql.sources.session import open_session
 
 needs("pyspark", "spark", "rankql.spark")
 
@@ -72,7 +72,7 @@ def expr(text: str, grades: Iterable[float] | None = None) -> Column:
 def evaluate(
     run: DataFrame | Mapping[str, DataFrame],
     qrels: DataFrame | None = None,
-    metrics: str | Sequence[str] = DEFAULT,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
     *,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: DataFrame | None = None,

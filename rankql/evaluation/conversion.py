@@ -10,12 +10,13 @@ from pathlib import Path
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import prepare, duckdb_errors
 from rankql.evaluation.query import BY_ITEM
 from rankql.evaluation.result import atomic_path
 from rankql.macros import literal
 from rankql.sources.inputs import lowest_is_best
-from rankql.sources.tables import Data, Session, Table, assign_roles, open_session
+from rankql.sources.run import prepare
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import Data, Table, assign_roles
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # Nothing is quoted in a TREC file.

@@ -12,6 +12,8 @@ from rankql.macros import MISSING, OURS, literal, parameters, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import RATINGS, RELEVANT, Metric, Rows
 from rankql.sources.inputs import Inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
 # A gain and a threshold as the gain of a row.
@@ -604,3 +606,12 @@ def macro_call(macro: str, columns: Sequence[str], given: Mapping[str, Any]) -> 
 
 def _sql(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else literal(value)
+
+
+# The rows that SQL on the sources finds, in whatever database they are.
+RunSql: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
+
+
+def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
+    """What runs SQL on the sources in DuckDB."""
+    return lambda sql: execute(session, with_source_ctes(inputs, conventions) + sql).fetchall()

@@ -532,7 +532,9 @@ def combine(
     )
 
 
-def combine_systems(results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFrame]) -> Result:
+def combine_systems(
+    results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFrame],
+) -> Result:
     """One result of several systems, each of which has one of its own."""
     known = [_part(part) for part in results.values() if not isinstance(part, pl.DataFrame)]
     meta = known[0].meta if known else None

@@ -16,13 +16,14 @@ import duckdb
 
 from rankql import text as show
 from rankql.errors import RankqlError, unknown
-from rankql.evaluation.execution import execute, duckdb_errors
-from rankql.evaluation.result import Result, combine, require_one_row_per_query, read_metadata
+from rankql.evaluation.result import Result, combine, read_metadata, require_one_row_per_query
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quoted
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import EVERY, is_metric, lower_is_better, parse
-from rankql.sources.tables import ROLES, Data, Session, Table, same_kind, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import ROLES, Data, Table, same_kind
 
 Direction = bool | Mapping[str, bool] | None
 

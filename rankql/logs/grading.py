@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import execute, duckdb_errors
 from rankql.logs.labels import check_cap, check_grades, decimal_as_float, event_name, is_finite
 from rankql.macros import literal, quoted
 from rankql.registry.options import require, require_choice
-from rankql.sources.tables import Data, assign_roles, open_session
+from rankql.sources.run import execute
+from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.tables import Data, assign_roles
 
 if TYPE_CHECKING:
     import duckdb

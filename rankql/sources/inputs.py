@@ -8,15 +8,15 @@ from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import OURS
+from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
     Data,
-    Session,
     Table,
     assign_roles,
+    find_common_id_columns,
     hash_column,
     same_kind,
-    find_common_id_columns,
 )
 
 _OF_QRELS = ("query", "item", "rel")
