@@ -11,8 +11,9 @@ from .diagnostics.preflight import check
 from .engines.dialects import translate
 from .engines.evaluate import evaluate
 from .errors import RankqlError
+from .evaluation.combining import combine
 from .evaluation.conversion import convert
-from .evaluation.result import Result, combine
+from .evaluation.result import Result
 from .expressions.cascade import (
     arhr,
     arhr_by_score,

@@ -24,7 +24,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation.result import interval_within_range
+from rankql.evaluation.intervals import interval_within_range
 from rankql.registry import parse as names
 from rankql.registry.conventions import CHOICES, PROFILES, choose
 

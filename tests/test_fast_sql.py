@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import packed, planning
+from rankql.evaluation import packed, packed_metrics, planning
 from rankql.registry import parse as names
 from rankql.registry.conventions import PROFILES, Conventions
 
@@ -149,12 +149,12 @@ def forms(name, cutoffs):
 
 def test_forms_are_all():
     assert {names.parse(f"{name}(p=0.5)@1" if name == "RBP" else f"{name}@1")[0].measure.macro
-            for name in FORMS} == set(packed._VALUES)  # fmt: skip
+            for name in FORMS} == set(packed_metrics.VALUES)  # fmt: skip
 
 
 def test_limits():
     for end, bits in BITS.items():
-        assert packed.Top(end, [], vars(Conventions())).bits == bits
+        assert packed.digit_bits(end) == bits
         assert LAST[end] > WORD[end] + 1  # a second word is begun
 
 
@@ -566,7 +566,7 @@ def test_any_two_at_one_position_show(end):
     rows = list(itertools.product(range(1, end + 1), range(1, 5)))
     groups = [g for n in range(1, 5) for g in itertools.combinations_with_replacement(rows, n)]
     flat = [(query, *row) for query, group in enumerate(groups) for row in group]
-    top = packed.Top(end, names.parse("P@3"), vars(Conventions()))
+    top, _ = packed_metrics.pack_metrics(end, names.parse("P@3"), vars(Conventions()))
     con = duckdb.connect()
     con.register("rankings", frame(flat, pl.Int32).to_arrow())
     source = f"(SELECT query, {listed(top.sums('rel', 'pos'))} FROM rankings GROUP BY query)"

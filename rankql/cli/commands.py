@@ -176,7 +176,7 @@ _INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRE
 
 def _run_and_qrels(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
     """One table alone; a run and its judgments; or several runs, by NAME=PATH or their files."""
-    from rankql.evaluation.result import read_metadata
+    from rankql.evaluation.combining import read_metadata
 
     alone = len(inputs) == 1 or are_values or read_metadata(_name(inputs[-1])[1]) is not None
     runs, qrels = (inputs, None) if alone else (inputs[:-1], inputs[-1])
@@ -571,7 +571,7 @@ def gate_command(
     eval --output wrote, without QRELS.
     """
     from rankql.decisions.gating import gate
-    from rankql.evaluation.result import atomic_path
+    from rankql.evaluation.writing import atomic_path
 
     with _connection() as con:
         verdict = gate(

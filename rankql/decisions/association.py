@@ -25,7 +25,8 @@ from rankql.decisions.matching import (
     unit_of,
 )
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation.result import parse_groupings, slice_queries
+from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.summary import slice_queries
 from rankql.evaluation.values import resolve_directions
 from rankql.registry.options import normal_z, require
 from rankql.registry.parse import is_metric, parse

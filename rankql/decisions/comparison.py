@@ -17,14 +17,10 @@ import polars as pl
 from rankql import text as show
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
-from rankql.evaluation.arguments import DEFAULT_METRICS
-from rankql.evaluation.result import (
-    Result,
-    attribute_column,
-    combine_systems,
-    parse_groupings,
-    read_metadata,
-)
+from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.combining import combine_systems, read_metadata
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import attribute_column
 from rankql.evaluation.values import Request, aligned, directed, read_result
 from rankql.registry.conventions import option_names
 from rankql.registry.options import require

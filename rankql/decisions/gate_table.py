@@ -13,7 +13,7 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, SCHEMA, TOO_FEW
 from rankql.evaluation.result import Result
-from rankql.evaluation.result import slice_queries as sliced
+from rankql.evaluation.summary import slice_queries as sliced
 from rankql.macros import MISSING, OURS
 from rankql.registry.parse import Metric
 

@@ -18,8 +18,9 @@ from rankql.decisions.gate_table import Check, Pairs, bound_rows, drop_rows, mea
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
-from rankql.evaluation.arguments import DEFAULT_METRICS
-from rankql.evaluation.result import Result, combine_systems, parse_groupings, require_finite
+from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.combining import combine_systems, require_finite
+from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, directed, read_result
 from rankql.macros import MISSING
 from rankql.registry.options import require_choice, require_flag, require_whole_number

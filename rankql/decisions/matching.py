@@ -12,8 +12,9 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
+from rankql.evaluation.combining import read_metadata
 from rankql.evaluation.overlap import format_examples
-from rankql.evaluation.result import Result, read_metadata
+from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import literal, quoted
 from rankql.registry.conventions import Conventions

@@ -33,7 +33,9 @@ from rankql.decisions.significance import (
     untestable,
 )
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.result import Result, require_finite, require_no_system, slice_queries
+from rankql.evaluation.combining import require_finite, require_no_system
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse

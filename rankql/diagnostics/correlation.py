@@ -10,18 +10,20 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
+from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.columns import validate_columns
-from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
-from rankql.evaluation.query import (
+from rankql.evaluation.ctes import (
     BY_ITEM,
     RunSql,
     attributes_by_query,
-    macro_call,
     source_ctes,
     sql_runner,
     with_ctes,
 )
-from rankql.evaluation.result import Result, parse_groupings, require_interval
+from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.metric_columns import macro_call
+from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
+from rankql.evaluation.result import Result
 from rankql.evaluation.validation import require_unique
 from rankql.macros import MISSING, OURS, literal, quoted
 from rankql.registry.conventions import Conventions
@@ -104,7 +106,7 @@ def correlate(
                 "conventions": _in_force(chosen),
             },
             sql=render_script(here, sql),
-            columns={table.label: table.assumed for table in given.tables},
+            columns={table.label: table.role_columns for table in given.tables},
             notes=notes,
             interval=interval,
             confidence=confidence,
@@ -171,7 +173,7 @@ def _per_query(given: Inputs, metrics: Sequence[Metric], chosen: Conventions) ->
         IN_BOTH: f"count({_REFERENCE_POS} + pos)",
         **{metric.name: _call(metric) for metric in metrics},
     }
-    homes = [home for home in ("attributes", "reference", "run") if given.homed(home)]
+    homes = [home for home in ("attributes", "reference", "run") if given.attributes_in(home)]
     joins = "".join(
         f"\nLEFT JOIN {attributes_by_query(given, home)} USING (query)" for home in homes
     )

@@ -13,18 +13,18 @@ import polars as pl
 from rankql import text as show
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.columns import validate_columns
-from rankql.evaluation.overlap import require_common_items, require_ranked_rows
-from rankql.evaluation.planning import pending_result, resolve_conventions
-from rankql.evaluation.query import (
+from rankql.evaluation.ctes import (
     BY_ITEM,
-    build_query,
-    gain_sql,
     ranking_ctes,
     source_ctes,
     sql_runner,
     with_ctes,
     with_source_ctes,
 )
+from rankql.evaluation.metric_columns import gain_sql
+from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.planning import pending_result, resolve_conventions
+from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, find_duplicates, validate_inputs
 from rankql.macros import literal, quoted

@@ -14,18 +14,11 @@ from rankql.diagnostics.explanation import DUST
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.ctes import ranking_ctes, source_ctes, with_ctes, with_source_ctes
+from rankql.evaluation.metric_columns import mask_undefined, metric_call, rows_needed
 from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.planning import resolve_conventions
-from rankql.evaluation.query import (
-    build_query,
-    mask_undefined,
-    metric_call,
-    ranking_ctes,
-    rows_needed,
-    source_ctes,
-    with_ctes,
-    with_source_ctes,
-)
+from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.macros import MISSING, quoted

@@ -14,13 +14,13 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
+from rankql.evaluation.ctes import BY_ITEM, HIGHEST_K, score_cuts_sql
 from rankql.evaluation.overlap import (
     few_common_items_note,
     find_example_items,
     is_small_overlap,
     item_overlap,
 )
-from rankql.evaluation.query import BY_ITEM, HIGHEST_K, score_cuts_sql
 from rankql.macros import literal, quoted
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
 from rankql.sources.run import execute

@@ -8,9 +8,11 @@ from typing import Any
 
 import duckdb
 
-from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluateArguments
+from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluateArguments, parse_groupings
 from rankql.evaluation.execution import evaluate_in_duckdb
-from rankql.evaluation.result import Result, parquet_path, parse_groupings, require_interval
+from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.result import Result
+from rankql.evaluation.writing import parquet_path
 from rankql.macros import elsewhere
 from rankql.sources.session import flatten_inputs
 from rankql.sources.tables import Data

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.evaluation.columns import count_ids, require_ids, validate_numbers
+from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.overlap import (
     count_ranked_rows,
     few_common_items_note,
@@ -32,7 +33,7 @@ from rankql.evaluation.overlap import (
     unranked_rows_note,
 )
 from rankql.evaluation.planning import find_grade_scale
-from rankql.evaluation.query import build_query, sql_runner
+from rankql.evaluation.query import build_query
 from rankql.evaluation.validation import (
     evaluation_errors,
     require_consistent_grades,
@@ -145,7 +146,7 @@ def _values(
                 for count in item_overlap(ask, given)
             ]
             require_consistent_grades(ask)
-        require_unique(here, given, chosen, built.once)
+        require_unique(here, given, chosen, built.unique_columns)
         values: pl.DataFrame = execute(here, built.sql, built.checked).pl()
         return values
 

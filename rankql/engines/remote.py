@@ -19,6 +19,8 @@ from rankql.engines.dialects import translate
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments
 from rankql.evaluation.columns import require_ids, validate_numbers
+from rankql.evaluation.ctes import original_score, ranks_before_join, score_order
+from rankql.evaluation.metric_columns import gain_sql, last_position, mask_undefined, metric_calls
 from rankql.evaluation.overlap import (
     no_judged_query_message,
     require_common_items,
@@ -27,17 +29,7 @@ from rankql.evaluation.overlap import (
     unjudged_queries_note,
 )
 from rankql.evaluation.planning import pending_result, resolve_conventions
-from rankql.evaluation.query import (
-    Query,
-    build_query,
-    gain_sql,
-    last_position,
-    mask_undefined,
-    metric_calls,
-    original_score,
-    ranks_before_join,
-    score_order,
-)
+from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import (
     duplicates_message,
@@ -114,7 +106,7 @@ def _known_kinds(given: Inputs, found: Mapping[str, Source], database: Database)
     """Refuse ids and attributes of which it is not known how they compare or look."""
     for table in given.tables:
         columns = found[table.label].columns
-        attributes = [table.spelled(name) for name in given.homed(given.home(table))]
+        attributes = [table.actual_name(name) for name in given.attributes_in(given.home(table))]
         for names, known, wrong in (
             (given.ids(table), IDS, "is neither text nor of whole numbers"),
             (attributes, ATTRIBUTES, "is of a type that no slices are made of"),
@@ -232,8 +224,8 @@ class _Work:
         query = f"SELECT {', '.join(asked)} FROM {source} GROUP BY {keys}"
         steps["found"] = translate(query, self.database.dialect)
         for home in ("qrels", "run", "attributes"):
-            if given.homed(home):
-                columns = map(given.attribute, given.homed(home))
+            if given.attributes_in(home):
+                columns = map(given.attribute, given.attributes_in(home))
                 least = ", ".join(f"min({column}) AS {column}" for column in columns)
                 steps[f"about_{home}"] = f"SELECT query, {least} FROM {home} GROUP BY query"
                 last += f" LEFT JOIN about_{home} USING (query)"
@@ -267,7 +259,7 @@ class _Work:
         if self.given.qrels is not None:
             found += [*self._one_sided(), *require_common_items(self._of_sources, self.given)]
             require_consistent_grades(self._of_sources)
-        for source, column, where in self.built.once:
+        for source, column, where in self.built.unique_columns:
             if twice := find_duplicates(self._of_sources, self.given, source, column, where):
                 raise RankqlError(twice)
         return found
@@ -306,7 +298,7 @@ class _Work:
         for name, table in given.runs.items():
             system = self.database.literal(name or "")
             if given.system:
-                system = quoted(table.spelled(given.system))
+                system = quoted(table.actual_name(given.system))
             fields = [f"{text.format(system)} AS system"] if given.many else []
             fields += [
                 f"{self._graded(table, role)} AS {role}"
@@ -330,10 +322,10 @@ class _Work:
             for role in ("query", "item")
             if role in table.roles
         ]
-        about = self.given.homed(self.given.home(table))
+        about = self.given.attributes_in(self.given.home(table))
         for name in about:
             text = not same_kind(self.given.kinds(name))
-            value = self._text(table, table.spelled(name), text)
+            value = self._text(table, table.actual_name(name), text)
             keys.append(f"{value} AS {self.given.attribute(name)}")
         return f"SELECT {', '.join([*fields, *keys])} FROM {self.found[table.label].sql}"
 

@@ -24,10 +24,12 @@ import pyarrow.compute as pc
 from rankql import macros
 from rankql.engines import partitions as parts
 from rankql.errors import RankqlError, did_you_mean, needs
-from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
-from rankql.evaluation.result import Result, parquet_path, parse_groupings, require_interval
+from rankql.evaluation.result import Result
+from rankql.evaluation.writing import parquet_path
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
@@ -184,7 +186,7 @@ def _distributed(
 
     kept, keys = {}, {}
     for table in given.tables:
-        names = [*table.roles.values(), *given.ids(table), *given.homed(given.home(table))]
+        names = [*table.roles.values(), *given.ids(table), *given.attributes_in(given.home(table))]
         frame = frames[table.label]
         kept[table.label] = frame.select(*(F.col(quoted_name(n)) for n in dict.fromkeys(names)))
         keys[table.label] = kept[table.label].schema[table.roles["query"]].dataType

@@ -48,7 +48,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             session, inputs, arguments.metrics, arguments.profile, arguments.options
         )
         query = build(inputs)
-        if not query.cut:
+        if not query.validates_scores:
             validate_columns(session, inputs, ("score",))
         result = pending_result(
             session,
@@ -79,7 +79,9 @@ def _fill(
     result: Result, session: Session, inputs: Inputs, query: Query, output: Path | None
 ) -> None:
     """Run the query, and keep its rows in the result or in the output file."""
-    hashing = session.perfect_hashing(inputs.tables, inputs.by) if query.sums else nullcontext()
+    hashing = (
+        session.perfect_hashing(inputs.tables, inputs.by) if query.only_sums else nullcontext()
+    )
     with hashing:
         if output is None:
             result.rows = execute(session, query.sql, query.checked).pl()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from rankql.errors import RankqlError
-from rankql.evaluation.query import RunSql, with_source_ctes
+from rankql.evaluation.ctes import RunSql, with_source_ctes
 from rankql.macros import literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs

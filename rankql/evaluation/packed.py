@@ -10,12 +10,10 @@ ideal. By row nothing is done but adding up; the metrics are worked out by ranki
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any
 
 from rankql.macros import quoted
-from rankql.registry.parse import Metric
 
 # The scales that are looked for, by their end: for the ideal as many sums are needed.
 SCALES = (1, 3, 5)
@@ -24,38 +22,24 @@ BITS = 90
 # Digits are taken from words that fit into 64 bits.
 WORD = 60
 
-_OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
-
 
 class Top:
     """The grades 1 to `end` in the first positions as digits of an integer, and what they yield.
 
-    `values` are the metrics that can be had from it, as SQL; what they refer to are the columns
-    that `steps` adds, one step after the other, to the `sums` by ranking.
+    What metrics refer to are columns that `steps` adds, one step after the other, to the `sums` by
+    ranking.
     """
 
-    def __init__(self, end: int, metrics: Sequence[Metric], conventions: Mapping[str, Any]) -> None:
+    def __init__(self, end: int, cutoffs: Iterable[int]) -> None:
         self.end = end
-        # Two items at one position must show: the digits other than 0 are then fewer than the
-        # items, if a digit holds twice the highest grade. (Of bits alone that is always so.)
-        self.bits = 1 if end <= 1 else (2 * end).bit_length()
-        limit = BITS // self.bits if end else 0
-        packed = [m for m in metrics if (m.k or limit + 1) <= limit and _known(m, conventions)]
-        self.cutoffs = sorted({m.k for m in packed if m.k})
+        self.bits = digit_bits(end)
+        self.cutoffs = sorted(set(cutoffs))
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
         self._hits: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self._parts: dict[str, str] = {}
-        self.shown = self.count(1, self.k)
-        self.values = {m.name: self._value(m, conventions) for m in packed}
-
-    def _value(self, metric: Metric, conventions: Mapping[str, Any]) -> str:
-        assert metric.measure
-        given = {"gain": metric.gain(conventions), "max_rel": None, **metric.arguments(conventions)}
-        # Whole grades that reach a threshold reach the next whole number.
-        given["threshold"] = math.ceil(metric.threshold(conventions))
-        return _VALUES[metric.measure.macro](self, given)
+        self.filled = self.count(1, self.k)
 
     # The steps.
 
@@ -88,7 +72,7 @@ class Top:
 
     def twice(self) -> str:
         """Do two items stand at one position?"""
-        return f"packed <> {self.shown}"
+        return f"packed <> {self.filled}"
 
     @property
     def _grades(self) -> range:
@@ -131,7 +115,7 @@ class Top:
 
     def graded(self, what: str, values: Iterable[float], i: int) -> str:
         """One of the values, which are by grade from 0, for the grade at a position."""
-        return self.place(f"{what} {i}", _at(values, f"({self._digit(i)})"))
+        return self.place(f"{what} {i}", at_index(values, f"({self._digit(i)})"))
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
@@ -208,165 +192,25 @@ class Top:
         return quoted(name)
 
 
-def _known(metric: Metric, conventions: Mapping[str, Any]) -> bool:
-    """Does the value follow from the top and the number of items of each grade?"""
-    if metric.measure is None or metric.measure.macro not in _VALUES:
-        return False
-    given = metric.arguments(conventions)
-    return (
-        given.keys() <= _OPTIONS
-        and given.get("denominator") != "retrieved"
-        and min(metric.threshold(conventions), conventions["threshold"]) > 0
-        and isinstance(metric.gain(conventions), str)
-    )
+def digit_bits(end: int) -> int:
+    """The bits of a digit, where the grades are whole numbers from 0 to `end`.
+
+    Two items at one position must show: the digits other than 0 are then fewer than the items, if
+    a digit holds twice the highest grade. (Of bits alone that is always so.)
+    """
+    return 1 if end <= 1 else (2 * end).bit_length()
 
 
 def _ones(bits: int) -> int:
     return (1 << bits) - 1
 
 
-def _double(value: float) -> str:
+def double(value: float) -> str:
     """A number that is no decimal to DuckDB."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 
 
-def _at(values: Iterable[float], index: str) -> str:
+def at_index(values: Iterable[float], index: str) -> str:
     """The value at an index from 0."""
-    return f"[{', '.join(map(_double, values))}][{index} + 1]"
-
-
-def _where_relevant(top: Top, given: Mapping[str, Any], value: str) -> str:
-    return f"CASE WHEN {top.relevant(given['threshold'])} > 0 THEN {value} END"
-
-
-def _gained(top: Top, given: Mapping[str, Any], what: str, weight: Callable[[int], str]) -> str:
-    kind, threshold = given["gain"], given["threshold"]
-    gains = top.gains(kind, threshold)
-
-    def gain(i: int) -> str:
-        if kind == "binary":
-            return top.hit(threshold, i)
-        return top.grade(i) if kind == "linear" else top.graded(kind, gains, i)
-
-    name = f"{what} {kind} {threshold}" if kind == "binary" else f"{what} {kind}"
-    return f"({top.total(name, lambda i: gain(i) + weight(i), given['k'])})"
-
-
-def _cg(top: Top, given: Mapping[str, Any]) -> str:
-    return f"CAST({_gained(top, given, 'cg', lambda i: '')} AS DOUBLE)"
-
-
-def _dcg(top: Top, given: Mapping[str, Any]) -> str:
-    return _gained(top, given, "dcg", lambda i: f" / log2({i + 1})")
-
-
-def _idcg(top: Top, given: Mapping[str, Any]) -> str:
-    """Where n items have a grade or more, its step is gained in each of the first n positions."""
-    sums = [0.0]
-    for i in range(1, given["k"] + 1):
-        sums.append(sums[-1] + 1 / math.log2(i + 1))
-    gains = top.gains(given["gain"], given["threshold"])
-    return " + ".join(
-        f"{_double(gains[grade] - gains[grade - 1])} * "
-        + _at(sums, f"least({top.relevant(grade)}, {given['k']})")
-        for grade in range(1, len(gains))
-    )
-
-
-def _ndcg(top: Top, given: Mapping[str, Any]) -> str:
-    return f"rankql_at_most_one({_dcg(top, given)} / nullif({_idcg(top, given)}, 0))"
-
-
-def _rr(top: Top, given: Mapping[str, Any]) -> str:
-    first = top.first(given["threshold"], given["k"])
-    return _where_relevant(top, given, f"coalesce(1 / {first}, 0)")
-
-
-def _arhr(top: Top, given: Mapping[str, Any]) -> str:
-    threshold = given["threshold"]
-    hits = top.total(
-        f"arhr {threshold}", lambda i: f"{top.hit(threshold, i)} / {_double(i)}", given["k"]
-    )
-    return _where_relevant(top, given, hits)
-
-
-def _precision(top: Top, given: Mapping[str, Any]) -> str:
-    hits, relevant = top.count(given["threshold"], given["k"]), top.relevant(given["threshold"])
-    denominator = given.get("denominator", "k")
-    return f"rankql_precision({hits}, {relevant}, NULL, {given['k']}, '{denominator}')"
-
-
-def _recall(top: Top, given: Mapping[str, Any]) -> str:
-    hits, relevant = top.count(given["threshold"], given["k"]), top.relevant(given["threshold"])
-    return f"{hits} / nullif({relevant}, 0)"
-
-
-def _f1(top: Top, given: Mapping[str, Any]) -> str:
-    hits, relevant = top.count(given["threshold"], given["k"]), top.relevant(given["threshold"])
-    return _where_relevant(top, given, f"2 * {hits} / ({given['k']} + {relevant})")
-
-
-def _hit(top: Top, given: Mapping[str, Any]) -> str:
-    return _where_relevant(top, given, f"least({top.count(given['threshold'], given['k'])}, 1)")
-
-
-def _ap(top: Top, given: Mapping[str, Any]) -> str:
-    threshold, k, denominator = given["threshold"], given["k"], given.get("denominator", "min")
-    precisions = top.total(
-        f"ap {threshold}",
-        lambda i: (
-            f"{top.hit(threshold, i)} * "
-            + f"{top.place(f'hits {threshold} to {i}', top.count(threshold, i))} / {i}"
-        ),
-        k,
-    )
-    hits, relevant = top.count(threshold, k), top.relevant(threshold)
-    return f"rankql_ap({precisions}, {hits}, {relevant}, NULL, {k}, '{denominator}')"
-
-
-def _err(top: Top, given: Mapping[str, Any]) -> str:
-    """Backwards: what a position is worth, or else, if the user goes on, what follows."""
-    p, unit = given.get("p", 1), 2.0 ** -given["max_rel"]
-    chances = [(2.0**grade - 1) * unit for grade in range(top.end + 1)]
-    value, name = "0e0", f"err {given['max_rel']} {p}"
-    for start, end in reversed(top.stretches(given["k"])):
-        stop = f"stop {given['max_rel']}"
-        stops = {i: top.graded(stop, chances, i) for i in range(start, end + 1)}
-        worth = "0e0"
-        for i, stop in reversed(stops.items()):
-            worth = f"({stop} * {_double(p ** (i - 1) / i)} + (1 - {stop}) * {worth})"
-        left = " * ".join(f"(1 - {stop})" for stop in stops.values())
-        value = (
-            f"({top.part(f'{name} to {end}', worth)} "
-            f"+ {top.part(f'{name} left at {end}', left)} * {value})"
-        )
-    return _where_relevant(top, {"threshold": 1}, value)
-
-
-def _rbp(top: Top, given: Mapping[str, Any]) -> str:
-    p, scale, threshold = given["p"], given["max_rel"], given["threshold"]
-
-    def worth(i: int) -> str:
-        return top.hit(threshold, i) if scale is None else f"{top.grade(i)} / {_double(scale)}"
-
-    name = f"rbp {p} {threshold} {scale}"
-    looks = top.total(name, lambda i: f"{worth(i)} * {_double(p ** (i - 1))}", given["k"])
-    return f"rankql_at_most_one({_double(1 - p)} * ({looks}))"
-
-
-_VALUES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
-    "cg": _cg,
-    "dcg": _dcg,
-    "idcg": _idcg,
-    "ndcg": _ndcg,
-    "ap": _ap,
-    "rr": _rr,
-    "arhr": _arhr,
-    "precision_at": _precision,
-    "recall_at": _recall,
-    "f1_at": _f1,
-    "hit_at": _hit,
-    "err": _err,
-    "rbp": _rbp,
-}
+    return f"[{', '.join(map(double, values))}][{index} + 1]"

@@ -10,7 +10,8 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.evaluation import packed
-from rankql.evaluation.query import Query, build_query, with_source_ctes
+from rankql.evaluation.ctes import with_source_ctes
+from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
@@ -57,7 +58,7 @@ def pending_result(
             "conventions": conventions.as_dict(),
         },
         sql=render_script(session, query.sql),
-        columns={table.label: table.assumed for table in inputs.tables},
+        columns={table.label: table.role_columns for table in inputs.tables},
         interval=interval,
         confidence=confidence,
     )

@@ -9,12 +9,13 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
 from rankql.evaluation.overlap import (
     note_unjudged_queries,
     require_common_items,
     require_ranked_rows,
 )
-from rankql.evaluation.query import DUPLICATES, JUDGED, NO_SCORE, SHARED, Query, RunSql, sql_runner
+from rankql.evaluation.query import DUPLICATES, SHARED, Query
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.messages import reword_error
@@ -36,13 +37,13 @@ def validate_inputs(
         if not one:
             notes += require_common_items(run_sql, inputs)
         require_consistent_grades(run_sql)
-    require_unique(session, inputs, conventions, query.once)
+    require_unique(session, inputs, conventions, query.unique_columns)
     if (
         conventions.profile.split(",")[0] == "ranx"
         and conventions.ties == "order"
         and inputs.scored
     ):
-        notes += _note_unstable_ties(session, inputs, conventions, query.last)
+        notes += _note_unstable_ties(session, inputs, conventions, query.last_position)
     return notes
 
 
@@ -75,7 +76,7 @@ def _note_unstable_ties(
 def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
     """Refuse attributes that are not those of the query."""
     for home in ("attributes", "qrels", "run"):
-        for name in inputs.homed(home):
+        for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
             sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
                 HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""

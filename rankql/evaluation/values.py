@@ -16,7 +16,8 @@ import duckdb
 
 from rankql import text as show
 from rankql.errors import RankqlError, unknown
-from rankql.evaluation.result import Result, combine, read_metadata, require_one_row_per_query
+from rankql.evaluation.combining import combine, read_metadata, require_one_row_per_query
+from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quoted
 from rankql.registry.conventions import Conventions
@@ -82,12 +83,12 @@ def read_result(data: Data, label: str, request: Request) -> Result | None:
         return None
     if isinstance(data, str | os.PathLike) and not request.named and has_items(os.fspath(data)):
         return None  # not read as a whole to find that it is a run
-    with open_session(request.con, data) as here:
+    with open_session(request.con, data) as session:
         try:
-            table = here.table(data, label)
+            table = session.table(data, label)
         except (RankqlError, duckdb.Error):
             return None  # `evaluate` says why it cannot be opened
-        return _read(here, table, label, request)
+        return _read(session, table, label, request)
 
 
 _TABLES = (".parquet", ".pq", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
@@ -103,17 +104,19 @@ class _Columns:
     system: bool
 
 
-def _read(here: Session, table: Table, label: str, request: Request) -> Result | None:
-    columns = _recognised(here, table, label, request)
+def _read(session: Session, table: Table, label: str, request: Request) -> Result | None:
+    columns = _recognised(session, table, label, request)
     if columns is None:
         return None
     for name in (columns.key, *columns.attributes, *columns.metrics):
         require_plain_name(name)
-    numbers = [f"{_number(here, table, name, label)} AS {quoted(name)}" for name in columns.metrics]
+    numbers = [
+        f"{_number(session, table, name, label)} AS {quoted(name)}" for name in columns.metrics
+    ]
     system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
     kept = [*system, *map(quoted, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
     with duckdb_errors():
-        rows = execute(here, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
+        rows = execute(session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
     own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):
@@ -137,7 +140,7 @@ def _read(here: Session, table: Table, label: str, request: Request) -> Result |
     return result
 
 
-def _recognised(here: Session, table: Table, label: str, request: Request) -> _Columns | None:
+def _recognised(session: Session, table: Table, label: str, request: Request) -> _Columns | None:
     """The columns, if the table has one row per query."""
     if table.trec:
         return None
@@ -149,7 +152,7 @@ def _recognised(here: Session, table: Table, label: str, request: Request) -> _C
         if request.query in others
         else table.find("query") or next(iter(others), None)
     )
-    numeric = [name for name in others if name != key and _is_numeric(here, table, name)]
+    numeric = [name for name in others if name != key and _is_numeric(session, table, name)]
     known = [name for name in others if name != key and is_metric(name)]
     explicit = [name for name in dict.fromkeys(request.named) if name in others and name != key]
     explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
@@ -159,9 +162,9 @@ def _recognised(here: Session, table: Table, label: str, request: Request) -> _C
     if not explicit:
         if looks_ranked:
             if not request.judged:
-                _refuse_ambiguous(here, table, label, key, numeric)
+                _refuse_ambiguous(session, table, label, key, numeric)
             return None
-        if not known and (request.judged or not _one_row_per(here, table, key)):
+        if not known and (request.judged or not _one_row_per(session, table, key)):
             return None
     start = min((others.index(name) for name in known), default=0)
     taken = {*request.attributes} - {*explicit}
@@ -187,12 +190,12 @@ def has_items(path: str) -> bool:
 
 
 def _refuse_ambiguous(
-    here: Session, table: Table, label: str, key: str, numeric: Sequence[str]
+    session: Session, table: Table, label: str, key: str, numeric: Sequence[str]
 ) -> None:
     """Refuse a table with an item per row that might be a run or have one row per query."""
     roles = {name for role in (*_OF_RUNS, "query") for name in table.known(role)}
     extra = [name for name in numeric if name not in roles]
-    if table.known("rel") or not extra or not _one_row_per(here, table, key):
+    if table.known("rel") or not extra or not _one_row_per(session, table, key):
         return
     raise RankqlError(
         f"Cannot tell whether {label} is a run or has one row per {key}: it has an item "
@@ -201,26 +204,26 @@ def _refuse_ambiguous(
     )
 
 
-def _one_row_per(here: Session, table: Table, key: str) -> bool:
+def _one_row_per(session: Session, table: Table, key: str) -> bool:
     columns = [key, *(["system"] if "system" in table.columns else [])]
     names = ", ".join(map(quoted, columns))
     distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
     sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
-    return bool(here.con.sql(sql).fetchall()[0][0])
+    return bool(session.con.sql(sql).fetchall()[0][0])
 
 
-def _is_numeric(here: Session, table: Table, name: str) -> bool:
+def _is_numeric(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
     if not table.text:
         kind = table.columns[name]
         return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
     column = quoted(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
-    ((values, numbers),) = here.con.sql(sql).fetchall()
+    ((values, numbers),) = session.con.sql(sql).fetchall()
     return bool(values) and values == numbers
 
 
-def _number(here: Session, table: Table, name: str, label: str) -> str:
+def _number(session: Session, table: Table, name: str, label: str) -> str:
     return replace(table, label=label, roles={"rel": name}).number("rel")
 
 

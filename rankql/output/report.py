@@ -20,7 +20,7 @@ from rankql import text as show
 from rankql.diagnostics.explanation import EXPLAINED, Explanation, explain
 from rankql.diagnostics.limitations import Limits, limits
 from rankql.errors import RankqlError, needs
-from rankql.evaluation.result import atomic_path
+from rankql.evaluation.writing import atomic_path
 from rankql.registry.parse import Metric, parse
 
 if TYPE_CHECKING:

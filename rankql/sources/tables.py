@@ -69,7 +69,7 @@ class Table:
         return 0
 
     @property
-    def assumed(self) -> dict[str, str]:
+    def role_columns(self) -> dict[str, str]:
         """The columns of the roles, and the order of the scores where it is not the usual one."""
         return self.roles | ({"order": "ascending"} if self.ascending else {})
 
@@ -80,15 +80,15 @@ class Table:
         these first the preferred."""
         lower = {name.lower(): name for name in self.columns}
         if given is not None and given.lower() in lower:
-            return self.spelled(given)
+            return self.actual_name(given)
         # The ranks of a TREC run are not looked at, by trec_eval neither.
         names = () if self.trec and role == "pos" else (*preferred, *ROLES[role])
         return next((lower[name] for name in names if name in lower), None)
 
-    def spelled(self, name: str) -> str:
+    def actual_name(self, name: str) -> str:
         """A column that it has, as it spells it, which other databases are particular about."""
-        there = (column for column in self.columns if column.lower() == name.lower())
-        return name if name in self.columns else next(there)
+        spellings = (column for column in self.columns if column.lower() == name.lower())
+        return name if name in self.columns else next(spellings)
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""
