@@ -572,7 +572,7 @@ def test_any_two_at_one_position_show(end):
     source = f"(SELECT query, {listed(top.sums('rel', 'pos'))} FROM rankings GROUP BY query)"
     for columns in top.steps().values():
         source = f"(SELECT *, {listed(columns)} FROM {source})"
-    found = dict(con.sql(f"SELECT query, {top.twice()} FROM {source}").fetchall())
+    found = dict(con.sql(f"SELECT query, {top.repeats_position()} FROM {source}").fetchall())
     for query, group in enumerate(groups):
         taken = [pos for _, pos in group if pos <= 3]
         assert found[query] == (len(taken) > len(set(taken))), group

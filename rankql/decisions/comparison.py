@@ -21,7 +21,7 @@ from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.combining import combine_systems, read_metadata
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import attribute_column
-from rankql.evaluation.values import Request, aligned, directed, read_result
+from rankql.evaluation.values import Request, align_results, read_result, set_directions
 from rankql.registry.conventions import option_names
 from rankql.registry.options import require
 from rankql.registry.parse import is_metric, parse
@@ -123,7 +123,7 @@ def compare(
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         result = evaluate(runs, qrels, metrics or DEFAULT_METRICS, interval=None, **keywords)
         source = Source(runs, qrels, keywords)
-    result = directed(result, higher_is_better)
+    result = set_directions(result, higher_is_better)
     result.notes[:0] = named
     if isinstance(runs, Mapping):
         systems = list(runs)
@@ -266,7 +266,7 @@ def _results(runs: Any, qrels: Any, request: Request) -> Result | None:
         )
     tables = [name for name in given if name not in certain]
     if tables:
-        results = aligned(results, tables, request.attributes)
+        results = align_results(results, tables, request.attributes)
     return combine_systems(results) if several else next(iter(results.values()))
 
 

@@ -21,7 +21,7 @@ from rankql.errors import RankqlError, did_you_mean, needs, unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.combining import combine_systems, require_finite
 from rankql.evaluation.result import Result
-from rankql.evaluation.values import Request, directed, read_result
+from rankql.evaluation.values import Request, read_result, set_directions
 from rankql.macros import MISSING
 from rankql.registry.options import require_choice, require_flag, require_whole_number
 from rankql.registry.parse import Metric, is_metric, parse
@@ -141,7 +141,7 @@ def gate(
         ours = _agreeing(ours, theirs, frames, any(limit.metric.scaled for limit in drops))
     evaluated = ours.metrics
     ours = _narrowed(ours, [*minima, *drops], groups, attributes, cluster)
-    ours = directed(ours, higher_is_better, evaluated)
+    ours = set_directions(ours, higher_is_better, evaluated)
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     if tests:

@@ -65,7 +65,7 @@ def convert(
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if trec:
-                table = _wanted(table, columns, path)
+                table = _select_roles(table, columns, path)
             sql = _trec(session, table, tag) if trec else _table(session, table)
             _write(session, sql, path, options)
     return path
@@ -96,8 +96,8 @@ def _read(
     """The table with its columns; those that are named must be there."""
     for role, name in {**columns, "system": system}.items():
         if name is not None and name.lower() not in map(str.lower, table.columns):
-            there = ", ".join(table.columns)
-            raise RankqlError(f"{role}={name!r}: no column of that name; there are: {there}")
+            names = ", ".join(table.columns)
+            raise RankqlError(f"{role}={name!r}: no column of that name; there are: {names}")
     table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))
@@ -109,7 +109,7 @@ def _read(
     return table
 
 
-def _wanted(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
+def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
     """The columns of a run or of judgments, as a TREC file has only those of one."""
     roles = dict(table.roles)
     named = {role for role, name in columns.items() if name is not None}
@@ -142,10 +142,10 @@ def _refuse(session: Session, table: Table, where: str, what: str) -> None:
             sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
             ((count, example),) = session.con.sql(sql).fetchall()
             if count:
-                shown = "" if example is None else f", {example!r}"
+                example_text = "" if example is None else f", {example!r}"
                 rows = "1 row" if count == 1 else f"{count} rows"
                 column = f"{table.label}: {table.roles[role]}"
-                raise RankqlError(f"{column} {what} ({rows}{shown}); mend these first")
+                raise RankqlError(f"{column} {what} ({rows}{example_text}); mend these first")
 
 
 def _table(session: Session, table: Table) -> str:

@@ -70,7 +70,7 @@ class Top:
         }
         return {name: columns for name, columns in steps.items() if columns}
 
-    def twice(self) -> str:
+    def repeats_position(self) -> str:
         """Do two items stand at one position?"""
         return f"packed <> {self.filled}"
 
@@ -92,9 +92,9 @@ class Top:
                 pairs = zip(raised, scaled, strict=True)
                 factors = [(a + b) / (counted - other) for a, b in pairs]
             total = [a + b for a, b in zip(total, factors, strict=True)]
-        whole = math.lcm(*(factor.denominator for factor in total))
-        terms = (f"{f * whole} * {quoted(f'power {n}')}" for n, f in enumerate(total) if f)
-        return f"({' + '.join(terms)}) // {whole}"
+        denominator = math.lcm(*(factor.denominator for factor in total))
+        terms = (f"{f * denominator} * {quoted(f'power {n}')}" for n, f in enumerate(total) if f)
+        return f"({' + '.join(terms)}) // {denominator}"
 
     # What the metrics are made of.
 

@@ -130,9 +130,8 @@ def _from_top(
         steps[step] = select_from(before, ["*", *added])
         before = step
     values = {name: quoted(column) for name, column in hidden.items()}
-    values[MISSING] = (
-        f"CASE WHEN {top.twice()} THEN rankql_fail('{DUPLICATES}') ELSE {values[MISSING]} END"
-    )
+    error = f"rankql_fail('{DUPLICATES}')"
+    values[MISSING] = f"CASE WHEN {top.repeats_position()} THEN {error} ELSE {values[MISSING]} END"
     values |= mask_undefined(packed, conventions, top.relevant(conventions.threshold))
     fields = [f"{values[name]} AS {quoted(name)}" for name in {**_key_columns(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"

@@ -66,8 +66,8 @@ class Request:
     def named(self) -> list[str]:
         """The columns that the caller calls metrics."""
         metrics = [self.metrics] if isinstance(self.metrics, str) else self.metrics or ()
-        given = self.higher_is_better
-        return [*metrics, *(given if isinstance(given, Mapping) else ())]
+        directions = self.higher_is_better
+        return [*metrics, *(directions if isinstance(directions, Mapping) else ())]
 
 
 def read_result(data: Data, label: str, request: Request) -> Result | None:
@@ -105,7 +105,7 @@ class _Columns:
 
 
 def _read(session: Session, table: Table, label: str, request: Request) -> Result | None:
-    columns = _recognised(session, table, label, request)
+    columns = _recognise_columns(session, table, label, request)
     if columns is None:
         return None
     for name in (columns.key, *columns.attributes, *columns.metrics):
@@ -140,21 +140,23 @@ def _read(session: Session, table: Table, label: str, request: Request) -> Resul
     return result
 
 
-def _recognised(session: Session, table: Table, label: str, request: Request) -> _Columns | None:
+def _recognise_columns(
+    session: Session, table: Table, label: str, request: Request
+) -> _Columns | None:
     """The columns, if the table has one row per query."""
     if table.trec:
         return None
-    others = [name for name in table.columns if name not in ("system", MISSING)]
-    if request.query is not None and request.query not in others:
+    columns = [name for name in table.columns if name not in ("system", MISSING)]
+    if request.query is not None and request.query not in columns:
         return None  # `evaluate` says which columns there are
     key = (
         request.query
-        if request.query in others
-        else table.find("query") or next(iter(others), None)
+        if request.query in columns
+        else table.find("query") or next(iter(columns), None)
     )
-    numeric = [name for name in others if name != key and _is_numeric(session, table, name)]
-    known = [name for name in others if name != key and is_metric(name)]
-    explicit = [name for name in dict.fromkeys(request.named) if name in others and name != key]
+    numeric = [name for name in columns if name != key and _is_numeric(session, table, name)]
+    known = [name for name in columns if name != key and is_metric(name)]
+    explicit = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
     explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
     looks_ranked = table.known("item") or (table.known("rel") and table.known("pos"))
     if key is None or not (numeric or explicit):
@@ -166,16 +168,16 @@ def _recognised(session: Session, table: Table, label: str, request: Request) ->
             return None
         if not known and (request.judged or not _one_row_per(session, table, key)):
             return None
-    start = min((others.index(name) for name in known), default=0)
+    start = min((columns.index(name) for name in known), default=0)
     taken = {*request.attributes} - {*explicit}
     metrics = [
-        name for name in others
+        name for name in columns
         if name in explicit
-        or (name in numeric and others.index(name) >= start and name not in taken)
+        or (name in numeric and columns.index(name) >= start and name not in taken)
     ]  # fmt: skip
     if not metrics:
         return None
-    attributes = [name for name in others if name != key and name not in metrics]
+    attributes = [name for name in columns if name != key and name not in metrics]
     return _Columns(key, metrics, attributes, "system" in table.columns)
 
 
@@ -230,8 +232,8 @@ def _number(session: Session, table: Table, name: str, label: str) -> str:
 # Several of them
 
 
-def aligned(
-    results: Mapping[str, Result], tables: Sequence[str], asked: Sequence[str]
+def align_results(
+    results: Mapping[str, Result], tables: Sequence[str], attributes: Sequence[str]
 ) -> dict[str, Result]:
     """The results, those that were read from tables made to agree with the others.
 
@@ -243,16 +245,16 @@ def aligned(
     by = first.meta["by"]
     if not known:
         by = [x for x in by if all(x in result.meta["by"] for result in results.values())]
-        by = [x for x in by if x in asked] if {*asked} <= {*by} else by
+        by = [x for x in by if x in attributes] if {*attributes} <= {*by} else by
     every = {name: result.meta["conventions"] for name, result in results.items()}
     conventions = known[0].meta["conventions"] if known else every[tables[0]]
     if not known and any(each["missing"] != "skip" for each in every.values()):
         conventions = Conventions().as_dict()
-    found = dict(results)
+    aligned = dict(results)
     for name in tables:
         result = results[name]
-        there = {**dict.fromkeys(by), **dict.fromkeys(result.meta["by"])}
-        for column in there:
+        columns = {**dict.fromkeys(by), **dict.fromkeys(result.meta["by"])}
+        for column in columns:
             if column in by and column not in result.frame().columns:
                 raise RankqlError(f"{name!r} has no column {column!r}, which the others have.")
         meta = {
@@ -263,22 +265,24 @@ def aligned(
             "metrics": [metric for metric in result.metrics if metric not in by],
         }
         key = {result.meta["query"]: first.meta["query"]}
-        found[name] = replace(result, meta=result.meta | meta, rows=result.frame().rename(key))
-    return found
+        aligned[name] = replace(result, meta=result.meta | meta, rows=result.frame().rename(key))
+    return aligned
 
 
 # Which way is better
 
 
-def directed(result: Result, given: Direction, others: Sequence[str] = ()) -> Result:
+def set_directions(
+    result: Result, higher_is_better: Direction, others: Sequence[str] = ()
+) -> Result:
     """The result with the direction of its metrics that rankql does not know, and a note on it."""
-    directions, assumed = resolve_directions(result.metrics, given, others)
+    directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
     meta = result.meta | {"higher_is_better": directions}
     return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
 
 
 def resolve_directions(
-    metrics: Sequence[str], given: Direction, others: Sequence[str] = ()
+    metrics: Sequence[str], higher_is_better: Direction, others: Sequence[str] = ()
 ) -> tuple[dict[str, bool], list[str]]:
     """Is higher better, by metric; and a note on those of which that is assumed.
 
@@ -286,12 +290,12 @@ def resolve_directions(
     """
     own = [name for name in metrics if not is_metric(name, EVERY)]
     known = {name: not lower_is_better(name) for name in metrics if name not in own}
-    if isinstance(given, Mapping):
+    if isinstance(higher_is_better, Mapping):
         every = [*dict.fromkeys([*metrics, *others])]
-        told = {_spelled(name, every): value for name, value in given.items()}
+        stated = {_metric_name(name, every): value for name, value in higher_is_better.items()}
     else:
-        told = {} if given is None else dict.fromkeys(own or metrics, given)
-    for name, value in told.items():
+        stated = {} if higher_is_better is None else dict.fromkeys(own or metrics, higher_is_better)
+    for name, value in stated.items():
         if not isinstance(value, bool):
             raise RankqlError(
                 "higher_is_better must be True, False or a dict of name: True or False, "
@@ -303,17 +307,17 @@ def resolve_directions(
                 f"higher_is_better={value} contradicts {name}, of which {way} is better by "
                 "definition. Leave it out."
             )
-    assumed = [name for name in own if name not in told]
+    assumed = [name for name in own if name not in stated]
     verb = "is" if len(assumed) == 1 else "are"
     notes = [
         f"higher {show.listed(names)} {verb} assumed to be better (if not, set higher_is_better=, "
         "CLI: --lower-is-better)"
         for names in [assumed] if names
     ]  # fmt: skip
-    return known | dict.fromkeys(assumed, True) | told, notes
+    return known | dict.fromkeys(assumed, True) | stated, notes
 
 
-def _spelled(name: str, names: Sequence[str]) -> str:
+def _metric_name(name: str, names: Sequence[str]) -> str:
     """A metric as the result has it."""
     if name not in names and is_metric(name):
         name = next((x for x in names if is_metric(x) and parse(x) == parse(name)), name)

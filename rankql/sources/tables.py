@@ -73,17 +73,15 @@ class Table:
         """The columns of the roles, and the order of the scores where it is not the usual one."""
         return self.roles | ({"order": "ascending"} if self.ascending else {})
 
-    def find(
-        self, role: str, given: str | None = None, preferred: Sequence[str] = ()
-    ) -> str | None:
-        """The column of a role: the one given, if it is here, or one with a recognised name, of
+    def find(self, role: str, name: str | None = None, preferred: Sequence[str] = ()) -> str | None:
+        """The column of a role: that of this name, if there is one, or one with a known name, of
         these first the preferred."""
-        lower = {name.lower(): name for name in self.columns}
-        if given is not None and given.lower() in lower:
-            return self.actual_name(given)
+        lower = {column.lower(): column for column in self.columns}
+        if name is not None and name.lower() in lower:
+            return self.actual_name(name)
         # The ranks of a TREC run are not looked at, by trec_eval neither.
         names = () if self.trec and role == "pos" else (*preferred, *ROLES[role])
-        return next((lower[name] for name in names if name in lower), None)
+        return next((lower[known] for known in names if known in lower), None)
 
     def actual_name(self, name: str) -> str:
         """A column that it has, as it spells it, which other databases are particular about."""
@@ -111,8 +109,8 @@ class Table:
         """The column of a role as it is, where its type has whole numbers alone."""
         name = self.roles.get(role)
         kind = "" if name is None else self.columns[name]
-        whole = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
-        return quoted(name) if name is not None and whole and not self.text else None
+        integers = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
+        return quoted(name) if name is not None and integers and not self.text else None
 
     def lasts(self, columns: Sequence[str]) -> bool:
         """Is it the same to every connection to the database, in these columns and its roles?"""
@@ -174,13 +172,13 @@ def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
 
 def assign_roles(
     table: Table,
-    given: Mapping[str, str | None],
+    names: Mapping[str, str | None],
     needed: Sequence[str],
     preferred: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
     """The table with the columns of its roles."""
     preferred = preferred or {}
-    columns = {role: table.find(role, given.get(role), preferred.get(role, ())) for role in ROLES}
+    columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
