@@ -14,10 +14,11 @@ from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
 from .diagnostics.preflight import check
 from .engines.dialects import translate
+from .engines.evaluate import evaluate
 from .errors import RankqlError
+from .evaluation.combining import combine
 from .evaluation.conversion import convert
-from .evaluation.evaluate import evaluate
-from .evaluation.result import Result, combine
+from .evaluation.result import Result
 from .expressions.cascade import (
     arhr,
     arhr_by_score,

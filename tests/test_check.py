@@ -10,8 +10,8 @@ import pytest
 
 from rankql.diagnostics.findings import LEVELS, Finding, Report
 from rankql.diagnostics.preflight import CHECKS, check
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import evaluate
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 QRELS = [("a", "x", 1), ("a", "y", 0), ("b", "x", 1), ("b", "y", 0)]
@@ -217,7 +217,7 @@ def test_every_check_has_a_case():
 def _case(run, qrels):
     from rankql.diagnostics.check_data import CheckData
     from rankql.diagnostics.preflight import _read_inputs
-    from rankql.sources.tables import Session
+    from rankql.sources.session import Session
 
     session = Session(duckdb.connect(), own=True)
     columns = dict.fromkeys(("query", "item", "rel", "score", "pos"))

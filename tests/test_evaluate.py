@@ -24,7 +24,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation.result import interval_within_range
+from rankql.evaluation.intervals import interval_within_range
 from rankql.registry import parse as names
 from rankql.registry.conventions import CHOICES, PROFILES, choose
 
@@ -1287,7 +1287,7 @@ def test_parts_are_the_same(form, options, monkeypatch):
             {"query": [1, 1, 2, 3, 3], "rel": [1, 0, 2, 0, 3], "pos": [2, 1, 1, 1, 4]}
         )
     whole = rankql.evaluate(run, qrels, metrics, **options)
-    execute, made = rankql.evaluation.evaluate.execute, []
+    execute, made = rankql.evaluation.execution.execute, []
 
     def short_of_memory(here, sql, checked=False):
         if "% 4 =" not in sql:
@@ -1295,7 +1295,7 @@ def test_parts_are_the_same(form, options, monkeypatch):
         made.append(sql)
         return execute(here, sql, checked)
 
-    monkeypatch.setattr("rankql.evaluation.evaluate.execute", short_of_memory)
+    monkeypatch.setattr("rankql.evaluation.execution.execute", short_of_memory)
     parts = rankql.evaluate(run, qrels, metrics, **options)
     assert_frame_equal(parts.per_query, whole.per_query, check_exact=True)
     assert_frame_equal(parts.summary, whole.summary, check_exact=True)
@@ -1313,11 +1313,11 @@ def test_out_of_memory(monkeypatch, tmp_path):
     def refuse(*arguments, **options):
         raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
 
-    monkeypatch.setattr("rankql.evaluation.evaluate.prepared", refuse)
+    monkeypatch.setattr("rankql.evaluation.execution.prepare", refuse)
     parts = rankql.evaluate(RUN, QRELS, "AP", output=path)
     assert "evaluated in 4 parts" in parts.notes[-1]
     assert_frame_equal(rankql.combine([path]).per_query, whole.per_query, check_exact=True)
-    monkeypatch.setattr("rankql.evaluation.evaluate.execute", refuse)
+    monkeypatch.setattr("rankql.evaluation.execution.execute", refuse)
     message = r"^DuckDB is out of memory: no room\. Raise its limit \(SET memory_limit = '4GB'\)"
     with pytest.raises(rankql.RankqlError, match=message):
         rankql.evaluate(RUN, QRELS, "AP")

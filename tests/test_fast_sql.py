@@ -18,11 +18,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import evaluate as evaluation
-from rankql.evaluation import packed
+from rankql.evaluation import packed, packed_metrics, planning
 from rankql.registry import parse as names
 from rankql.registry.conventions import PROFILES, Conventions
-from rankql.registry.metrics import RECORDS
 
 ENDS = packed.SCALES
 # The bits of a digit, of which two highest grades must not carry into the next one.
@@ -57,7 +55,7 @@ def outcome(*args, **options):
 def plain(*args, **options):
     """The outcome by the macros alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "scale", lambda *_: 0)
+        patch.setattr(planning, "find_grade_scale", lambda *_: 0)
         return outcome(*args, **options)
 
 
@@ -151,12 +149,12 @@ def forms(name, cutoffs):
 
 def test_forms_are_all():
     assert {names.parse(f"{name}(p=0.5)@1" if name == "RBP" else f"{name}@1")[0].record.macro
-            for name in FORMS} == {r.function for r in RECORDS if r.packed}  # fmt: skip
+            for name in FORMS} == set(packed_metrics.VALUES)  # fmt: skip
 
 
 def test_limits():
     for end, bits in BITS.items():
-        assert packed.Top(end, [], vars(Conventions())).bits == bits
+        assert packed.digit_bits(end) == bits
         assert LAST[end] > WORD[end] + 1  # a second word is begun
 
 
@@ -568,13 +566,13 @@ def test_any_two_at_one_position_show(end):
     rows = list(itertools.product(range(1, end + 1), range(1, 5)))
     groups = [g for n in range(1, 5) for g in itertools.combinations_with_replacement(rows, n)]
     flat = [(query, *row) for query, group in enumerate(groups) for row in group]
-    top = packed.Top(end, names.parse("P@3"), vars(Conventions()))
+    top, _ = packed_metrics.pack_metrics(end, names.parse("P@3"), vars(Conventions()))
     con = duckdb.connect()
     con.register("rankings", frame(flat, pl.Int32).to_arrow())
     source = f"(SELECT query, {listed(top.sums('rel', 'pos'))} FROM rankings GROUP BY query)"
     for columns in top.steps().values():
         source = f"(SELECT *, {listed(columns)} FROM {source})"
-    found = dict(con.sql(f"SELECT query, {top.twice()} FROM {source}").fetchall())
+    found = dict(con.sql(f"SELECT query, {top.repeats_position()} FROM {source}").fetchall())
     for query, group in enumerate(groups):
         taken = [pos for _, pos in group if pos <= 3]
         assert found[query] == (len(taken) > len(set(taken))), group

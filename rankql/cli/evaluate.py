@@ -18,6 +18,7 @@ from rankql.cli.options import (
     column_options,
     convention_options,
 )
+from rankql.evaluation.arguments import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from rankql.evaluation.result import Result
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 @column_options
 def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Evaluate runs against judgments, or one ranked table of both."""
-    from rankql.evaluation.evaluate import DEFAULT, evaluate
+    from rankql.engines.evaluate import evaluate
+    from rankql.evaluation.arguments import DEFAULT_METRICS
 
-    _print_means(evaluate, DEFAULT, split_inputs(inputs), form, **options)
+    _print_means(evaluate, DEFAULT_METRICS, split_inputs(inputs), form, **options)
 
 
 @click.command("correlate")
@@ -47,12 +49,12 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
 @column_options
 def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Say how alike the rankings of runs are to those of another."""
-    from rankql.diagnostics.correlation import DEFAULT, correlate
+    from rankql.diagnostics.correlation import correlate
 
     run, reference = split_inputs(inputs)
     if reference is None or options.pop("rel") is not None:
         raise click.UsageError("correlate compares a RUN with a REFERENCE, which have no grades")
-    _print_means(correlate, DEFAULT, (run, reference), form, **options)
+    _print_means(correlate, DEFAULT_METRICS, (run, reference), form, **options)
 
 
 def _print_means(
@@ -125,9 +127,11 @@ def limits_command(
     What is undefined, unjudged, twice there, or moved by a swap of neighbours.
     """
     from rankql.diagnostics.limits import limits
-    from rankql.evaluation.evaluate import DEFAULT
+    from rankql.evaluation.arguments import DEFAULT_METRICS
 
     run, qrels = split_inputs(inputs)
     with open_connection() as con:
-        result = limits(run, qrels, list(metrics) or DEFAULT, con=con, **keyword_arguments(options))
+        result = limits(
+            run, qrels, list(metrics) or DEFAULT_METRICS, con=con, **keyword_arguments(options)
+        )
     print_object(result, form)

@@ -107,7 +107,7 @@ def gate_command(
     eval --output wrote, without QRELS.
     """
     from rankql.decisions.gate import gate
-    from rankql.evaluation.result import whole
+    from rankql.evaluation.writing import atomic_path
 
     with open_connection() as con:
         verdict = gate(
@@ -122,7 +122,7 @@ def gate_command(
         )
     print_object(verdict, form)
     if junit:
-        with whole(junit) as beside:
+        with atomic_path(junit) as beside:
             beside.write_text(verdict.junit(), encoding="utf-8")
     if github or (github is None and os.environ.get("GITHUB_ACTIONS") == "true"):
         for line in verdict.annotations():  # GitHub reads stderr too

@@ -15,9 +15,11 @@ def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, 
     A run is named by NAME=PATH or after its file. The last input is a run if `are_values`, or if
     eval --output wrote it.
     """
-    from rankql.evaluation.result import written
+    from rankql.evaluation.combining import read_metadata
 
-    no_qrels = len(inputs) == 1 or are_values or written(split_name(inputs[-1])[1]) is not None
+    no_qrels = (
+        len(inputs) == 1 or are_values or read_metadata(split_name(inputs[-1])[1]) is not None
+    )
     runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:
         return runs[0], qrels
@@ -32,7 +34,7 @@ def split_name(run: str) -> tuple[str, str]:
 
     A path or glob that contains "=", such as day=2024/*.parquet, has no name.
     """
-    from rankql.sources.tables import is_path
+    from rankql.sources.files import is_path
 
     name, equals, path = run.partition("=")
     if equals and "/" not in name and not is_path(run):

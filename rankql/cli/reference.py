@@ -63,16 +63,21 @@ def sql_command(
     if dialect:
         if len(inputs) > 1 or metrics or keyword_arguments(options):
             raise click.UsageError("--dialect takes one query, such as 'SELECT ...', and no option")
-        text = dialects.translate(inputs[0], dialect) if inputs else dialects.create_functions(dialect)
+        text = (
+            dialects.translate(inputs[0], dialect) if inputs else dialects.create_functions(dialect)
+        )
         click.echo(text.rstrip("\n"))
         return
     if not inputs:
         click.echo(macros.read_sql(), nl=False)
         return
-    from rankql.evaluation.evaluate import DEFAULT, query_of
+    from rankql.evaluation.arguments import DEFAULT_METRICS
+    from rankql.evaluation.execution import render_query
 
     run, qrels = split_inputs(inputs)
-    click.echo(query_of(run, qrels, list(metrics) or DEFAULT, **keyword_arguments(options)))
+    click.echo(
+        render_query(run, qrels, list(metrics) or DEFAULT_METRICS, **keyword_arguments(options))
+    )
 
 
 @click.command("versions")

@@ -9,7 +9,8 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
-from rankql.evaluation.result import Result, require_finite, require_no_system
+from rankql.evaluation.combining import require_finite, require_no_system
+from rankql.evaluation.result import Result
 from rankql.macros import MISSING
 
 

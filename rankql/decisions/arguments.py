@@ -12,10 +12,11 @@ from typing import Any
 import polars as pl
 
 from rankql import text as show
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, describe_unknown, did_you_mean
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.result import Result, together, written
-from rankql.evaluation.values import Request, aligned, read_result
+from rankql.evaluation.combining import combine_systems, read_metadata
+from rankql.evaluation.result import Result
+from rankql.evaluation.values import Request, align_results, read_result
 from rankql.registry.conventions import option_names
 from rankql.registry.parse import is_metric, parse
 
@@ -123,14 +124,14 @@ def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
         )
     tables = [name for name in runs_by_name if name not in certain_results]
     if tables:
-        results = aligned(results, tables, request.attributes)
-    return together(results) if several else next(iter(results.values()))
+        results = align_results(results, tables, request.attributes)
+    return combine_systems(results) if several else next(iter(results.values()))
 
 
 def is_result(data: Any) -> bool:
     """Is it a result of `evaluate`, or a file that it wrote?"""
     return isinstance(data, Result) or (
-        isinstance(data, str | os.PathLike) and written(data) is not None
+        isinstance(data, str | os.PathLike) and read_metadata(data) is not None
     )
 
 

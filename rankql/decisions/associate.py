@@ -18,12 +18,12 @@ from rankql.decisions.key_join import KeyJoin, join_by_key
 from rankql.decisions.keyed_tables import open_tables, parse_key
 from rankql.decisions.matching import match_keys
 from rankql.errors import require_package
-from rankql.evaluation.result import groupings
+from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.values import resolve_directions
 from rankql.registry.options import normal_z
 from rankql.registry.parse import is_metric
+from rankql.sources.session import open_session as open_session
 from rankql.sources.tables import Data
-from rankql.sources.tables import session as open_session
 
 
 def associate(
@@ -101,7 +101,7 @@ def _read(
     con: duckdb.DuckDBPyConnection | None,
 ) -> tuple[KeyJoin, pl.DataFrame]:  # fmt: skip
     """What is joined, and the row of every key and system."""
-    keys, groups = parse_key(on), groupings(by)
+    keys, groups = parse_key(on), parse_groupings(by)
     with open_session(con, per_query, outcomes) as session:
         left = open_tables(session, per_query, "per_query")
         right = open_tables(session, outcomes, "outcomes")

@@ -17,10 +17,10 @@ from rankql.decisions.arguments import (
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, describe_unknown, require_package
-from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.result import groupings
-from rankql.evaluation.values import Request, directed
+from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.values import Request, set_directions
 from rankql.sources.tables import Data
 
 
@@ -89,7 +89,7 @@ def compare(
     for name in options:
         if name not in (known := list_options(compare)):
             raise RankqlError(describe_unknown("option", name, known))
-    groups = groupings(by)
+    groups = parse_groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
@@ -101,9 +101,9 @@ def compare(
         result = select_metrics(result, metrics, attributes)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
-        result = evaluate(runs, qrels, metrics or DEFAULT, interval=None, **keywords)
+        result = evaluate(runs, qrels, metrics or DEFAULT_METRICS, interval=None, **keywords)
         source = ComparedRuns(runs, qrels, keywords, compare)
-    result = directed(result, higher_is_better)
+    result = set_directions(result, higher_is_better)
     result.notes[:0] = name_notes
     if isinstance(runs, Mapping):
         systems = list(runs)

@@ -15,7 +15,8 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.alignment import compared_value
 from rankql.errors import RankqlError, did_you_mean, require_package
-from rankql.evaluation.result import Result, attribute_column
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import attribute_column
 from rankql.registry.parse import is_metric, parse
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rankql import text as show
 from rankql.decisions.key_join import KeyJoin
 from rankql.decisions.regression import TOO_FEW, Coefficient, pearson, ranks, spearman, varies
 from rankql.decisions.sample import Array
-from rankql.evaluation.result import slices
+from rankql.evaluation.summary import slice_queries
 
 _COEFFICIENTS = ("pearson", "spearman")
 SCHEMA = {
@@ -73,7 +73,7 @@ def _list_parts(pairs: pl.DataFrame, groups: Sequence[Sequence[str]]) -> Iterato
     yield _Part("all", rows)
     for group in groups:
         frame = pairs.select(pl.Series(index, rows), *dict.fromkeys(group))
-        parts = {label: part.to_numpy() for label, part in slices(frame, [group]).items()}
+        parts = {label: part.to_numpy() for label, part in slice_queries(frame, [group]).items()}
         del parts["all"]
         codes = np.empty(len(pairs), np.intp)
         for code, part in enumerate(parts.values()):

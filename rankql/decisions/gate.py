@@ -33,8 +33,9 @@ from rankql.decisions.gate_means import bound_rows, mean_rows
 from rankql.decisions.paired_runs import PairedRuns
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, describe_unknown, require_package
-from rankql.evaluation.result import Result, groupings
-from rankql.evaluation.values import Request, directed
+from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.result import Result
+from rankql.evaluation.values import Request, set_directions
 from rankql.registry.options import require_choice, require_flag, require_whole_number
 from rankql.sources.tables import Data
 
@@ -115,7 +116,7 @@ def gate(
 
         significance = SignificanceOptions(alpha, resamples, seed)
         noninferiority = NoninferiorityTest(test, significance, min_queries, cluster)
-    groups = groupings(by)
+    groups = parse_groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
     for name in options:
         if name not in (available := list_options(gate)):
@@ -142,7 +143,7 @@ def gate(
         run_result = match_conventions(run_result, baseline_result, inputs.frames, scaled)
     evaluated = run_result.metrics
     run_result = select_run(run_result, limits, groups, attributes, cluster)
-    run_result = directed(run_result, higher_is_better, evaluated)
+    run_result = set_directions(run_result, higher_is_better, evaluated)
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     if noninferiority:

@@ -13,9 +13,10 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.arguments import is_result
 from rankql.decisions.gate_limits import GateLimit
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.evaluate import evaluate
-from rankql.evaluation.result import Result, require_finite, together
+from rankql.evaluation.combining import combine_systems, require_finite
+from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result
 from rankql.macros import MISSING
 
@@ -158,7 +159,7 @@ def _metric_names(
 
 def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
     """Both as one result, without the queries that are new, and a note of how many these are."""
-    combined = together({"baseline": baseline, "run": run})
+    combined = combine_systems({"baseline": baseline, "run": run})
     key, rows = run.meta["query"], combined.frame()
     of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
     old = rows.filter(of_baseline.any().over(key)).with_columns(

@@ -12,7 +12,7 @@ from typing import Any
 from rankql.decisions.gate_text import format_limit
 from rankql.decisions.verdict import SCHEMA
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.evaluate import DEFAULT
+from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.metric import Metric
 from rankql.registry.parse import is_metric, parse
@@ -84,7 +84,7 @@ def list_default_drops(
         names = [name for name in known[0] if name in known[-1]]
     return [
         GateLimit(spelling, metric, 0.0)
-        for name in dict.fromkeys(names or DEFAULT)
+        for name in dict.fromkeys(names or DEFAULT_METRICS)
         for spelling, metric in _parse_metrics(name, known)
     ]
 

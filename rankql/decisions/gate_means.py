@@ -22,7 +22,8 @@ from rankql.decisions.judgements import Margin
 from rankql.decisions.paired_runs import CLUSTER, VALUE, number_clusters
 from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
-from rankql.evaluation.result import Result, slices
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
 
 if TYPE_CHECKING:
@@ -117,5 +118,5 @@ def _values_by_slice(run: Result, name: str, cluster: str | None) -> dict[str, p
     rows = run.frame().select(key, *by, compared_value(name, run.conventions).alias(VALUE), *codes)
     return {
         part: rows.filter(pl.col(key).is_in(queries.implode())).drop_nulls(VALUE)
-        for part, queries in slices(rows.select(key, *by), run.meta["groupings"]).items()
+        for part, queries in slice_queries(rows.select(key, *by), run.meta["groupings"]).items()
     }

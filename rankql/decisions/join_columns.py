@@ -11,7 +11,8 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.metrics import NAMED
 from rankql.registry.options import require
 from rankql.registry.parse import is_metric, parse
-from rankql.sources.tables import Session, Table
+from rankql.sources.session import Session
+from rankql.sources.tables import Table
 
 OutcomeNames = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 

@@ -16,10 +16,11 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.keyed_tables import KeyedTables
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import execute, reporting
 from rankql.expressions.columns import require_plain_name
 from rankql.registry.options import require
-from rankql.sources.tables import Session, same_kind
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import same_kind
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def join_by_key(session: Session, join: KeyJoin) -> pl.DataFrame:
     keys = [column.alias for column in columns if column.alias[0] in "ks"]
     union = "\n    UNION ALL BY NAME\n".join(parts)
     sql = f"SELECT {', '.join(values)}\nFROM (\n{union}\n)\nGROUP BY {', '.join(keys)}"
-    with reporting():
+    with duckdb_errors():
         rows: pl.DataFrame = execute(session, sql).pl()
     texts = [column.alias for column in columns if column.text]
     return rows.with_columns(pl.col(texts).cast(pl.String)).sort(keys, nulls_last=True)

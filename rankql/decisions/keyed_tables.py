@@ -12,10 +12,12 @@ import polars as pl
 
 from rankql.decisions.alignment import compared_value
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.result import Result, written
+from rankql.evaluation.combining import read_metadata
+from rankql.evaluation.result import Result
 from rankql.macros import literal, quote
 from rankql.registry.options import require
-from rankql.sources.tables import Session, Table, same_kind
+from rankql.sources.session import Session
+from rankql.sources.tables import Table, same_kind
 
 
 def parse_key(on: Any) -> dict[str, str]:
@@ -109,7 +111,7 @@ def open_tables(session: Session, data: Any, label: str) -> KeyedTables:
 
 def _read_result(data: Any) -> Result | None:
     """The result that was given, itself or as a file that was written of one."""
-    if isinstance(data, str | os.PathLike) and (meta := written(data)) is not None:
+    if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         return Result(meta, rows=Path(data))
     return data if isinstance(data, Result) else None
 

@@ -14,10 +14,11 @@ from rankql.decisions.association_table import AssociationTable
 from rankql.decisions.keyed_tables import KeyedTables
 from rankql.decisions.rounding import ROUNDING
 from rankql.errors import require_package
-from rankql.evaluation.execution import execute, reporting
 from rankql.registry.options import normal_z, require
+from rankql.sources.run import execute
+from rankql.sources.session import duckdb_errors
+from rankql.sources.session import open_session as open_session
 from rankql.sources.tables import Data
-from rankql.sources.tables import session as open_session
 
 
 def sign_agreement(
@@ -93,7 +94,7 @@ def _read_launches(
                 tables.require_column(name, argument)
         key = "NULL" if experiment is None else tables.key_sql(experiment, False)[0]
         ((x,), (y,)) = tables.number_sql(offline), tables.number_sql(online)
-        with reporting():
+        with duckdb_errors():
             sql = f"SELECT {key} AS key, {x} AS x, {y} AS y FROM {tables.tables[None].sql}"
             rows: pl.DataFrame = execute(session, sql).pl()
     return rows

@@ -10,7 +10,7 @@ from rankql import text as show
 from rankql.decisions.key_join import KeyJoin
 from rankql.decisions.rounding import ROUNDING
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import examples
+from rankql.evaluation.overlap import format_examples
 from rankql.registry.options import require
 
 _SEVERAL_ROWS = {
@@ -91,7 +91,7 @@ def _intersect(
 def _format_keys(rows: pl.DataFrame, keys: Sequence[str]) -> str:
     """A few keys, as notes and errors show them."""
     some = [row[0] if len(keys) == 1 else row for row in rows.select(keys).head(3).rows()]
-    return examples(some) + (", ..." if len(rows) > 3 else "")
+    return format_examples(some) + (", ..." if len(rows) > 3 else "")
 
 
 def _require_valid_values(rows: pl.DataFrame, join: KeyJoin) -> None:
@@ -133,7 +133,7 @@ def _choose_systems(
                 require(name in present, f"per_query {name!r} has no row with a key")
     if len(names) > 2:
         raise RankqlError(
-            f"per_query holds {len(names)} systems, not one or two: {examples(names)}"
+            f"per_query holds {len(names)} systems, not one or two: {format_examples(names)}"
         )
     if len(names) < 2:
         require(baseline is None, "baseline goes with two systems, and per_query holds one")

@@ -9,7 +9,8 @@ import polars as pl
 
 from rankql import text as show
 from rankql.decisions.alignment import compared_value, describe_missing_rule
-from rankql.evaluation.result import Result, slices
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import slice_queries
 from rankql.macros import INTERNAL_PREFIX, MISSING
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class PairedRuns:
         queries = self.result.frame().filter(pl.col("system") == "run").select(key, *by)
         return {
             part: rows.filter(pl.col(key).is_in(members.implode()))
-            for part, members in slices(queries, self.result.meta["groupings"]).items()
+            for part, members in slice_queries(queries, self.result.meta["groupings"]).items()
         }
 
     def losses(self, metric: str) -> dict[str, Sample]:

@@ -16,7 +16,8 @@ from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.sample import Array
 from rankql.decisions.settings import Settings
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.result import Result, slices
+from rankql.evaluation.result import Result
+from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
 from rankql.registry.parse import parse
 
@@ -54,7 +55,7 @@ class SystemValues:
         }
         places = {
             label: queries[key].is_in(members.implode()).arg_true().to_numpy().astype(np.intp)
-            for label, members in slices(queries, result.meta["groupings"]).items()
+            for label, members in slice_queries(queries, result.meta["groupings"]).items()
         }
         codes = None
         if cluster is not None:

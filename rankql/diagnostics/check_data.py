@@ -9,10 +9,11 @@ from typing import Any
 
 from rankql import text
 from rankql.diagnostics.findings import Finding, json_value
-from rankql.evaluation.execution import execute
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import ROLES, Session, Table, same_kind
+from rankql.sources.run import execute
+from rankql.sources.session import Session
+from rankql.sources.tables import ROLES, Table, same_kind
 
 
 @dataclass(frozen=True)

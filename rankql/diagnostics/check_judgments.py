@@ -8,8 +8,13 @@ from typing import Any
 from rankql import text
 from rankql.diagnostics.check_data import CheckData, CheckedTable
 from rankql.diagnostics.findings import REFUSED, Finding, drop_key, json_value
-from rankql.evaluation.execution import example_items, few, few_matched, overlap
-from rankql.evaluation.query import BY_ITEM, cuts
+from rankql.evaluation.ctes import BY_ITEM, score_cuts_sql
+from rankql.evaluation.overlap import (
+    few_common_items_note,
+    find_example_items,
+    is_small_overlap,
+    item_overlap,
+)
 
 # Relevant items of reversed scores rank this many standard errors below chance.
 REVERSED_Z = -2.3
@@ -85,9 +90,9 @@ def _find_unmatched_items(
         judged = f"(FROM {qrels.clean} WHERE rel IS NOT NULL)"
         return data.fetch(f"WITH run AS {run.clean}, qrels AS {judged} {sql}")
 
-    for counts in overlap(ask, data.inputs):
+    for counts in item_overlap(ask, data.inputs):
         system, in_run, judged, common = counts
-        query, run_item, qrels_item = example_items(ask, system)
+        query, run_item, qrels_item = find_example_items(ask, system)
         if judged and not common:
             example = {"query": query, "item of run": run_item, "item of qrels": qrels_item}
             yield Finding(
@@ -96,10 +101,10 @@ def _find_unmatched_items(
                 REFUSED + "write item ids the same way in both, or name the right columns: item=",
                 ({name: json_value(value) for name, value in example.items()},),
             )  # fmt: skip
-        elif few(*counts):
+        elif is_small_overlap(*counts):
             yield Finding(
                 "few-common-items", "warning", run.system_label(system), common,
-                few_matched(*counts).partition(":")[0], "the others may be written in another way",
+                few_common_items_note(*counts).partition(":")[0], "the others may be written in another way",
             )  # fmt: skip
 
 
@@ -189,7 +194,7 @@ def _judged_tops(data: CheckData, run: CheckedTable, qrels: CheckedTable | None)
         order = f"score DESC, {BY_ITEM}"
         top = f"""(
             SELECT {run.keys}, item{rel} FROM {run.clean}
-            JOIN ({cuts(run.clean, run.keys, data.k)}) USING ({run.keys})
+            JOIN ({score_cuts_sql(run.clean, run.keys, data.k)}) USING ({run.keys})
             WHERE score >= least
             QUALIFY row_number() OVER (PARTITION BY {run.keys} ORDER BY {order}) <= {data.k})"""
     if not qrels:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankql.evaluation.query import BY_ITEM, gained, rankings, sources, with_ctes
+from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
+from rankql.evaluation.metric_columns import gain_sql
 from rankql.macros import literal
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
@@ -76,8 +77,8 @@ def _contributions_sql(
     group = f"OVER (PARTITION BY {keys})"
     # Items beyond the cutoff keep their position, which orders items of equal gain.
     without_cutoff = replace(metric, k=None)
-    ctes = sources(inputs, conventions)
-    ctes |= rankings(inputs, [without_cutoff], conventions, rows)
+    ctes = source_ctes(inputs, conventions)
+    ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows)
     rest = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
     if conventions.undefined == "drop":
         rest += f" QUALIFY count(*) FILTER (WHERE rel >= {conventions.threshold}) {group} > 0"
@@ -199,7 +200,7 @@ def _gain(metric: Metric, conventions: Conventions, options: Mapping[str, Any]) 
     """The gain of an item by its grade."""
     assert metric.record and metric.record.explanation
     threshold = metric.threshold(vars(conventions))
-    grade = gained(metric.gain(vars(conventions)), threshold)
+    grade = gain_sql(metric.gain(vars(conventions)), threshold)
     return metric.record.explanation.gain.format(
         gain=grade,
         threshold=threshold,

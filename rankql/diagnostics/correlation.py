@@ -10,29 +10,31 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
-    Ask,
-    asking,
-    examples,
-    execute,
-    none_matched,
-    once,
-    reporting,
-    retrieved,
-    script,
-    sound,
+from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.ctes import (
+    BY_ITEM,
+    RunSql,
+    attributes_by_query,
+    source_ctes,
+    sql_runner,
+    with_ctes,
 )
-from rankql.evaluation.query import BY_ITEM, about, applied, sources, with_ctes
-from rankql.evaluation.result import Result, groupings, validate
+from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.metric_columns import macro_call
+from rankql.evaluation.overlap import format_examples, no_common_item_message, require_ranked_rows
+from rankql.evaluation.result import Result
+from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.registry.metrics import CORRELATIONS
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse
-from rankql.sources import tables
-from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import Data, Session
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.run import execute, render_script
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import Data
 
 if TYPE_CHECKING:
     import duckdb
@@ -79,21 +81,24 @@ def correlate(
     >>> correlate(second, first, "RBO(p=0.9)")["RBO(p=0.9)"]
     0.685
     """
-    validate(interval, confidence)
+    require_interval(interval, confidence)
     columns = {"query": query, "item": item, "score": score, "pos": pos}
-    parsed, groups = _with_cutoff(parse(metrics, CORRELATIONS), k), groupings(by)
+    parsed, groups = _with_cutoff(parse(metrics, CORRELATIONS), k), parse_groupings(by)
     conventions = Conventions()
-    with tables.session(con, run, reference, attributes) as session:
-        inputs = read(
+    with open_session(con, run, reference, attributes) as session:
+        inputs = read_inputs(
             session, run, None, attributes, columns, system, groups, reference, descending
         )
-        sound(session, inputs)
+        validate_columns(session, inputs)
         sql = _query_sql(inputs, parsed, conventions)
-        with reporting(session):
+        with duckdb_errors(session):
             _require_unique(session, inputs, conventions)
             rows = execute(session, sql).pl()
-            ask = asking(session, inputs, conventions)
-            notes = [*retrieved(ask, inputs), *_describe_overlap(rows, inputs, parsed, ask)]
+            ask = sql_runner(session, inputs, conventions)
+            notes = [
+                *require_ranked_rows(ask, inputs),
+                *_describe_overlap(rows, inputs, parsed, ask),
+            ]
         in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)
         return Result(
             meta={
@@ -105,8 +110,8 @@ def correlate(
                 "weights": {},
                 "conventions": _conventions_in_force(conventions),
             },
-            sql=script(session, sql),
-            columns={table.label: table.assumed for table in inputs.tables},
+            sql=render_script(session, sql),
+            columns={table.label: table.role_columns for table in inputs.tables},
             notes=notes,
             interval=interval,
             confidence=confidence,
@@ -137,7 +142,7 @@ def _require_unique(session: Session, inputs: Inputs, conventions: Conventions) 
         place = "score" if scored else "pos"
         for column in ("item", *([] if scored else ["pos"])):
             columns = [(source, column, f"WHERE {place} IS NOT NULL")]
-            once(session, inputs, conventions, columns)
+            require_unique(session, inputs, conventions, columns)
 
 
 def _scored(inputs: Inputs) -> bool:
@@ -150,7 +155,7 @@ def _query_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     """The SQL of all metrics: a row per query and system of the run or the reference."""
     cutoffs = [metric.k for metric in metrics]
     k = None if None in cutoffs else max(cutoffs, key=lambda cutoff: cutoff or 0)
-    steps = sources(inputs, conventions)
+    steps = source_ctes(inputs, conventions)
     steps["shown"] = _ranked("run", inputs.keys, inputs.scored, k)
     steps["expected"] = _ranked("reference", "query", _scored(inputs), k)
     expected = "expected"
@@ -174,8 +179,10 @@ def _query_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
         IN_BOTH: f"count({_REFERENCE_POS} + pos)",
         **{metric.name: _call(metric) for metric in metrics},
     }
-    homes = [home for home in ("attributes", "reference", "run") if inputs.homed(home)]
-    joins = "".join(f"\nLEFT JOIN {about(inputs, home)} USING (query)" for home in homes)
+    homes = [home for home in ("attributes", "reference", "run") if inputs.attributes_in(home)]
+    joins = "".join(
+        f"\nLEFT JOIN {attributes_by_query(inputs, home)} USING (query)" for home in homes
+    )
     named = [
         *(["system"] if inputs.many else []),
         f"query AS {quote(inputs.query)}",
@@ -210,11 +217,11 @@ def _call(metric: Metric) -> str:
     if "rel" in metric.record.columns:
         top = "" if metric.k is None else f"WHEN {reference} <= {metric.k} "
         reference = f"CASE {top}THEN -{reference} END" if top else f"-{reference}"
-    return applied(macro, [reference, "pos"], metric.arguments(vars(Conventions())))
+    return macro_call(macro, [reference, "pos"], metric.arguments(vars(Conventions())))
 
 
 def _describe_overlap(
-    rows: pl.DataFrame, inputs: Inputs, metrics: Sequence[Metric], ask: Ask
+    rows: pl.DataFrame, inputs: Inputs, metrics: Sequence[Metric], ask: RunSql
 ) -> Iterator[str]:
     """Notes on queries and items of one ranking only; an error where there are no others."""
     for system in rows["system"].unique(maintain_order=True) if inputs.many else [None]:
@@ -240,7 +247,7 @@ def _describe_overlap(
         common = int(in_both[IN_BOTH].sum())
         items = int(in_both[IN_RUN].sum()) + int(in_both[IN_REFERENCE].sum()) - common
         if not common and not _has_common_item(ask, system):  # below the cutoff neither
-            raise RankqlError(none_matched(ask, inputs, system))
+            raise RankqlError(no_common_item_message(ask, inputs, system))
         if common < items:
             names = [m.name for m in metrics if m.record and m.record.shared_items]
             look = "look" if len(names) > 1 else "looks"
@@ -248,11 +255,11 @@ def _describe_overlap(
             yield f"{common} of {items} items of {run} and the reference are in both{of_these}"
 
 
-def _has_common_item(ask: Ask, system: str | None) -> bool:
+def _has_common_item(ask: RunSql, system: str | None) -> bool:
     """Have a run and the reference an item of a query in common, at whatever position?"""
     only = "" if system is None else f"WHERE system = {literal(system)}"
     return bool(ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1"))
 
 
 def _some(rows: pl.DataFrame, inputs: Inputs) -> str:
-    return examples(rows[inputs.query][:3].to_list())
+    return format_examples(rows[inputs.query][:3].to_list())

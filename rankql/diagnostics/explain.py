@@ -13,28 +13,22 @@ from rankql.diagnostics.contributions import EXPLAINED, losses_sql, metric_terms
 from rankql.diagnostics.explanation import LOSS_COLUMNS, Explanation
 from rankql.diagnostics.selection import select_only_system, select_query, select_system
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
-    asking,
-    complete,
-    duplicates,
-    execute,
-    inspect,
-    matched,
-    outcome,
-    reporting,
-    retrieved,
-    sound,
-)
-from rankql.evaluation.query import per_query
+from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.ctes import sql_runner
+from rankql.evaluation.overlap import require_common_items, require_ranked_rows
+from rankql.evaluation.planning import pending_result, resolve_conventions
+from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
+from rankql.evaluation.validation import evaluation_errors, find_duplicates, validate_inputs
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric import Metric
 from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse
 from rankql.registry.records import Rows
-from rankql.sources import tables
-from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import Data, Session
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data, assign_roles
 
 
 def explain(
@@ -78,10 +72,10 @@ def explain(
     require_whole_number("worst", worst, 1)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     arguments = _parse_one(metric), choose(conventions, options)
-    with tables.session(con, run, qrels) as session:
-        inputs = read(session, run, qrels, None, columns, system, descending=descending)
+    with open_session(con, run, qrels) as session:
+        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
         task = _prepare(_Task(session, inputs, *arguments, which))
-        with reporting(session, inputs, task.conventions):
+        with evaluation_errors(session, inputs, task.conventions):
             if which is not None:
                 task = replace(task, inputs=select_system(session, inputs, which))
             return _explain_run(task, worst) if of is None else _explain_query(task, of)
@@ -108,10 +102,10 @@ def _parse_one(name: str) -> Metric:
 def _prepare(task: _Task) -> _Task:
     """The task with the conventions in force, once its tables and metric are validated."""
     session, inputs = task.session, task.inputs
-    sound(session, inputs)
+    validate_columns(session, inputs)
     for table in inputs.runs.values():
-        tables.assigned(table, {}, () if "item" in table.roles else ("item",))
-    conventions, (metric,) = complete(session, inputs, [task.metric], task.conventions)
+        assign_roles(table, {}, () if "item" in table.roles else ("item",))
+    conventions, (metric,) = resolve_conventions(session, inputs, [task.metric], task.conventions)
     _require_explainable(metric, conventions)
     return replace(task, metric=metric, conventions=conventions)
 
@@ -140,15 +134,15 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     if inputs.many:
         system, inputs = select_only_system(session, inputs)
     # About all queries: this one may well have no judged item in the run.
-    ask = asking(session, inputs, conventions)
-    notes = retrieved(ask, inputs)
+    ask = sql_runner(session, inputs, conventions)
+    notes = require_ranked_rows(ask, inputs)
     if inputs.qrels is not None:
-        notes += matched(ask, inputs)
+        notes += require_common_items(ask, inputs)
     inputs, key, is_missing = select_query(session, inputs, conventions, of)
     task = replace(task, inputs=inputs)
     terms = metric_terms(metric, conventions)
     sql = positions_sql(inputs, metric, terms, conventions)
-    with reporting(session, inputs, conventions):
+    with evaluation_errors(session, inputs, conventions):
         result, _ = _evaluate(task, one_query=True, is_missing=is_missing)
         rows = execute(session, sql).pl()
     if is_missing:
@@ -175,7 +169,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
 def _explain_run(task: _Task, worst: int) -> Explanation:
     """Explain all rankings: queries and items by their loss."""
     session, inputs, metric = task.session, task.inputs, task.metric
-    with reporting(session, inputs, task.conventions):
+    with evaluation_errors(session, inputs, task.conventions):
         result, rows = _evaluate(task)
         sql = losses_sql(inputs, metric, task.conventions, rows)
         sums = execute(session, sql).pl()
@@ -223,11 +217,13 @@ def _evaluate(
     one_query: the inputs hold one query only; is_missing: the run lacks it.
     """
     session, inputs, conventions = task.session, task.inputs, task.conventions
-    query = per_query(inputs, [task.metric], conventions)
-    result = outcome(session, inputs, query, conventions)
+    query = build_query(inputs, [task.metric], conventions)
+    result = pending_result(session, inputs, query, conventions)
     if not is_missing:
-        result.notes = inspect(session, inputs, conventions, query, one_query)
-    elif error := duplicates(asking(session, inputs, conventions), inputs, "qrels", "item"):
+        result.notes = validate_inputs(session, inputs, conventions, query, one_query)
+    elif error := find_duplicates(
+        sql_runner(session, inputs, conventions), inputs, "qrels", "item"
+    ):
         raise RankqlError(error)
     result.rows = execute(session, query.sql).pl()
     return result, query.rows

@@ -19,23 +19,26 @@ from rankql.diagnostics.unjudged import (
     measure_bounds,
     summarise_judged,
 )
+from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
-from rankql.evaluation.evaluate import DEFAULT, evaluate
-from rankql.evaluation.execution import complete, execute, reporting
-from rankql.evaluation.query import with_sources
+from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.ctes import with_source_ctes
+from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
+from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric import Metric
 from rankql.registry.parse import parse
-from rankql.sources import tables
-from rankql.sources.inputs import Inputs, opened_runs, read
-from rankql.sources.tables import Data, Session
+from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data
 
 
 def limits(
     run: Data | Mapping[str, Data],
     qrels: Data | None = None,
-    metrics: str | Sequence[str] = DEFAULT,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
     *,
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
@@ -70,15 +73,15 @@ def limits(
         options["unjudged"], settings = "zero", replace(settings, unjudged="zero")
     arguments = {**columns, **options, "system": system, "descending": descending}
     arguments |= {"conventions": conventions, "interval": None}
-    with tables.session(con, run, qrels) as session:
-        run = opened_runs(session, run)
+    with open_session(con, run, qrels) as session:
+        run = open_runs(session, run)
         qrels = None if qrels is None else session.table(qrels, "qrels")
 
         def evaluate_with(names: str | Sequence[str], **changes: Any) -> Result:
             return evaluate(run, qrels, names, con=session.con, **{**arguments, **changes})
 
         result = evaluate_with(metrics)
-        inputs = read(session, run, qrels, None, columns, system, descending=descending)
+        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
         return _find_limits(session, inputs, parse(metrics), settings, result, evaluate_with)
 
 
@@ -90,13 +93,13 @@ def _find_limits(
     result: Result,
     evaluate_with: Callable[..., Result],
 ) -> Limits:
-    conventions, metrics = complete(session, inputs, metrics, conventions)
+    conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
     limits = Limits(result, [], *(make_frame(result, name) for name in FRAMES))
     limits.undefined = result.summary.select(
         *result.keys[:-1], "metric", "queries", "undefined"
     ).with_columns(share=pl.col("undefined") / pl.col("queries"))
     counts = _fill_unjudged(limits, inputs, metrics, conventions, evaluate_with)
-    with reporting(session, inputs, conventions):
+    with evaluation_errors(session, inputs, conventions):
         if inputs.every("item"):
             limits.duplicates = _find_duplicates(session, inputs, conventions)
         else:
@@ -142,7 +145,7 @@ def _fill_unjudged(
 def _find_duplicates(session: Session, inputs: Inputs, conventions: Conventions) -> pl.DataFrame:
     """The items that a ranking holds more than once, whether or not they inflate a metric."""
     place = "score" if inputs.scored else "pos"
-    sql = f"""{with_sources(inputs, conventions)}
+    sql = f"""{with_source_ctes(inputs, conventions)}
         SELECT {inputs.keys}, item, count(*) AS times FROM run WHERE {place} IS NOT NULL
         GROUP BY ALL HAVING count(*) > 1 ORDER BY {inputs.keys}, item"""
     rows: pl.DataFrame = execute(session, sql).pl()

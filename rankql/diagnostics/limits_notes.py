@@ -15,7 +15,7 @@ from rankql.diagnostics.limits_result import (
 )
 from rankql.diagnostics.sensitivity import DEEP
 from rankql.diagnostics.unjudged import relevant_label
-from rankql.evaluation.execution import examples
+from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
@@ -101,7 +101,7 @@ def _describe_duplicates(limits: Limits, system: str | None) -> Iterator[str]:
     rows = filter_system(limits.duplicates, system)
     if count := len(rows):
         queries = rows["query"].unique(maintain_order=True)
-        keys = f"{examples(queries[:3].to_list())}{', ...' if len(queries) > 3 else ''}"
+        keys = f"{format_examples(queries[:3].to_list())}{', ...' if len(queries) > 3 else ''}"
         items = "1 item stands" if count == 1 else f"{count:,} items stand"
         noun = "query" if len(queries) == 1 else "queries"
         yield f"{items} more than once in a ranking ({noun} {keys}), at a position each time"

@@ -35,11 +35,10 @@ from rankql.diagnostics.check_rankings import (
 )
 from rankql.diagnostics.findings import LEVELS, Finding, Report
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import reporting
-from rankql.evaluation.query import HIGHEST_K
-from rankql.sources import tables
-from rankql.sources.inputs import Inputs, opened_runs, read
-from rankql.sources.tables import Data, Session
+from rankql.evaluation.ctes import HIGHEST_K
+from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
+from rankql.sources.tables import Data
 
 
 def check(
@@ -68,9 +67,9 @@ def check(
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    with tables.session(con, run, qrels) as session:
+    with open_session(con, run, qrels) as session:
         inputs = _read_inputs(session, run, qrels, columns, system, descending)
-        with reporting(session):
+        with duckdb_errors(session):
             data = CheckData(session, inputs, k)
             findings = [finding for find in CHECKS for finding in find(data)]
             sources = {table.label: {"rows": table.rows, "columns": table.columns}
@@ -111,9 +110,9 @@ def _read_inputs(
 ) -> Inputs:
     """The tables that evaluate would read, or a run alone, which may have no judgments yet."""
     if qrels is None:
-        run = opened_runs(session, run)
-        if not any(table.find("rel", columns["rel"]) for table in tables.each(run)):
+        run = open_runs(session, run)
+        if not any(table.find("rel", columns["rel"]) for table in flatten_inputs(run)):
             empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
-            inputs = read(session, run, empty, None, columns, system, descending=descending)
+            inputs = read_inputs(session, run, empty, None, columns, system, descending=descending)
             return replace(inputs, qrels=None)
-    return read(session, run, qrels, None, columns, system, descending=descending)
+    return read_inputs(session, run, qrels, None, columns, system, descending=descending)

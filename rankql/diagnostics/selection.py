@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import execute
-from rankql.evaluation.query import with_sources
+from rankql.evaluation.ctes import with_source_ctes
 from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Session, Table
+from rankql.sources.run import execute
+from rankql.sources.session import Session
+from rankql.sources.tables import Table
 
 
 def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
@@ -76,7 +77,7 @@ def _read_systems(session: Session, inputs: Inputs) -> list[str]:
 def _read_queries(
     session: Session, inputs: Inputs, conventions: Conventions, source: str, rest: str
 ) -> list[Any]:
-    sql = f"{with_sources(inputs, conventions)}SELECT query FROM {source} {rest}"
+    sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} {rest}"
     return [row[0] for row in execute(session, sql).fetchall()]
 
 

@@ -14,14 +14,15 @@ from rankql.diagnostics.limits_result import (
     list_systems,
     make_frame,
 )
-from rankql.evaluation.execution import execute
-from rankql.evaluation.query import call, counting, defined, rankings, sources, with_ctes
+from rankql.evaluation.ctes import ranking_ctes, source_ctes, with_ctes
+from rankql.evaluation.metric_columns import mask_undefined, metric_call, rows_needed
 from rankql.evaluation.result import Result
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Session
+from rankql.sources.run import execute
+from rankql.sources.session import Session
 
 # The last swap of a metric without a cutoff, and of any metric.
 SHALLOW, DEEP = 10, 100
@@ -61,20 +62,20 @@ def _last(metric: Metric) -> int:
 def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:
     """The SQL of each system and swap: the sum and the number of changes of each metric."""
     keys = inputs.keys
-    rows = counting(metrics, conventions)
+    rows = rows_needed(metrics, conventions)
     # The item after the cutoff may move into it.
     deeper = [replace(metric, k=metric.k and metric.k + 1) for metric in metrics]
     judged = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
     # A swap of equal grades changes nothing, except in an expression of the user.
     equal = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
     equal = "false" if any(metric.record is None for metric in metrics) else equal
-    calls = {f"value {i}": call(metric, conventions) for i, metric in enumerate(metrics)}
-    values = [f"{v} AS {quote(name)}" for name, v in defined(calls, conventions).items()]
+    calls = {f"value {i}": metric_call(metric, conventions) for i, metric in enumerate(metrics)}
+    values = [f"{v} AS {quote(name)}" for name, v in mask_undefined(calls, conventions).items()]
     before = [f"any_value({quote(name)}) FILTER (WHERE swap IS NULL) OVER (PARTITION BY {keys})"
               for name in calls]  # fmt: skip
     changes = [f"abs({quote(name)} - {b}) AS {quote(name)}"
                for name, b in zip(calls, before, strict=True)]  # fmt: skip
-    ctes = sources(inputs, conventions) | rankings(inputs, deeper, conventions, rows)
+    ctes = source_ctes(inputs, conventions) | ranking_ctes(inputs, deeper, conventions, rows)
     only = {"gain": "WHERE rel > 0", "judged": "WHERE rel IS NOT NULL", "all": ""}[rows]
     ctes["rows"] = f"SELECT * FROM ranked {judged} {only}"
     # Without a swap (NULL), and with each swap of unequal grades.

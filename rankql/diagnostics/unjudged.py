@@ -9,7 +9,7 @@ import polars as pl
 
 from rankql.diagnostics.limits_result import filter_system, list_systems, make_frame
 from rankql.errors import RankqlError
-from rankql.evaluation.query import per_query
+from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
@@ -88,7 +88,7 @@ def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) 
     if conventions.unjudged == "remove":
         return "with unjudged='remove' what is unjudged is not in the ranking"
     try:
-        per_query(inputs, [metric], replace(conventions, unjudged="bounds"))
+        build_query(inputs, [metric], replace(conventions, unjudged="bounds"))
     except RankqlError as error:
         return str(error).replace(f" for {metric.name}", "")
     return ""

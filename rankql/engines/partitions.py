@@ -17,35 +17,35 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
-    alike,
-    asking,
-    complete_ids,
-    execute,
-    few,
-    few_matched,
-    judged,
-    left_out,
-    named,
-    none_judged,
-    none_matched,
-    numbers,
-    once,
-    overlap,
-    placed,
-    placed_note,
-    present,
-    refuse_contradictions,
-    reporting,
-    scale,
-    sides,
+from rankql.evaluation.columns import count_ids, require_ids, validate_numbers
+from rankql.evaluation.ctes import sql_runner
+from rankql.evaluation.overlap import (
+    count_ranked_rows,
+    few_common_items_note,
+    find_judged_queries,
+    is_small_overlap,
+    item_overlap,
+    no_common_item_message,
+    no_judged_query_message,
+    query_overlap,
+    run_label,
+    unjudged_queries_note,
+    unranked_rows_note,
 )
-from rankql.evaluation.query import per_query
+from rankql.evaluation.planning import find_grade_scale
+from rankql.evaluation.query import build_query
+from rankql.evaluation.validation import (
+    evaluation_errors,
+    require_consistent_grades,
+    require_one_value_per_query,
+    require_unique,
+)
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
-from rankql.sources.inputs import Inputs, read
-from rankql.sources.tables import Session
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors
 
 # The column that holds the report of a part.
 REPORT = f"{INTERNAL_PREFIX}report"
@@ -72,10 +72,10 @@ class Task:
 
     def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
         """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
-        runs = {name: tables[run_label(name)] for name in self.runs}
+        runs = {name: tables[table_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
-        inputs = read(
+        inputs = read_inputs(
             session, run, *others, self.columns, self.system, self.groups, None, self.descending
         )
         return replace(inputs, systems=tuple(self.systems))
@@ -83,12 +83,12 @@ class Task:
 
 def label_tables(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
     """What is evaluated, by the labels of its tables."""
-    tables = {run_label(name): data for name, data in runs.items()}
+    tables = {table_label(name): data for name, data in runs.items()}
     others = {"qrels": qrels, "attributes": attributes}
     return tables | {label: data for label, data in others.items() if data is not None}
 
 
-def run_label(name: str | None) -> str:
+def table_label(name: str | None) -> str:
     """The label of a run."""
     return "run" if name is None else f"run {name!r}"
 
@@ -126,27 +126,27 @@ def _evaluate_rows(
     task: Task, session: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
 ) -> pl.DataFrame | None:
     inputs, conventions = task.read_inputs(session, tables), task.conventions
-    report["rows"] = {table.label: present(session, inputs, table) for table in inputs.tables}
+    report["rows"] = {table.label: count_ids(session, inputs, table) for table in inputs.tables}
     if any(n < total for total, counts in report["rows"].values() for n in counts.values()):
         return None
-    with reporting():
+    with duckdb_errors():
         for table in inputs.tables:
-            numbers(session, table, ("rel", "pos", "score"))
-    query = per_query(inputs, task.metrics, conventions, scale(session, inputs))
-    with reporting(session, inputs, conventions):
-        alike(asking(session, inputs, conventions), inputs)
+            validate_numbers(session, table, ("rel", "pos", "score"))
+    query = build_query(inputs, task.metrics, conventions, find_grade_scale(session, inputs))
+    with evaluation_errors(session, inputs, conventions):
+        require_one_value_per_query(sql_runner(session, inputs, conventions), inputs)
         report["scored"] = inputs.scored
-        report["placed"] = placed(asking(session, inputs, conventions), inputs)
+        report["placed"] = count_ranked_rows(sql_runner(session, inputs, conventions), inputs)
         if inputs.qrels is not None:
-            report["sides"] = sides(session, inputs, conventions)
-            report["judged"] = judged(session, inputs, conventions)
-            ask = asking(session, inputs, conventions)
+            report["sides"] = query_overlap(session, inputs, conventions)
+            report["judged"] = find_judged_queries(session, inputs, conventions)
+            ask = sql_runner(session, inputs, conventions)
             report["overlap"] = [
-                (*count, None if count[-1] else none_matched(ask, inputs, count[0]))
-                for count in overlap(ask, inputs)
+                (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
+                for count in item_overlap(ask, inputs)
             ]
-            refuse_contradictions(ask)
-        once(session, inputs, conventions, query.once)
+            require_consistent_grades(ask)
+        require_unique(session, inputs, conventions, query.unique_columns)
         values: pl.DataFrame = execute(session, query.sql, query.checked).pl()
         return values
 
@@ -175,24 +175,24 @@ def merge_reports(reports: Iterable[str]) -> list[str]:
             items[system] = [before[0] + shown, before[1] + judged_, before[2] + matched,
                              [*before[3], *filter(None, [message])]]  # fmt: skip
     for label, (total, counts) in rows.items():
-        complete_ids(label, total, counts)
+        require_ids(label, total, counts)
     for error in sorted(part["error"] for part in parts if "error" in part):
         raise RankqlError(error)
     scored = any(part.get("scored") for part in parts)
     notes = [
         note
         for system, (total, count) in retrieved.items()
-        if total and (note := placed_note(scored, system, total, count))
+        if total and (note := unranked_rows_note(scored, system, total, count))
     ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
     for system, (shown, matched, unjudged) in seen.items():
         if not matched:
-            raise RankqlError(none_judged(named(system), unjudged, theirs))
+            raise RankqlError(no_judged_query_message(run_label(system), unjudged, theirs))
         if shown > matched:
-            notes.append(left_out(system, shown, matched, unjudged))
+            notes.append(unjudged_queries_note(system, shown, matched, unjudged))
     for system, (shown, judged_, matched, messages) in items.items():
         if not matched:
             raise RankqlError(min(messages))
-        if few(system, shown, judged_, matched):
-            notes.append(few_matched(system, shown, judged_, matched))
+        if is_small_overlap(system, shown, judged_, matched):
+            notes.append(few_common_items_note(system, shown, judged_, matched))
     return notes

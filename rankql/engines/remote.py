@@ -7,9 +7,8 @@ database's own SQL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -27,72 +26,75 @@ from rankql.engines.remote_tables import (
     sample_table,
 )
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import (
-    alike,
-    complete,
-    duplicates,
-    execute,
-    left_out,
-    matched,
-    named,
-    none_judged,
-    numbers,
-    outcome,
-    refuse_contradictions,
-    repeated,
-    reporting,
-    retrieved,
+from rankql.evaluation.arguments import EvaluateArguments
+from rankql.evaluation.columns import validate_numbers
+from rankql.evaluation.overlap import (
+    no_judged_query_message,
+    require_common_items,
+    require_ranked_rows,
+    run_label,
+    unjudged_queries_note,
 )
-from rankql.evaluation.query import (
-    per_query,
-)
+from rankql.evaluation.planning import pending_result, resolve_conventions
+from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
+from rankql.evaluation.validation import (
+    duplicates_message,
+    evaluation_errors,
+    find_duplicates,
+    require_consistent_grades,
+    require_one_value_per_query,
+)
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import Session, session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors, open_session
 
 
-def evaluate_in_database(
-    con: Any,
-    run: Any,
-    qrels: Any,
-    attributes: Any,
-    columns: Mapping[str, Any],
-    system: str | None,
-    groups: Sequence[Sequence[str]],
-    metrics: str | Sequence[str],
-    conventions: str | None,
-    options: Mapping[str, Any],
-    descending: bool | None = None,
-) -> Result:
+def evaluate_remotely(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate`, worked out in the database of the connection.
 
     >>> import sqlite3
     >>> con = sqlite3.connect(":memory:")
     >>> _ = con.execute("CREATE TABLE t AS SELECT 'a' AS query, 'x' AS item, 2 AS pos, 1 AS rel")
-    >>> evaluate_in_database(con, "t", None, None, {}, None, [], "RR", None, {}).per_query.row(0)
+    >>> evaluate_remotely(EvaluateArguments("t", None, "RR", con=con)).per_query.row(0)
     ('a', 0.5)
     """
+    run, groups = arguments.run, arguments.groupings
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     task = partitions.Task(
-        [*runs], columns, system, (), groups,
-        conventions=choose(conventions, options), metrics=parse(metrics), descending=descending,
+        [*runs], arguments.columns, arguments.system, (), groups,
+        conventions=choose(arguments.profile, arguments.options),
+        metrics=parse(arguments.metrics), descending=arguments.descending,
     )  # fmt: skip
-    labels = partitions.label_tables(runs, qrels, attributes)
-    with open_database(con) as database, session(None) as duckdb_session:
+    labels = partitions.label_tables(runs, arguments.qrels, arguments.attributes)
+    with open_database(arguments.con) as database, open_session(None) as duckdb_session:
         tables = {label: database.table(data, label) for label, data in labels.items()}
         inputs = _read_inputs(task, duckdb_session, database, tables)
-        resolved, parsed = complete(duckdb_session, inputs, task.metrics, task.conventions)
+        resolved, parsed = resolve_conventions(
+            duckdb_session, inputs, task.metrics, task.conventions
+        )
         _require_supported_conventions(database, resolved)
-        query = per_query(inputs, parsed, resolved)
-        with reporting(duckdb_session, inputs, resolved):
+        query = build_query(inputs, parsed, resolved)
+        with evaluation_errors(duckdb_session, inputs, resolved):
             shape = execute(duckdb_session, query.sql, query.checked).pl().schema
         queries = RemoteQueries(database, tables, inputs, resolved, parsed, query)
         query = replace(query, sql=queries.sql())
-        result = outcome(duckdb_session, inputs, query, resolved, groups)
+        result = pending_result(
+            duckdb_session,
+            inputs,
+            query,
+            resolved,
+            groups,
+            arguments.interval,
+            arguments.confidence,
+        )
         result.notes = _inspect_sources(queries)
         result.rows = _fetch_values(queries, query.sql, shape)
+    result.check()
+    if arguments.output:
+        result.write(arguments.output)
     return result
 
 
@@ -112,9 +114,9 @@ def _read_inputs(
         values = read_extremes(database, inputs, table, sql, task.conventions)
         samples[table.label] = sample_table(inputs, table, schemas[table.label], values)
     inputs = task.read_inputs(session, samples)
-    with reporting():
+    with duckdb_errors():
         for table in inputs.tables:
-            numbers(session, table, ("rel", "pos", "score"))
+            validate_numbers(session, table, ("rel", "pos", "score"))
     return inputs
 
 
@@ -136,7 +138,7 @@ def _fetch_values(
     """What the query finds, in the columns that DuckDB would return."""
     rows = queries.database.ask(sql)
     if any(row[-1] for row in rows):
-        raise RankqlError(repeated(queries.ask_sources, queries.inputs))
+        raise RankqlError(duplicates_message(queries.ask_sources, queries.inputs))
     columns = [*zip(*rows, strict=True)] or [()] * (len(shape) + 1)
     named_cells = zip(shape.items(), columns[:-1], strict=True)
     return pl.DataFrame([pl.Series(name, cells).cast(kind) for (name, kind), cells in named_cells])
@@ -144,13 +146,16 @@ def _fetch_values(
 
 def _inspect_sources(queries: RemoteQueries) -> list[str]:
     """What is worth knowing of queries on one side only; refuse what cannot be evaluated."""
-    alike(queries.ask_sources, queries.inputs)
-    notes = retrieved(queries.ask_sources, queries.inputs)
+    require_one_value_per_query(queries.ask_sources, queries.inputs)
+    notes = require_ranked_rows(queries.ask_sources, queries.inputs)
     if queries.inputs.qrels is not None:
-        notes += [*_check_queries(queries), *matched(queries.ask_sources, queries.inputs)]
-        refuse_contradictions(queries.ask_sources)
-    for source, column, where in queries.query.once:
-        if message := duplicates(queries.ask_sources, queries.inputs, source, column, where):
+        notes += [
+            *_check_queries(queries),
+            *require_common_items(queries.ask_sources, queries.inputs),
+        ]
+        require_consistent_grades(queries.ask_sources)
+    for source, column, where in queries.query.unique_columns:
+        if message := find_duplicates(queries.ask_sources, queries.inputs, source, column, where):
             raise RankqlError(message)
     return notes
 
@@ -171,5 +176,5 @@ def _check_queries(queries: RemoteQueries) -> Iterator[str]:
         run_only = [key for (key,) in queries.ask_sources(examples.format("run", unjudged))]
         if not n_judged:
             judged_only = [key for (key,) in queries.ask_sources(examples.format("qrels", ""))]
-            raise RankqlError(none_judged(named(name), run_only, judged_only))
-        yield left_out(name, n_shown, n_judged, run_only)
+            raise RankqlError(no_judged_query_message(run_label(name), run_only, judged_only))
+        yield unjudged_queries_note(name, n_shown, n_judged, run_only)

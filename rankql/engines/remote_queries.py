@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from rankql.engines.databases import Database, RemoteTable, Rows
 from rankql.engines.dialects import translate
 from rankql.engines.remote_tables import number_column
-from rankql.evaluation.query import (
-    Query,
-    best_first,
-    called,
-    cutoff,
-    defined,
-    gained,
-    given_score,
-    tops_first,
-)
+from rankql.evaluation.ctes import original_score, ranks_before_join, score_order
+from rankql.evaluation.metric_columns import gain_sql, last_position, mask_undefined, metric_calls
+from rankql.evaluation.query import Query
 from rankql.macros import MISSING, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric import Metric
@@ -40,9 +33,9 @@ class RemoteQueries:
     def sql(self) -> str:
         """The query that evaluates: the rankings, the metrics in steps, what is said of a query."""
         inputs, keys = self.inputs, self.inputs.keys
-        calls, _ = called(self.metrics, self.conventions, _gain_sql)
+        calls, _ = metric_calls(self.metrics, self.conventions, _gain_sql)
         calls |= {m.name: m.expression for m in self.metrics if m.record is None}
-        values = defined(calls, self.conventions).values()
+        values = mask_undefined(calls, self.conventions).values()
         steps = self._source_steps() | self._ranking_steps()
         fields = [keys, *(f"{value} AS m{i}" for i, value in enumerate(values))]
         source, last, missing, repeated = "ranked", "found", "0", "0"
@@ -59,8 +52,8 @@ class RemoteQueries:
         query = f"SELECT {', '.join(fields)} FROM {source} GROUP BY {keys}"
         steps["found"] = translate(query, self.database.dialect)
         for home in ("qrels", "run", "attributes"):
-            if inputs.homed(home):
-                columns = map(inputs.attribute, inputs.homed(home))
+            if inputs.attributes_in(home):
+                columns = map(inputs.attribute, inputs.attributes_in(home))
                 least = ", ".join(f"min({column}) AS {column}" for column in columns)
                 steps[f"about_{home}"] = f"SELECT query, {least} FROM {home} GROUP BY query"
                 last += f" LEFT JOIN about_{home} USING (query)"
@@ -93,7 +86,7 @@ class RemoteQueries:
         for name, table in inputs.runs.items():
             system = self.database.literal(name or "")
             if inputs.system:
-                system = quote(table.spelled(inputs.system))
+                system = quote(table.actual_name(inputs.system))
             fields = [f"{text.format(system)} AS system"] if inputs.many else []
             fields += [
                 f"{self._number(table, role)} AS {role}"
@@ -117,10 +110,10 @@ class RemoteQueries:
             for role in ("query", "item")
             if role in table.roles
         ]
-        about = self.inputs.homed(self.inputs.home(table))
+        about = self.inputs.attributes_in(self.inputs.home(table))
         for name in about:
             text = not same_kind(self.inputs.kinds(name))
-            value = self._comparable(table, table.spelled(name), text)
+            value = self._comparable(table, table.actual_name(name), text)
             keys.append(f"{value} AS {self.inputs.attribute(name)}")
         return f"SELECT {', '.join([*fields, *keys])} FROM {self.tables[table.label].sql}"
 
@@ -159,17 +152,17 @@ class RemoteQueries:
         by_item = f"{self.database.text.format('item')} DESC"
         place, order = "pos", "pos ASC"
         if inputs.scored:
-            place, order = "score", best_first(conventions.ties, by_item)
+            place, order = "score", score_order(conventions.ties, by_item)
         pos = "pos"
         if inputs.scored or conventions.unjudged == "remove":
             number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
             pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
         scores = ["score"] if inputs.every("score") else []
-        if inputs.scored and tops_first(inputs, conventions):
+        if inputs.scored and ranks_before_join(inputs, conventions):
             # Before the join, which few rows are left for.
             theirs = "WHERE query IN (SELECT query FROM qrels)"
             steps["placed"] = f"SELECT {keys}, item, score, {pos} FROM run {theirs}"
-            k = cutoff(self.metrics, conventions)
+            k = last_position(self.metrics, conventions)
             least = "pos IS NOT NULL" if k is None else f"pos <= {k}"
             steps["top"] = f"SELECT * FROM placed WHERE {least}"
             run, place, pos = "top", "pos", "pos"
@@ -180,7 +173,7 @@ class RemoteQueries:
                 places = [*scores, *(["pos"] if place == "pos" else [])]
                 source = self.database.full_join(judged, run, keys, places)
         items = ["item"] if inputs.every("item") else []
-        scores = [given_score(inputs)] if scores else []
+        scores = [original_score(inputs)] if scores else []
         steps["ranked"] = f"SELECT {', '.join([keys, *items, 'rel', *scores, pos])} FROM {source}"
         if conventions.unjudged == "remove":
             steps["ranked"] += " WHERE rel IS NOT NULL"
@@ -207,4 +200,4 @@ def _gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
         return f"CASE rel {' '.join(f'WHEN {grade} THEN {v}' for grade, v in gain.items())} END"
     if gain == "binary":
         return f"CASE WHEN rel >= {threshold} THEN 1.0 WHEN rel IS NOT NULL THEN 0.0 END"
-    return gained(gain, threshold)
+    return gain_sql(gain, threshold)

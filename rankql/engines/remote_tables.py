@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rankql.engines.databases import ATTRIBUTES, IDS, NUMERIC, Database, RemoteTable
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import complete_ids
+from rankql.evaluation.columns import require_ids
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
@@ -27,7 +27,7 @@ def require_known_types(
     """Refuse ids and attributes of which it is not known how they compare or look."""
     for table in inputs.tables:
         columns = tables[table.label].columns
-        attributes = [table.spelled(name) for name in inputs.homed(inputs.home(table))]
+        attributes = [table.actual_name(name) for name in inputs.attributes_in(inputs.home(table))]
         for names, known, wrong in (
             (inputs.ids(table), IDS, "is neither text nor of whole numbers"),
             (attributes, ATTRIBUTES, "is of a type that no slices are made of"),
@@ -65,7 +65,7 @@ def read_extremes(
     counts = [f"count({quote(name)})" for name in ids]
     columns = ", ".join(["count(*)", *counts, *(sql for _, sql in expressions)])
     ((total, *values),) = database.ask(f"SELECT {columns} FROM {sql}")
-    complete_ids(table.label, total, dict(zip(ids, values, strict=False)))
+    require_ids(table.label, total, dict(zip(ids, values, strict=False)))
     pairs = zip(expressions, values[len(ids) :], strict=True)
     return [(table.roles[role], value) for (role, _), value in pairs if value is not None]
 

@@ -26,14 +26,16 @@ from rankql.engines import partitions
 from rankql.engines.spark_sql import SPARK, spark_with_grades
 from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, require_package
-from rankql.evaluation.evaluate import DEFAULT
-from rankql.evaluation.execution import complete, outcome
-from rankql.evaluation.query import per_query
-from rankql.evaluation.result import Result, groupings, parquet, validate
+from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.planning import pending_result, resolve_conventions
+from rankql.evaluation.query import build_query
+from rankql.evaluation.result import Result
+from rankql.evaluation.writing import parquet_path
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.tables import session
+from rankql.sources.session import open_session
 
 require_package("pyspark", "spark", "rankql.spark")
 require_package("sqlglot", "dialects", "translation")
@@ -73,7 +75,7 @@ def expr(text: str, grades: Iterable[float] | None = None) -> Column:
 def evaluate(
     run: DataFrame | Mapping[str, DataFrame],
     qrels: DataFrame | None = None,
-    metrics: str | Sequence[str] = DEFAULT,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
     *,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: DataFrame | None = None,
@@ -103,11 +105,11 @@ def evaluate(
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
-    validate(interval, confidence)
-    groups, resolved = groupings(by), choose(conventions, options)
+    require_interval(interval, confidence)
+    groups, resolved = parse_groupings(by), choose(conventions, options)
     if resolved.ties == "order":
         raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
-    target = None if output is None else parquet(output)
+    target = None if output is None else parquet_path(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     frames = partitions.label_tables(runs, qrels, attributes)
     for label, frame in frames.items():
@@ -117,7 +119,7 @@ def evaluate(
     task = partitions.Task(
         [*runs], columns, system, (), groups, parse(metrics), resolved, memory, descending
     )
-    with session(None) as duckdb_session:
+    with open_session(None) as duckdb_session:
         empty = {
             label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
         }
@@ -125,9 +127,9 @@ def evaluate(
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         inputs = task.read_inputs(duckdb_session, sample)
-        resolved, parsed = complete(duckdb_session, inputs, task.metrics, resolved)
-        metrics_query = per_query(inputs, parsed, resolved)
-        result = outcome(
+        resolved, parsed = resolve_conventions(duckdb_session, inputs, task.metrics, resolved)
+        metrics_query = build_query(inputs, parsed, resolved)
+        result = pending_result(
             duckdb_session, inputs, metrics_query, resolved, groups, interval, confidence
         )
     task = replace(task, metrics=parsed, conventions=resolved, systems=_systems(frames, inputs))
@@ -190,7 +192,11 @@ def _distributed(
 
     selected, keys = {}, {}
     for table in inputs.tables:
-        names = [*table.roles.values(), *inputs.ids(table), *inputs.homed(inputs.home(table))]
+        names = [
+            *table.roles.values(),
+            *inputs.ids(table),
+            *inputs.attributes_in(inputs.home(table)),
+        ]
         frame = frames[table.label]
         selected[table.label] = frame.select(*(F.col(quoted_name(n)) for n in dict.fromkeys(names)))
         keys[table.label] = selected[table.label].schema[table.roles["query"]].dataType

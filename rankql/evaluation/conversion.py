@@ -10,12 +10,13 @@ from pathlib import Path
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.execution import prepared, reporting
-from rankql.evaluation.query import BY_ITEM
-from rankql.evaluation.result import whole
+from rankql.evaluation.ctes import BY_ITEM
+from rankql.evaluation.writing import atomic_path
 from rankql.macros import literal
 from rankql.sources.inputs import lowest_is_best
-from rankql.sources.tables import Data, Session, Table, assigned, session
+from rankql.sources.run import prepare
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import Data, Table, assign_roles
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # Nothing is quoted in a TREC file.
@@ -59,14 +60,14 @@ def convert(
     path = Path(target)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     options, trec = _format(path)
-    with session(con, source) as here:
-        table = _read(here.table(source, "source"), columns, system, descending)
-        with reporting():
-            _refuse(here, table, "id IS NULL", "is NULL")
+    with open_session(con, source) as session:
+        table = _read(session.table(source, "source"), columns, system, descending)
+        with duckdb_errors():
+            _refuse(session, table, "id IS NULL", "is NULL")
             if trec:
-                table = _wanted(table, columns, path)
-            sql = _trec(here, table, tag) if trec else _table(here, table)
-            _write(here, sql, path, options)
+                table = _select_roles(table, columns, path)
+            sql = _trec(session, table, tag) if trec else _table(session, table)
+            _write(session, sql, path, options)
     return path
 
 
@@ -95,20 +96,20 @@ def _read(
     """The table with its columns; those that are named must be there."""
     for role, name in {**columns, "system": system}.items():
         if name is not None and name.lower() not in map(str.lower, table.columns):
-            there = ", ".join(table.columns)
-            raise RankqlError(f"{role}={name!r}: no column of that name; there are: {there}")
-    table = assigned(table, columns, ["query", "item"])
+            names = ", ".join(table.columns)
+            raise RankqlError(f"{role}={name!r}: no column of that name; there are: {names}")
+    table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))
     if not table.roles.keys() & {"rel", "score", "pos"}:
-        assigned(table, columns, ["score"])
+        assign_roles(table, columns, ["score"])
     if system is not None:
         by_name = {name.lower(): name for name in table.columns}
         table.roles["system"] = by_name[system.lower()]
     return table
 
 
-def _wanted(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
+def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
     """The columns of a run or of judgments, as a TREC file has only those of one."""
     roles = dict(table.roles)
     named = {role for role, name in columns.items() if name is not None}
@@ -133,44 +134,46 @@ def _wanted(table: Table, columns: Mapping[str, str | None], path: Path) -> Tabl
     return replace(table, roles=roles)
 
 
-def _refuse(here: Session, table: Table, where: str, what: str) -> None:
+def _refuse(session: Session, table: Table, where: str, what: str) -> None:
     """Refuse ids that cannot be written."""
     for role in ("system", "query", "item"):
         if role in table.roles:
             ids = f"(SELECT {table.key(role, as_text=True)} AS id FROM {table.sql})"
             sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
-            ((count, example),) = here.con.sql(sql).fetchall()
+            ((count, example),) = session.con.sql(sql).fetchall()
             if count:
-                shown = "" if example is None else f", {example!r}"
+                example_text = "" if example is None else f", {example!r}"
                 rows = "1 row" if count == 1 else f"{count} rows"
                 column = f"{table.label}: {table.roles[role]}"
-                raise RankqlError(f"{column} {what} ({rows}{shown}); mend these first")
+                raise RankqlError(f"{column} {what} ({rows}{example_text}); mend these first")
 
 
-def _table(here: Session, table: Table) -> str:
+def _table(session: Session, table: Table) -> str:
     """The columns under their usual names, numbers as numbers."""
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
-            fields.append(f"CAST({table.read(role)} AS {_type(here, table, role)}) AS {role}")
+            fields.append(f"CAST({table.read(role)} AS {_type(session, table, role)}) AS {role}")
     return f"SELECT {', '.join(fields)} FROM {table.sql}"
 
 
-def _type(here: Session, table: Table, role: str) -> str:
+def _type(session: Session, table: Table, role: str) -> str:
     """BIGINT for positions, and for grades where all are whole."""
     if role == "rel":
         fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
-        ((count,),) = here.con.sql(
-            prepared(here, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
+        ((count,),) = session.con.sql(
+            prepare(session, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
         ).fetchall()
         return "DOUBLE" if count else "BIGINT"
     return "BIGINT" if role == "pos" else "DOUBLE"
 
 
-def _trec(here: Session, table: Table, tag: str) -> str:
+def _trec(session: Session, table: Table, tag: str) -> str:
     """The lines of a TREC file, one column for each of its fields."""
     blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
-    _refuse(here, table, blank, "is empty or holds white space, which ends a field of a TREC file")
+    _refuse(
+        session, table, blank, "is empty or holds white space, which ends a field of a TREC file"
+    )
     keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
         rel = table.read("rel")
@@ -190,7 +193,7 @@ def _trec(here: Session, table: Table, tag: str) -> str:
     order = f"ORDER BY score DESC, {BY_ITEM}"
     score = "score"
     if "pos" in table.roles:
-        score = _scores(here, table, source, order)
+        score = _scores(session, table, source, order)
         order = "ORDER BY pos"
     return f"""
         SELECT query, 'Q0', item, rank, score, system FROM (
@@ -199,12 +202,12 @@ def _trec(here: Session, table: Table, tag: str) -> str:
         ORDER BY system, query, rank"""
 
 
-def _scores(here: Session, table: Table, source: str, order: str) -> str:
+def _scores(session: Session, table: Table, source: str, order: str) -> str:
     """The scores of a ranking that has positions, once it is sure that they say the same."""
     gap = f"""SELECT query, count(*), max(pos) FROM {source} GROUP BY system, query
               HAVING count(*) <> max(pos) OR count(*) <> count(DISTINCT pos)
               ORDER BY query LIMIT 1"""
-    for query, count, last in here.con.sql(prepared(here, gap)).fetchall():
+    for query, count, last in session.con.sql(prepare(session, gap)).fetchall():
         raise RankqlError(
             f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
             f"{last:g}), which a TREC file cannot say; number them anew"
@@ -214,7 +217,7 @@ def _scores(here: Session, table: Table, source: str, order: str) -> str:
     places = f"row_number() OVER (PARTITION BY system, query {order}) AS place"
     moved = f"""SELECT query, item FROM (SELECT *, {places} FROM {source})
                 WHERE place <> pos OR score IS NULL ORDER BY query, pos LIMIT 1"""
-    for query, item in here.con.sql(prepared(here, moved)).fetchall():
+    for query, item in session.con.sql(prepare(session, moved)).fetchall():
         names = table.roles
         raise RankqlError(
             f"source: {names['score']} and {names['pos']} order query {query!r} differently (item "
@@ -223,7 +226,7 @@ def _scores(here: Session, table: Table, source: str, order: str) -> str:
     return "score"
 
 
-def _write(here: Session, sql: str, path: Path, options: str) -> None:
-    with whole(path) as beside:
-        copy = f"COPY ({prepared(here, sql)}) TO {literal(str(beside))} ({options})"
-        here.con.execute(copy).fetchall()
+def _write(session: Session, sql: str, path: Path, options: str) -> None:
+    with atomic_path(path) as temporary:
+        copy = f"COPY ({prepare(session, sql)}) TO {literal(str(temporary))} ({options})"
+        session.con.execute(copy).fetchall()

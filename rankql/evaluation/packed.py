@@ -10,13 +10,10 @@ ideal. By row nothing is done but adding up; the metrics are worked out by ranki
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any
 
 from rankql.macros import quote
-from rankql.registry.metric import Metric
-from rankql.registry.metrics import FUNCTIONS
 
 # The scales that are looked for, by their end: for the ideal as many sums are needed.
 SCALES = (1, 3, 5)
@@ -25,40 +22,24 @@ BITS = 90
 # Digits are taken from words that fit into 64 bits.
 WORD = 60
 
-_OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
-
 
 class Top:
     """The grades 1 to `end` in the first positions as digits of an integer, and what they yield.
 
-    `values` are the metrics that can be had from it, as SQL; what they refer to are the columns
-    that `steps` adds, one step after the other, to the `sums` by ranking.
+    What metrics refer to are columns that `steps` adds, one step after the other, to the `sums` by
+    ranking.
     """
 
-    def __init__(self, end: int, metrics: Sequence[Metric], conventions: Mapping[str, Any]) -> None:
+    def __init__(self, end: int, cutoffs: Iterable[int]) -> None:
         self.end = end
-        # Two items at one position must show: the digits other than 0 are then fewer than the
-        # items, if a digit holds twice the highest grade. (Of bits alone that is always so.)
-        self.bits = 1 if end <= 1 else (2 * end).bit_length()
-        limit = BITS // self.bits if end else 0
-        packed = [m for m in metrics if (m.k or limit + 1) <= limit and _known(m, conventions)]
-        self.cutoffs = sorted({m.k for m in packed if m.k})
+        self.bits = digit_bits(end)
+        self.cutoffs = sorted(set(cutoffs))
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
         self._hits: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self._parts: dict[str, str] = {}
-        self.shown = self.count(1, self.k)
-        self.values = {m.name: self._value(m, conventions) for m in packed}
-
-    def _value(self, metric: Metric, conventions: Mapping[str, Any]) -> str:
-        assert metric.record
-        options = {name: option.default for name, option in metric.record.options.items()}
-        options |= {"gain": metric.gain(conventions), **metric.arguments(conventions)}
-        # Whole grades that reach a threshold reach the next whole number.
-        options["threshold"] = math.ceil(metric.threshold(conventions))
-        template = FUNCTIONS[metric.record.macro].packed
-        return template.format_map(_Quantities(self, options))
+        self.filled = self.count(1, self.k)
 
     # The steps.
 
@@ -89,9 +70,9 @@ class Top:
         }
         return {name: columns for name, columns in steps.items() if columns}
 
-    def twice(self) -> str:
+    def repeats_position(self) -> str:
         """Do two items stand at one position?"""
-        return f"packed <> {self.shown}"
+        return f"packed <> {self.filled}"
 
     @property
     def _grades(self) -> range:
@@ -111,9 +92,9 @@ class Top:
                 pairs = zip(raised, scaled, strict=True)
                 factors = [(a + b) / (counted - other) for a, b in pairs]
             total = [a + b for a, b in zip(total, factors, strict=True)]
-        whole = math.lcm(*(factor.denominator for factor in total))
-        terms = (f"{f * whole} * {quote(f'power {n}')}" for n, f in enumerate(total) if f)
-        return f"({' + '.join(terms)}) // {whole}"
+        denominator = math.lcm(*(factor.denominator for factor in total))
+        terms = (f"{f * denominator} * {quote(f'power {n}')}" for n, f in enumerate(total) if f)
+        return f"({' + '.join(terms)}) // {denominator}"
 
     # What the metrics are made of.
 
@@ -134,7 +115,7 @@ class Top:
 
     def graded(self, what: str, values: Iterable[float], i: int) -> str:
         """One of the values, which are by grade from 0, for the grade at a position."""
-        return self.place(f"{what} {i}", _at(values, f"({self._digit(i)})"))
+        return self.place(f"{what} {i}", at_index(values, f"({self._digit(i)})"))
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
@@ -211,140 +192,25 @@ class Top:
         return quote(name)
 
 
-def _known(metric: Metric, conventions: Mapping[str, Any]) -> bool:
-    """Does the value follow from the top and the number of items of each grade?"""
-    if metric.record is None or not FUNCTIONS[metric.record.macro].packed:
-        return False
-    given = metric.arguments(conventions)
-    return (
-        given.keys() <= _OPTIONS
-        and given.get("denominator") != "retrieved"
-        and min(metric.threshold(conventions), conventions["threshold"]) > 0
-        and isinstance(metric.gain(conventions), str)
-    )
+def digit_bits(end: int) -> int:
+    """The bits of a digit, where the grades are whole numbers from 0 to `end`.
+
+    Two items at one position must show: the digits other than 0 are then fewer than the items, if
+    a digit holds twice the highest grade. (Of bits alone that is always so.)
+    """
+    return 1 if end <= 1 else (2 * end).bit_length()
 
 
 def _ones(bits: int) -> int:
     return (1 << bits) - 1
 
 
-def _double(value: float) -> str:
+def double(value: float) -> str:
     """A number that is no decimal to DuckDB."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 
 
-def _at(values: Iterable[float], index: str) -> str:
+def at_index(values: Iterable[float], index: str) -> str:
     """The value at an index from 0."""
-    return f"[{', '.join(map(_double, values))}][{index} + 1]"
-
-
-class _Quantities(dict[str, str]):
-    """What the `packed` of a record names, worked out when it is asked for."""
-
-    def __init__(self, top: Top, options: Mapping[str, Any]) -> None:
-        self.top, self.options = top, options
-
-    def __missing__(self, name: str) -> str:
-        quantity = _QUANTITIES.get(name)
-        return str(self.options[name]) if quantity is None else quantity(self.top, self.options)
-
-
-def _gains(top: Top, options: Mapping[str, Any]) -> str:
-    return _sum_of_gains(top, options, f"cg {options['gain']}", lambda i: "")
-
-
-def _discounted_gains(top: Top, options: Mapping[str, Any]) -> str:
-    return _sum_of_gains(top, options, f"dcg {options['gain']}", lambda i: f" / log2({i + 1})")
-
-
-def _sum_of_gains(
-    top: Top, options: Mapping[str, Any], name: str, weight: Callable[[int], str]
-) -> str:
-    kind, threshold = options["gain"], options["threshold"]
-    gains = top.gains(kind, threshold)
-
-    def gain(i: int) -> str:
-        if kind == "binary":
-            return top.hit(threshold, i)
-        return top.grade(i) if kind == "linear" else top.graded(kind, gains, i)
-
-    name = f"{name} {threshold}" if kind == "binary" else name
-    return f"({top.total(name, lambda i: gain(i) + weight(i), options['k'])})"
-
-
-def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
-    """Where n items have a grade or more, its step is gained in each of the first n positions."""
-    sums = [0.0]
-    for i in range(1, options["k"] + 1):
-        sums.append(sums[-1] + 1 / math.log2(i + 1))
-    gains = top.gains(options["gain"], options["threshold"])
-    return " + ".join(
-        f"{_double(gains[grade] - gains[grade - 1])} * "
-        + _at(sums, f"least({top.relevant(grade)}, {options['k']})")
-        for grade in range(1, len(gains))
-    )
-
-
-def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:
-    threshold = options["threshold"]
-    return top.total(
-        f"arhr {threshold}", lambda i: f"{top.hit(threshold, i)} / {_double(i)}", options["k"]
-    )
-
-
-def _precisions(top: Top, options: Mapping[str, Any]) -> str:
-    threshold = options["threshold"]
-    return top.total(
-        f"ap {threshold}",
-        lambda i: (
-            f"{top.hit(threshold, i)} * "
-            + f"{top.place(f'hits {threshold} to {i}', top.count(threshold, i))} / {i}"
-        ),
-        options["k"],
-    )
-
-
-def _stops(top: Top, options: Mapping[str, Any]) -> str:
-    """Backwards: what a position is worth, or else, if the user goes on, what follows."""
-    p, max_rel = options["p"], options["max_rel"]
-    chances = [(2.0**grade - 1) * 2.0**-max_rel for grade in range(top.end + 1)]
-    value, name = "0e0", f"err {max_rel} {p}"
-    for start, end in reversed(top.stretches(options["k"])):
-        stop = f"stop {max_rel}"
-        stops = {i: top.graded(stop, chances, i) for i in range(start, end + 1)}
-        worth = "0e0"
-        for i, stop in reversed(stops.items()):
-            worth = f"({stop} * {_double(p ** (i - 1) / i)} + (1 - {stop}) * {worth})"
-        left = " * ".join(f"(1 - {stop})" for stop in stops.values())
-        value = (
-            f"({top.part(f'{name} to {end}', worth)} "
-            f"+ {top.part(f'{name} left at {end}', left)} * {value})"
-        )
-    return value
-
-
-def _looks(top: Top, options: Mapping[str, Any]) -> str:
-    p, scale, threshold = options["p"], options["max_rel"], options["threshold"]
-
-    def worth(i: int) -> str:
-        return top.hit(threshold, i) if scale is None else f"{top.grade(i)} / {_double(scale)}"
-
-    name = f"rbp {p} {threshold} {scale}"
-    looks = top.total(name, lambda i: f"{worth(i)} * {_double(p ** (i - 1))}", options["k"])
-    return f"{_double(1 - p)} * ({looks})"
-
-
-_QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
-    "hits": lambda top, options: top.count(options["threshold"], options["k"]),
-    "relevant": lambda top, options: top.relevant(options["threshold"]),
-    "positive": lambda top, options: top.relevant(1),
-    "first": lambda top, options: top.first(options["threshold"], options["k"]),
-    "gains": _gains,
-    "discounted_gains": _discounted_gains,
-    "ideal_gains": _ideal_gains,
-    "reciprocals": _reciprocals,
-    "precisions": _precisions,
-    "stops": _stops,
-    "looks": _looks,
-}
+    return f"[{', '.join(map(double, values))}][{index} + 1]"

@@ -16,14 +16,16 @@ import duckdb
 
 from rankql import text as show
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.execution import execute, reporting
-from rankql.evaluation.result import Result, combine, require_one_row_per_query, written
+from rankql.evaluation.combining import combine, read_metadata, require_one_row_per_query
+from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metrics import NAMED
 from rankql.registry.parse import is_metric, lower_is_better, parse
-from rankql.sources.tables import ROLES, Data, Session, Table, same_kind, session
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.tables import ROLES, Data, Table, same_kind
 
 Direction = bool | Mapping[str, bool] | None
 
@@ -65,8 +67,8 @@ class Request:
     def named(self) -> list[str]:
         """The columns that the caller calls metrics."""
         metrics = [self.metrics] if isinstance(self.metrics, str) else self.metrics or ()
-        given = self.higher_is_better
-        return [*metrics, *(given if isinstance(given, Mapping) else ())]
+        directions = self.higher_is_better
+        return [*metrics, *(directions if isinstance(directions, Mapping) else ())]
 
 
 def read_result(data: Data, label: str, request: Request) -> Result | None:
@@ -74,7 +76,7 @@ def read_result(data: Data, label: str, request: Request) -> Result | None:
     if isinstance(data, Result):
         return combine([data], interval=None)
     if isinstance(data, str | os.PathLike):
-        if written(data) is not None:
+        if read_metadata(data) is not None:
             return combine([data], interval=None)
         if Path(data).suffix not in _TABLES and Path(data).exists():
             return None
@@ -82,12 +84,12 @@ def read_result(data: Data, label: str, request: Request) -> Result | None:
         return None
     if isinstance(data, str | os.PathLike) and not request.named and has_items(os.fspath(data)):
         return None  # not read as a whole to find that it is a run
-    with session(request.con, data) as here:
+    with open_session(request.con, data) as session:
         try:
-            table = here.table(data, label)
+            table = session.table(data, label)
         except (RankqlError, duckdb.Error):
             return None  # `evaluate` says why it cannot be opened
-        return _read(here, table, label, request)
+        return _read(session, table, label, request)
 
 
 _TABLES = (".parquet", ".pq", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst")
@@ -103,17 +105,19 @@ class _Columns:
     system: bool
 
 
-def _read(here: Session, table: Table, label: str, request: Request) -> Result | None:
-    columns = _recognised(here, table, label, request)
+def _read(session: Session, table: Table, label: str, request: Request) -> Result | None:
+    columns = _recognise_columns(session, table, label, request)
     if columns is None:
         return None
     for name in (columns.key, *columns.attributes, *columns.metrics):
         require_plain_name(name)
-    numbers = [f"{_number(here, table, name, label)} AS {quote(name)}" for name in columns.metrics]
+    numbers = [
+        f"{_number(session, table, name, label)} AS {quote(name)}" for name in columns.metrics
+    ]
     system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
     kept = [*system, *map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
-    with reporting():
-        rows = execute(here, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
+    with duckdb_errors():
+        rows = execute(session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
     own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):
@@ -137,21 +141,23 @@ def _read(here: Session, table: Table, label: str, request: Request) -> Result |
     return result
 
 
-def _recognised(here: Session, table: Table, label: str, request: Request) -> _Columns | None:
+def _recognise_columns(
+    session: Session, table: Table, label: str, request: Request
+) -> _Columns | None:
     """The columns, if the table has one row per query."""
     if table.trec:
         return None
-    others = [name for name in table.columns if name not in ("system", MISSING)]
-    if request.query is not None and request.query not in others:
+    columns = [name for name in table.columns if name not in ("system", MISSING)]
+    if request.query is not None and request.query not in columns:
         return None  # `evaluate` says which columns there are
     key = (
         request.query
-        if request.query in others
-        else table.find("query") or next(iter(others), None)
+        if request.query in columns
+        else table.find("query") or next(iter(columns), None)
     )
-    numeric = [name for name in others if name != key and _is_numeric(here, table, name)]
-    known = [name for name in others if name != key and is_metric(name)]
-    explicit = [name for name in dict.fromkeys(request.named) if name in others and name != key]
+    numeric = [name for name in columns if name != key and _is_numeric(session, table, name)]
+    known = [name for name in columns if name != key and is_metric(name)]
+    explicit = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
     explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
     looks_ranked = table.known("item") or (table.known("rel") and table.known("pos"))
     if key is None or not (numeric or explicit):
@@ -159,20 +165,20 @@ def _recognised(here: Session, table: Table, label: str, request: Request) -> _C
     if not explicit:
         if looks_ranked:
             if not request.judged:
-                _refuse_ambiguous(here, table, label, key, numeric)
+                _refuse_ambiguous(session, table, label, key, numeric)
             return None
-        if not known and (request.judged or not _one_row_per(here, table, key)):
+        if not known and (request.judged or not _one_row_per(session, table, key)):
             return None
-    start = min((others.index(name) for name in known), default=0)
+    start = min((columns.index(name) for name in known), default=0)
     taken = {*request.attributes} - {*explicit}
     metrics = [
-        name for name in others
+        name for name in columns
         if name in explicit
-        or (name in numeric and others.index(name) >= start and name not in taken)
+        or (name in numeric and columns.index(name) >= start and name not in taken)
     ]  # fmt: skip
     if not metrics:
         return None
-    attributes = [name for name in others if name != key and name not in metrics]
+    attributes = [name for name in columns if name != key and name not in metrics]
     return _Columns(key, metrics, attributes, "system" in table.columns)
 
 
@@ -187,12 +193,12 @@ def has_items(path: str) -> bool:
 
 
 def _refuse_ambiguous(
-    here: Session, table: Table, label: str, key: str, numeric: Sequence[str]
+    session: Session, table: Table, label: str, key: str, numeric: Sequence[str]
 ) -> None:
     """Refuse a table with an item per row that might be a run or have one row per query."""
     roles = {name for role in (*_OF_RUNS, "query") for name in table.known(role)}
     extra = [name for name in numeric if name not in roles]
-    if table.known("rel") or not extra or not _one_row_per(here, table, key):
+    if table.known("rel") or not extra or not _one_row_per(session, table, key):
         return
     raise RankqlError(
         f"Cannot tell whether {label} is a run or has one row per {key}: it has an item "
@@ -201,34 +207,34 @@ def _refuse_ambiguous(
     )
 
 
-def _one_row_per(here: Session, table: Table, key: str) -> bool:
+def _one_row_per(session: Session, table: Table, key: str) -> bool:
     columns = [key, *(["system"] if "system" in table.columns else [])]
     names = ", ".join(map(quote, columns))
     distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
     sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
-    return bool(here.con.sql(sql).fetchall()[0][0])
+    return bool(session.con.sql(sql).fetchall()[0][0])
 
 
-def _is_numeric(here: Session, table: Table, name: str) -> bool:
+def _is_numeric(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
     if not table.text:
         kind = table.columns[name]
         return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
     column = quote(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
-    ((values, numbers),) = here.con.sql(sql).fetchall()
+    ((values, numbers),) = session.con.sql(sql).fetchall()
     return bool(values) and values == numbers
 
 
-def _number(here: Session, table: Table, name: str, label: str) -> str:
+def _number(session: Session, table: Table, name: str, label: str) -> str:
     return replace(table, label=label, roles={"rel": name}).number("rel")
 
 
 # Several of them
 
 
-def aligned(
-    results: Mapping[str, Result], tables: Sequence[str], asked: Sequence[str]
+def align_results(
+    results: Mapping[str, Result], tables: Sequence[str], attributes: Sequence[str]
 ) -> dict[str, Result]:
     """The results, those that were read from tables made to agree with the others.
 
@@ -240,16 +246,16 @@ def aligned(
     by = first.meta["by"]
     if not known:
         by = [x for x in by if all(x in result.meta["by"] for result in results.values())]
-        by = [x for x in by if x in asked] if {*asked} <= {*by} else by
+        by = [x for x in by if x in attributes] if {*attributes} <= {*by} else by
     every = {name: result.meta["conventions"] for name, result in results.items()}
     conventions = known[0].meta["conventions"] if known else every[tables[0]]
     if not known and any(each["missing"] != "skip" for each in every.values()):
         conventions = Conventions().as_dict()
-    found = dict(results)
+    aligned = dict(results)
     for name in tables:
         result = results[name]
-        there = {**dict.fromkeys(by), **dict.fromkeys(result.meta["by"])}
-        for column in there:
+        columns = {**dict.fromkeys(by), **dict.fromkeys(result.meta["by"])}
+        for column in columns:
             if column in by and column not in result.frame().columns:
                 raise RankqlError(f"{name!r} has no column {column!r}, which the others have.")
         meta = {
@@ -260,22 +266,24 @@ def aligned(
             "metrics": [metric for metric in result.metrics if metric not in by],
         }
         key = {result.meta["query"]: first.meta["query"]}
-        found[name] = replace(result, meta=result.meta | meta, rows=result.frame().rename(key))
-    return found
+        aligned[name] = replace(result, meta=result.meta | meta, rows=result.frame().rename(key))
+    return aligned
 
 
 # Which way is better
 
 
-def directed(result: Result, given: Direction, others: Sequence[str] = ()) -> Result:
+def set_directions(
+    result: Result, higher_is_better: Direction, others: Sequence[str] = ()
+) -> Result:
     """The result with the direction of its metrics that rankql does not know, and a note on it."""
-    directions, assumed = resolve_directions(result.metrics, given, others)
+    directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
     meta = result.meta | {"higher_is_better": directions}
     return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
 
 
 def resolve_directions(
-    metrics: Sequence[str], given: Direction, others: Sequence[str] = ()
+    metrics: Sequence[str], higher_is_better: Direction, others: Sequence[str] = ()
 ) -> tuple[dict[str, bool], list[str]]:
     """Is higher better, by metric; and a note on those of which that is assumed.
 
@@ -283,12 +291,12 @@ def resolve_directions(
     """
     own = [name for name in metrics if not is_metric(name, NAMED)]
     known = {name: not lower_is_better(name) for name in metrics if name not in own}
-    if isinstance(given, Mapping):
+    if isinstance(higher_is_better, Mapping):
         every = [*dict.fromkeys([*metrics, *others])]
-        told = {_spelled(name, every): value for name, value in given.items()}
+        stated = {_metric_name(name, every): value for name, value in higher_is_better.items()}
     else:
-        told = {} if given is None else dict.fromkeys(own or metrics, given)
-    for name, value in told.items():
+        stated = {} if higher_is_better is None else dict.fromkeys(own or metrics, higher_is_better)
+    for name, value in stated.items():
         if not isinstance(value, bool):
             raise RankqlError(
                 "higher_is_better must be True, False or a dict of name: True or False, "
@@ -300,7 +308,7 @@ def resolve_directions(
                 f"higher_is_better={value} contradicts {name}, of which {way} is better by "
                 "definition. Leave it out."
             )
-    assumed = [name for name in own if name not in told]
+    assumed = [name for name in own if name not in stated]
     verb = "is" if len(assumed) == 1 else "are"
     notes = [
         f"higher {show.join_words(names)} {verb} assumed to be better (if not, set "
@@ -308,10 +316,10 @@ def resolve_directions(
         "CLI: --lower-is-better)"
         for names in [assumed] if names
     ]  # fmt: skip
-    return known | dict.fromkeys(assumed, True) | told, notes
+    return known | dict.fromkeys(assumed, True) | stated, notes
 
 
-def _spelled(name: str, names: Sequence[str]) -> str:
+def _metric_name(name: str, names: Sequence[str]) -> str:
     """A metric as the result has it."""
     if name not in names and is_metric(name):
         name = next((x for x in names if is_metric(x) and parse(x) == parse(name)), name)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.execution import execute, reporting
 from rankql.logs.grades import event_name, require_cap, require_grades
 from rankql.logs.moments import decimal_as_float, is_finite
 from rankql.macros import literal, quote
 from rankql.registry.options import require, require_choice
-from rankql.sources.tables import Data, assigned, session
+from rankql.sources.run import execute
+from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.tables import Data, assign_roles
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,9 +51,9 @@ def grade_events(
     require_grades(grades, unknown)
     require_choice("how", how, "max", "sum")
     require_cap(cap)
-    with session(con, log) as duckdb_session:
+    with open_session(con, log) as duckdb_session:
         names = {"query": query, "item": item}
-        table = assigned(duckdb_session.table(log, "log"), names, ("query", "item"))
+        table = assign_roles(duckdb_session.table(log, "log"), names, ("query", "item"))
         for role, name in names.items():
             known = table.known(role)
             if name is None and len(known) > 1:
@@ -86,7 +87,7 @@ def grade_events(
             f"    SELECT {by}, {call} AS rel\n    FROM {table.sql} GROUP BY ALL\n)\n"
             "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
-        with reporting():
+        with duckdb_errors():
             judgments: pl.DataFrame = execute(duckdb_session, sql, checked=True).pl()
         return judgments
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rankql import text as show
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.result import whole
+from rankql.evaluation.writing import atomic_path
 from rankql.output.report_source import find_limits
 from rankql.output.report_tables import (
     list_findings,
@@ -45,7 +45,7 @@ def save(comparison: Comparison, path: Path, title: str | None, date: str | None
         ".csv": lambda: show.format_csv(comparison.table),
         ".json": lambda: comparison.to_json() + "\n",
     }
-    with whole(path) as beside:
+    with atomic_path(path) as beside:
         if kind in text:
             beside.write_text(text[kind](), encoding="utf-8", newline="")
         else:

@@ -8,15 +8,15 @@ from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX
+from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
     Data,
-    Session,
     Table,
-    assigned,
-    hashed,
+    assign_roles,
+    find_common_id_columns,
+    hash_column,
     same_kind,
-    shared,
 )
 
 _OF_QRELS = ("query", "item", "rel")
@@ -92,9 +92,9 @@ class Inputs:
 
     def query_hash(self) -> str:
         """The hash of the query, by which the tables can be cut into parts."""
-        return hashed("query", [t.columns[t.roles["query"]] for t in self.tables])
+        return hash_column("query", [t.columns[t.roles["query"]] for t in self.tables])
 
-    def homed(self, home: str) -> list[str]:
+    def attributes_in(self, home: str) -> list[str]:
         """The attributes that a table has."""
         return [name for name in self.by if self.homes[name] == home]
 
@@ -105,7 +105,7 @@ class Inputs:
     def kinds(self, name: str) -> list[str]:
         """The types of an attribute in all tables that it is looked up in."""
         tables = (table for table in self.tables if self.home(table) == self.homes[name])
-        return [table.columns[table.spelled(name)] for table in tables]
+        return [table.columns[table.actual_name(name)] for table in tables]
 
     def home(self, table: Table) -> str:
         """What its attributes are said to be in."""
@@ -115,11 +115,11 @@ class Inputs:
         """The columns that tell its rows apart."""
         names = [table.roles[role] for role in ("query", "item") if role in table.roles]
         system = self.system if self.home(table) == "run" else None
-        return [*names, table.spelled(system)] if system else names
+        return [*names, table.actual_name(system)] if system else names
 
 
-def read(
-    here: Session,
+def read_inputs(
+    session: Session,
     run: Data | Mapping[str, Data],
     qrels: Data | None,
     attributes: Data | None,
@@ -132,69 +132,66 @@ def read(
     """The tables with their columns recognised, or an error that says what is amiss."""
     if descending is not None and not isinstance(descending, bool):
         raise RankqlError(f"descending must be True or False, not {descending!r}")
-    opened = opened_runs(here, run)
+    opened = open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
-    judged = None if qrels is None else here.table(qrels, "qrels")
-    theirs = None if reference is None else here.table(reference, "reference")
-    _known(columns, [*runs.values(), *filter(None, (judged, theirs))])
-    first = [_side(columns, 0), _side(columns, 1)]
-    if judged:
+    judgments = None if qrels is None else session.table(qrels, "qrels")
+    compared = None if reference is None else session.table(reference, "reference")
+    _require_columns(columns, [*runs.values(), *filter(None, (judgments, compared))])
+    sides = [_side(columns, 0), _side(columns, 1)]
+    if judgments:
         for table in runs.values():
-            _not_swapped(table, judged, *first)
-    alone = judged is None and theirs is None
-    both = shared([*runs.values(), *filter(None, (judged, theirs))])
+            _refuse_swapped(table, judgments, *sides)
+    alone = judgments is None and compared is None
+    preferred = find_common_id_columns([*runs.values(), *filter(None, (judgments, compared))])
     runs = {
-        name: _ordered(_run(table, first[0], not alone, both), descending)
+        name: _order_scores(_assign_run(table, sides[0], not alone, preferred), descending)
         for name, table in runs.items()
     }
     if len({"pos" in table.roles for table in runs.values()}) > 1:
         raise RankqlError("some runs have positions, others scores; name what all have: score=")
-    if judged:
-        judged = _only(assigned(judged, first[1], _OF_QRELS, both), _OF_QRELS)
-    if theirs:
-        theirs = _ordered(_run(theirs, first[1], True, both), None)
+    if judgments:
+        judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
+    if compared:
+        compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
+    ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = None
     if attributes is not None:
-        about = here.table(attributes, "attributes")
-        side = first[0] if first[0]["query"] in about.columns else first[1]
-        ids = [table.roles["query"] for table in (*runs.values(), *filter(None, (judged, theirs)))]
-        same = {"query": [name.lower() for name in ids]}
-        about = _only(assigned(about, side, ["query"], same), ["query"])
+        about = _assign_attributes(session.table(attributes, "attributes"), sides, ranked)
     homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
     for name in by:
-        tables = {"attributes": about, "qrels": judged, "reference": theirs, "run": runs}
+        tables = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
         homes[name] = _home(name, tables)
     if system is not None:
         for table in runs.values():
-            _need(table, system, "system")
+            _require_column(table, system, "system")
         if isinstance(run, Mapping):
             raise RankqlError("system= names a column of one run; a dict names its runs itself")
-    given = Inputs(runs, judged, about, system, by, homes, theirs)
-    _named_apart(given)
-    return given
+    inputs = Inputs(runs, judgments, about, system, by, homes, compared)
+    _require_different_names(inputs)
+    return inputs
 
 
-def _named_apart(given: Inputs) -> None:
+def _require_different_names(inputs: Inputs) -> None:
     """Refuse a column whose name another column of the result has."""
-    for name in given.by:
-        if name.lower() == given.query.lower():
+    for name in inputs.by:
+        if name.lower() == inputs.query.lower():
             raise RankqlError(f"by: {name!r} is also the column of the queries. Rename one of them")
-    for what, names in (("query", [given.query]), ("by", given.by)):
+    for what, names in (("query", [inputs.query]), ("by", inputs.by)):
         for name in names:
-            if given.many and name.lower() == "system":
+            if inputs.many and name.lower() == "system":
                 raise RankqlError(
                     f"{what}: {name!r} is also the column that names the runs in the result. "
                     "Rename it"
                 )
 
 
-def opened_runs(here: Session, run: Data | Mapping[str, Data]) -> Any:
+def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     """The table of the run; or of each, by its name."""
     if not isinstance(run, Mapping):
-        return here.table(run, "run")
+        return session.table(run, "run")
     if not run or not all(isinstance(name, str) and name for name in run):
         raise RankqlError("run as a dict must hold at least one run, each by its name")
-    return {name: here.table(data, f"run {name!r}") for name, data in run.items()}
+    return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
 
 
 def _only(table: Table, roles: Sequence[str]) -> Table:
@@ -205,33 +202,33 @@ def _only(table: Table, roles: Sequence[str]) -> Table:
 def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
     """The names that were given for the columns of the run (0) or of the judgments (1)."""
     return {
-        role: given[side] if isinstance(given, list | tuple) else given
-        for role, given in columns.items()
+        role: names[side] if isinstance(names, list | tuple) else names
+        for role, names in columns.items()
     }
 
 
-def _known(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
+def _require_columns(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
     """Refuse a name that no table has."""
-    there = list(dict.fromkeys(name for table in tables for name in table.columns))
-    for role, given in columns.items():
-        if isinstance(given, list | tuple):
-            if len(given) != 2 or len(tables) < 2:
-                raise RankqlError(f"{role}={given!r}: a pair names the columns of run and qrels")
-            for name, side in ((given[0], tables[:-1]), (given[1], tables[-1:])):
+    known = list(dict.fromkeys(name for table in tables for name in table.columns))
+    for role, names in columns.items():
+        if isinstance(names, list | tuple):
+            if len(names) != 2 or len(tables) < 2:
+                raise RankqlError(f"{role}={names!r}: a pair names the columns of run and qrels")
+            for name, side in ((names[0], tables[:-1]), (names[1], tables[-1:])):
                 for table in side:
-                    _need(table, name, role)
-        for name in given if isinstance(given, list | tuple) else [given]:
-            if name is not None and str(name).lower() not in map(str.lower, there):
+                    _require_column(table, name, role)
+        for name in names if isinstance(names, list | tuple) else [names]:
+            if name is not None and str(name).lower() not in map(str.lower, known):
                 raise RankqlError(
-                    f"{role}={name!r}: no column of that name{did_you_mean(str(name), there)}"
+                    f"{role}={name!r}: no column of that name{did_you_mean(str(name), known)}"
                 )
 
 
-def _not_swapped(
+def _refuse_swapped(
     run: Table, qrels: Table, left: Mapping[str, Any], right: Mapping[str, Any]
 ) -> None:
-    def ranks(table: Table, given: Mapping[str, Any]) -> bool:
-        return any(table.find(role, given.get(role)) for role in ("pos", "score"))
+    def ranks(table: Table, names: Mapping[str, Any]) -> bool:
+        return any(table.find(role, names.get(role)) for role in ("pos", "score"))
 
     if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
         raise RankqlError(
@@ -240,25 +237,34 @@ def _not_swapped(
         )
 
 
-def _run(
+def _assign_run(
     table: Table,
-    given: Mapping[str, str | None],
+    names: Mapping[str, str | None],
     judged: bool,
     preferred: Mapping[str, Sequence[str]],
 ) -> Table:
     """The columns of a run; of one with judgments in another table, or of a ranked table."""
-    table = assigned(table, given, ["query", "item"] if judged else ["query", "rel"], preferred)
+    table = assign_roles(table, names, ["query", "item"] if judged else ["query", "rel"], preferred)
     roles = dict(table.roles)
     if judged:
         roles.pop("rel", None)
-    if given.get("score") and not given.get("pos"):
+    if names.get("score") and not names.get("pos"):
         roles.pop("pos", None)
     if "pos" not in roles:
-        assigned(table, given, ["score", "item"])  # equal scores are told apart by item
+        assign_roles(table, names, ["score", "item"])  # equal scores are told apart by item
     return replace(table, roles=roles)
 
 
-def _ordered(table: Table, descending: bool | None) -> Table:
+def _assign_attributes(
+    table: Table, sides: Sequence[Mapping[str, str | None]], tables: Sequence[Table]
+) -> Table:
+    """The column of the query in the attributes: named for one side, or as the other tables do."""
+    names = sides[0] if sides[0]["query"] in table.columns else sides[1]
+    same = {"query": [other.roles["query"].lower() for other in tables]}
+    return _only(assign_roles(table, names, ["query"], same), ["query"])
+
+
+def _order_scores(table: Table, descending: bool | None) -> Table:
     """The run with the order of its scores: as the caller says, or by the name of the column."""
     if "pos" in table.roles:
         if descending is not None:
@@ -278,7 +284,7 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     return not descending
 
 
-def _need(table: Table, name: str, what: str) -> None:
+def _require_column(table: Table, name: str, what: str) -> None:
     if name.lower() not in map(str.lower, table.columns):
         hint = did_you_mean(name, list(table.columns))
         raise RankqlError(f"{what}={name!r}: {table.label} has no column of that name{hint}")
@@ -286,22 +292,22 @@ def _need(table: Table, name: str, what: str) -> None:
 
 def _home(name: str, tables: Mapping[str, Any]) -> str:
     """Where an attribute is found: the attributes, the judgments or the run."""
-    there: list[str] = []
+    columns: list[str] = []
     for home, table in tables.items():
-        those = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
-        if any(name in each.columns for each in those):
-            for each in those:
-                if name.lower() not in map(str.lower, each.columns):
+        sources = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
+        if any(name in source.columns for source in sources):
+            for source in sources:
+                if name.lower() not in map(str.lower, source.columns):
                     raise RankqlError(
-                        f"by: {each.label} has no column {name!r}; give it one as the other runs "
+                        f"by: {source.label} has no column {name!r}; give it one as the other runs "
                         "have, or all in attributes="
                     )
-                if name == each.roles["query"]:
+                if name == source.roles["query"]:
                     raise RankqlError(
                         f"by: {name!r} tells rankings apart already; name an attribute"
                     )
             return home
-        there += [column for each in those for column in each.columns]
+        columns += [column for source in sources for column in source.columns]
     raise RankqlError(
-        f"by: no table has a column {name!r}{did_you_mean(name, list(dict.fromkeys(there)))}"
+        f"by: no table has a column {name!r}{did_you_mean(name, list(dict.fromkeys(columns)))}"
     )

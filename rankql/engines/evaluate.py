@@ -1,0 +1,99 @@
+"""The public `evaluate`: in DuckDB, or in another database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+
+from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluateArguments, parse_groupings
+from rankql.evaluation.execution import evaluate_in_duckdb
+from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.result import Result
+from rankql.evaluation.writing import parquet_path
+from rankql.macros import is_other_database
+from rankql.sources.session import flatten_inputs
+from rankql.sources.tables import Data
+
+
+def evaluate(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None = None,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    *,
+    by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
+    con: duckdb.DuckDBPyConnection | Any = None,
+    query: str | Sequence[str] | None = None,
+    item: str | Sequence[str] | None = None,
+    rel: str | None = None,
+    score: str | None = None,
+    pos: str | None = None,
+    system: str | None = None,
+    descending: bool | None = None,
+    interval: str | None = "auto",
+    confidence: float = 0.95,
+    output: str | os.PathLike[str] | None = None,
+    conventions: str | None = None,
+    **options: Any,
+) -> Result:
+    """Every metric of every query of one or many runs, computed where the data lives.
+
+    `run` has the columns query, item and score or pos, `qrels` query, item and rel; both are a
+    path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, or a frame of
+    polars, pandas or Arrow. Without `qrels` the run is a ranked table that has rel itself. Several
+    runs: a dict of name: run, or the column `system`. The columns are recognised by their usual
+    names, or named by keyword (a pair, where run and qrels differ). The highest score is best,
+    or the lowest with descending=False and where its column is called distance.
+
+    `by` slices the means by attributes of the queries, found in `attributes` (a table with the
+    query column), the qrels or the run; a list within the list is a grouping of its own:
+    by=[["segment"], ["segment", "device"]]. `interval` is 'auto', 't', 'bootstrap' or None:
+    't' is mean ± Student's t times the standard error, cut at the metric's range; 'auto' applies t
+    to the logit of the mean where the metric has both bounds, which stays inside and covers skewed
+    values better, and is 't' elsewhere. `output` writes the values per query to a Parquet file.
+
+    `con` may be that of another database, Postgres or SQLite: a SQLAlchemy engine or connection, or
+    one of psycopg, sqlite3 or ADBC. The tables and views that are named are evaluated there, by one
+    query in its SQL, `.sql`, and only the values per query are fetched. Nothing is written, and a
+    transaction of yours stays open (but ADBC gives it up at an error of the database). What its SQL
+    cannot say is refused by name.
+
+    `conventions` is a profile: 'rankql', 'trec_eval' (version 9, which pytrec_eval runs),
+    'trec_eval_10', 'sklearn', 'ranx', 'recbole' or 'spark'. Each further option changes one of its
+    conventions, such as ties='expected'; see `rankql.Conventions`.
+
+    `check`, `limits` and `explain` take the same arguments, but work in DuckDB only.
+
+    >>> import polars as pl
+    >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
+    >>> evaluate(run, qrels, "RR@10")["RR@10"]
+    0.5
+    """
+    require_interval(interval, confidence)
+    arguments = EvaluateArguments(
+        run=run,
+        qrels=qrels,
+        metrics=metrics,
+        attributes=attributes,
+        con=con,
+        columns={"query": query, "item": item, "rel": rel, "score": score, "pos": pos},
+        system=system,
+        descending=descending,
+        groupings=parse_groupings(by),
+        interval=interval,
+        confidence=confidence,
+        output=None
+        if output is None
+        else parquet_path(output, flatten_inputs(run, qrels, attributes)),
+        profile=conventions,
+        options=options,
+    )
+    if not is_other_database(con):
+        return evaluate_in_duckdb(arguments)
+    from rankql.engines.remote import evaluate_remotely
+
+    return evaluate_remotely(arguments)

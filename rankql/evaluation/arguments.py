@@ -1,0 +1,50 @@
+"""What the callers of `evaluate` pass on, and its metrics where they name none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankql.errors import RankqlError
+from rankql.sources.tables import Data
+
+DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """The arguments of `evaluate`, checked as far as they can be without the data."""
+
+    run: Data | Mapping[str, Data]
+    qrels: Data | None
+    metrics: str | Sequence[str]
+    attributes: Data | None = None
+    con: Any = None
+    # The names that the caller gives for the columns of the roles.
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    system: str | None = None
+    descending: bool | None = None
+    groupings: Sequence[Sequence[str]] = ()
+    interval: str | None = "auto"
+    confidence: float = 0.95
+    # The file for the values per query.
+    output: Path | None = None
+    # The profile of the conventions, and what is changed in it.
+    profile: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """The groupings that are asked for: names are one grouping, lists of names one each."""
+    if isinstance(by, str):
+        return [[by]]
+    if not isinstance(by, list | tuple):
+        raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
+    if all(isinstance(name, str) for name in by):
+        return [list(by)] if by else []
+    groups = [[group] if isinstance(group, str) else list(group) for group in by]
+    if not all(isinstance(name, str) for group in groups for name in group):
+        raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
+    return [group for i, group in enumerate(groups) if group and group not in groups[:i]]

@@ -1,0 +1,82 @@
+"""The columns of the tables: refused is what no metric can be computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rankql.errors import RankqlError
+from rankql.macros import quote
+from rankql.sources.inputs import Inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import Table
+
+# What is said of a value of pandas that is NaN, as the macros say it of other sources.
+PANDAS_NAN = {
+    "rel": "must be a finite number, not nan",
+    "pos": "must be a whole number from 1, not nan",
+    "score": "must be a number, not nan",
+}
+
+
+def validate_columns(
+    session: Session, inputs: Inputs, roles: Sequence[str] = ("rel", "pos", "score")
+) -> None:
+    """Refuse tables that hold what cannot be evaluated in the columns of these roles."""
+    with duckdb_errors(session):
+        for table in inputs.tables:
+            if "rel" in roles:
+                require_ids(table.label, *count_ids(session, inputs, table))
+                _refuse_pandas_nan(table)
+            validate_numbers(session, table, roles)
+
+
+def _refuse_pandas_nan(table: Table) -> None:
+    """Refuse NaN of pandas, which DuckDB reads as NULL, wherever it refuses NaN of other frames."""
+    for role, problem in PANDAS_NAN.items():
+        if role == "score" and "pos" in table.roles:
+            continue
+        if table.nans(role):
+            name = table.roles[role]
+            remedy = f". If NaN means NULL, pass .astype({{{name!r}: 'Float64'}})"
+            raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
+
+
+def count_ids(session: Session, inputs: Inputs, table: Table) -> tuple[int, dict[str, int]]:
+    """How many rows a table has, and in how many there is an id, by the name of its column."""
+    names = inputs.ids(table)
+    columns = ", ".join(f"count({quote(name)})" for name in names)
+    total, *counts = session.con.sql(f"SELECT count(*), {columns} FROM {table.sql}").fetchall()[0]
+    return total, dict(zip(names, counts, strict=True))
+
+
+def require_ids(label: str, total: int, counts: Mapping[str, int]) -> None:
+    """Refuse a table that is empty, or in which ids are NULL."""
+    if not total:
+        raise RankqlError(f"{label} is empty: it has no rows")
+    for name, count in counts.items():
+        if count < total:
+            raise RankqlError(
+                f"{label}: {name} is NULL in {total - count} of {total} rows; leave them out"
+            )
+
+
+def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> None:
+    """Refuse what is no number where one belongs."""
+    bad = {}
+    for role in roles:
+        if role in table.roles and table.integer(role) is None:
+            name, value = quote(table.roles[role]), table.number(role)
+            bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
+    if bad:
+        # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
+        columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
+        (counts,) = execute(session, f"SELECT {columns} FROM {table.sql}").fetchall()
+        bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
+    for role, wrong in bad.items():
+        sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
+        execute(session, sql).fetchall()
+    if "pos" in roles and (pos := table.integer("pos")):
+        wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
+        if session.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
+            execute(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()

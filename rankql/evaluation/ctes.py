@@ -1,0 +1,261 @@
+"""The sources of the query as steps (CTEs): runs, judgments, attributes; ranked, joined and cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from rankql.evaluation.metric_columns import last_position, needs_scores
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric import Metric
+from rankql.registry.records import Rows
+from rankql.sources.inputs import Inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session
+from rankql.sources.tables import Table
+
+# Equal scores: the higher item first, by the bytes of its text, as in trec_eval.
+BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
+# max(score, k) knows no higher k.
+HIGHEST_K = 999_999
+# The step with the k-th score of each ranking, which is asked for twice.
+CUTS = "cuts"
+# What an error about a score begins with: evaluate() then looks whose it is.
+NO_SCORE = "a score is NaN"
+# The rows of the run that are judged.
+JUDGED = (
+    "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
+)
+
+# The rows that SQL on the sources finds, in whatever database they are.
+RunSql: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
+
+
+def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:
+    """The runs, the judgments and the attributes, as they are given, in columns of one name.
+
+    integers: grades and positions of a run as whole numbers too.
+    """
+    text = {role: inputs.as_text(role) for role in ("query", "item")}
+
+    def keys(table: Table) -> list[str]:
+        return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
+
+    def attributes(home: str) -> list[str]:
+        return [f"{quote(name)} AS {inputs.attribute(name)}" for name in inputs.attributes_in(home)]
+
+    runs = []
+    for name, table in inputs.runs.items():
+        fields = keys(table)
+        if inputs.system is not None:
+            fields.insert(0, f"CAST({quote(inputs.system)} AS VARCHAR) AS system")
+        elif name is not None:
+            fields.insert(0, f"{literal(name)} AS system")
+        places = [role for role in ("pos", "score") if role in table.roles]
+        fields += [f"{_number(table, role, conventions)} AS {role}" for role in places]
+        if conventions.ties == "order":
+            fields.append("row_number() OVER () AS line")
+        if "rel" in table.roles:
+            fields.append(f"{_number(table, 'rel', conventions)} AS rel")
+        if integers:
+            grade, place = (table.integer(role) or table.number(role) for role in ("rel", "pos"))
+            fields += [
+                f"CAST({grade} AS INTEGER) AS {INTERNAL_PREFIX}rel",
+                f"{place} AS {INTERNAL_PREFIX}pos",
+            ]
+        runs.append(select_from(table.sql, fields + attributes("run")))
+    ctes = {"run": "\n    UNION ALL\n".join(runs)}
+    if inputs.qrels is not None:
+        table = inputs.qrels
+        grade = _number(table, "rel", conventions)
+        fields = [*keys(table), f"{grade} AS rel", *attributes("qrels")]
+        ctes["qrels"] = select_from(table.sql, fields, f"WHERE {grade} IS NOT NULL")
+    if inputs.reference is not None:
+        table = inputs.reference
+        role = "pos" if "pos" in table.roles else "score"
+        fields = [*keys(table), f"{_number(table, role, conventions)} AS {role}"]
+        ctes["reference"] = select_from(table.sql, fields + attributes("reference"))
+    if inputs.attributes is not None:
+        fields = keys(inputs.attributes) + attributes("attributes")
+        ctes["attributes"] = select_from(inputs.attributes.sql, fields)
+    if inputs.part:
+        ctes = {n: f"    FROM (\n{body}\n    ) WHERE {inputs.part}" for n, body in ctes.items()}
+    return ctes
+
+
+def _number(table: Table, role: str, conventions: Conventions) -> str:
+    """The number in a column, as the conventions have it."""
+    value = table.number(role)
+    if role == "score" and conventions.float32:
+        return f"rankql_float32({value})"
+    if role == "rel" and conventions.negative == "unjudged":
+        return f"CASE WHEN {value} >= 0 THEN {value} END"
+    if role == "rel" and conventions.negative == "error":
+        must = literal(f"{table.label}: {table.roles[role]} must not be negative, but there is ")
+        return f"CASE WHEN {value} < 0 THEN rankql_fail({must} || {value}) ELSE {value} END"
+    return value
+
+
+def ranking_ctes(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
+) -> dict[str, str]:
+    """The rows that count, with their grades and positions."""
+    if not ranks_before_join(inputs, conventions):
+        queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
+        return queries | _join_then_rank(inputs, conventions)
+    k = last_position(metrics, conventions)
+    cut = k if inputs.scored else None
+    scores = needs_scores(metrics) and inputs.every("score")
+    top = {"top": _top(inputs.keys, k, score_order(conventions.ties))} if inputs.scored else {}
+    keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
+    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else [])]
+    join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
+    ranked = select_from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
+    return _query_ctes(inputs, rows, cut) | top | {"ranked": ranked}
+
+
+def _query_ctes(inputs: Inputs, rows: Rows, cut: int | None = None) -> dict[str, str]:
+    """The judged queries, the systems if there are several, and the scores at the cutoff."""
+    ctes: dict[str, str] = {}
+    if inputs.many:
+        names = inputs.systems or [name for name in inputs.runs if name is not None]
+        ctes["systems"] = f"    SELECT unnest({literal(names)}) AS system"
+        if inputs.system is not None and not inputs.systems:
+            ctes["systems"] = select_from("run", ["DISTINCT system"])
+    if cut is not None:
+        ctes[CUTS] = f"    {score_cuts_sql('run', inputs.keys, cut)}"
+    ctes["queries"] = _queries(inputs, rows, "run" if cut is None else CUTS)
+    return ctes
+
+
+def _judgments(inputs: Inputs) -> str:
+    """The judgments, for every system."""
+    return "(FROM qrels CROSS JOIN systems)" if inputs.many else "qrels"
+
+
+def _join_then_rank(inputs: Inputs, conventions: Conventions) -> dict[str, str]:
+    """The run with its grades, and then with positions."""
+    keys, ctes, source = inputs.keys, {}, "run"
+    if inputs.qrels is not None:
+        source = "joined"
+        # The attributes stand in the step `queries`.
+        names = [*inputs.attributes_in("qrels"), *inputs.attributes_in("run")]
+        excluded = ", ".join(map(inputs.attribute, names))
+        fields = [f"* EXCLUDE ({excluded})" if excluded else "*"]
+        join = f"{_judgments(inputs)} FULL JOIN run USING ({keys}, item)"
+        ctes["joined"] = select_from(join, fields)
+    place = "score" if inputs.scored else "pos"
+    fields = ["*"]
+    if conventions.ties != "expected" and (inputs.scored or conventions.unjudged == "remove"):
+        order = score_order(conventions.ties) if inputs.scored else "pos ASC"
+        number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
+        pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
+        fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
+        if inputs.ascending:
+            fields = [f"* REPLACE ({original_score(inputs)}), {pos}"]
+    rest = "WHERE rel IS NOT NULL" if conventions.unjudged == "remove" else ""
+    return ctes | {"ranked": select_from(source, fields, rest)}
+
+
+def ranks_before_join(inputs: Inputs, conventions: Conventions) -> bool:
+    """Do positions not depend on the grades, so that the join may come after them?"""
+    alone = conventions.ties in ("item", "order") and conventions.unjudged != "remove"
+    return inputs.qrels is not None and alone
+
+
+def original_score(inputs: Inputs) -> str:
+    """The score as the user gave it, who may compute with it."""
+    return "0 - score AS score" if inputs.ascending else "score"
+
+
+def _top(keys: str, k: int | None, order: str) -> str:
+    """The positions by score, of the first k alone where no metric looks further."""
+    position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
+    fields = [keys, "item", "score", position]
+    if k is None:
+        return select_from("run", fields, "WHERE score IS NOT NULL")
+    rest = f"WHERE score >= least QUALIFY pos <= {k}"
+    return select_from(f"run JOIN {CUTS} USING ({keys})", fields, rest)
+
+
+def score_cuts_sql(source: str, keys: str, k: int) -> str:
+    """The rankings of a run, each with `least`, the k-th score.
+
+    That is quick to find, and few rows of as much or more are left to be sorted.
+    """
+    best = f"max(score, {k})"
+    least = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}') ELSE {best}[-1] END"
+    return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
+
+
+def score_order(ties: str, by_item: str = BY_ITEM) -> str:
+    """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
+    return (
+        "score DESC, "
+        + {
+            "item": by_item,
+            "order": "line ASC",
+            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {by_item}",
+            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {by_item}",
+        }[ties]
+    )
+
+
+def _queries(inputs: Inputs, rows: Rows, rankings: str) -> str:
+    """Every judged query, for every system: its attributes, and whether the run lacks it.
+
+    rankings: a step with all rankings of the run.
+    """
+    keys = inputs.keys
+    count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
+    attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
+    body = (
+        f"    SELECT {keys}, judged, retrieved IS NULL AS {MISSING}{attributes}\n"
+        f"    FROM (SELECT query, {count} AS judged{_any_values(inputs, 'qrels')} FROM qrels "
+        "GROUP BY query)\n"
+    )
+    if inputs.many:
+        body += "    CROSS JOIN systems\n"
+    distinct = f"SELECT DISTINCT {keys}, true AS retrieved FROM {rankings}"
+    body += f"    LEFT JOIN ({distinct}) USING ({keys})"
+    for home in ("run", "attributes"):
+        if inputs.attributes_in(home):
+            body += f"\n    LEFT JOIN {attributes_by_query(inputs, home)} USING (query)"
+    return body
+
+
+def attributes_by_query(inputs: Inputs, home: str) -> str:
+    """The attributes that a table has, by query."""
+    return f"(SELECT query{_any_values(inputs, home)} FROM {home} GROUP BY query)"
+
+
+def _any_values(inputs: Inputs, home: str) -> str:
+    """The attributes that a table has, as aggregates by query."""
+    columns = map(inputs.attribute, inputs.attributes_in(home))
+    return "".join(f", any_value({column}) AS {column}" for column in columns)
+
+
+def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
+    """The body of a step."""
+    lines = [f"SELECT {', '.join(fields)}", f"FROM {source}", *([rest] if rest else [])]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
+    """The steps of a query, each read where it is asked for, but for those that are kept."""
+    parts = (
+        f"{name} AS {'' if name in (CUTS, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
+        for name, body in ctes.items()
+    )
+    return "WITH " + ", ".join(parts) + "\n"
+
+
+def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
+    """The sources alone, to ask something else of them."""
+    return with_ctes(source_ctes(inputs, conventions))
+
+
+def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
+    """What runs SQL on the sources in DuckDB."""
+    return lambda sql: execute(session, with_source_ctes(inputs, conventions) + sql).fetchall()

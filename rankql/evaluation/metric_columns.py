@@ -1,0 +1,109 @@
+"""The metrics as columns of the query: calls of their macros, and the rows that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from rankql.macros import INTERNAL_PREFIX, literal
+from rankql.registry.conventions import Conventions
+from rankql.registry.metric import Metric
+from rankql.registry.records import Rows
+from rankql.registry.relevance import RELEVANT
+
+# A gain and a threshold as the gain of a row.
+Gained: TypeAlias = Callable[[str | Mapping[float, float], float], str]
+
+# max(score, k) reserves 16 * k bytes for each ranking beforehand: beyond this k,
+# all rows are sorted.
+SMALL_K = 100
+
+
+def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
+    """The gain of a row, as SQL."""
+    if isinstance(gain, Mapping):
+        cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
+        error = "rankql_fail('gain does not say what grade ' || rel || ' is worth')"
+        other = f"CASE WHEN rel IS NOT NULL THEN {error} END"
+        return f"CAST(CASE rel {cases} ELSE {other} END AS DOUBLE)"
+    return {
+        "linear": "rel",
+        "exp2": "exp2_gain(rel)",
+        "binary": f"CAST(rel >= {threshold} AS DOUBLE)",
+    }[gain]
+
+
+def metric_calls(
+    metrics: Sequence[Metric], conventions: Conventions, gain: Gained = gain_sql
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The metrics and their weights in the mean as calls, by name; and which has which weight."""
+    weighed = [m.name for m in metrics if m.record and m.record.weight]
+    weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
+    calls = {metric.name: metric_call(metric, conventions, gain) for metric in metrics}
+    calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
+    return calls, weights
+
+
+def metric_call(metric: Metric, conventions: Conventions, gain: Gained = gain_sql) -> str:
+    """A metric as a call of its macro."""
+    if metric.record is None:
+        return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
+    macro = metric.record.macro
+    options = metric.arguments(vars(conventions))
+    rel = gain(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
+    if metric.record.compares_scores:
+        return f"{macro}(rel, score)"
+    columns = [rel, "pos"]
+    if conventions.ties == "expected":
+        macro, columns = f"{macro}_by_score", [rel, "score", "item"]
+        options["ties"] = "expected"
+    return macro_call(macro, columns, options)
+
+
+def macro_call(macro: str, columns: Sequence[str], options: Mapping[str, Any]) -> str:
+    """A call of a macro: k by position, the other options by name."""
+    arguments = [*columns, *([str(options["k"])] if "k" in options else [])]
+    arguments += [
+        f"{name} := {option_sql(value)}" for name, value in options.items() if name != "k"
+    ]
+    return f"{macro}({', '.join(arguments)})"
+
+
+def option_sql(value: Any) -> str:
+    """The value of an option, as SQL."""
+    return str(value).lower() if isinstance(value, bool) else literal(value)
+
+
+def mask_undefined(
+    columns: Mapping[str, str], conventions: Conventions, relevant: str | None = None
+) -> dict[str, str]:
+    """The columns, NULL where nothing is relevant if the conventions say so."""
+    if conventions.undefined != "drop":
+        return dict(columns)
+    relevant = relevant or RELEVANT.format(threshold=conventions.threshold)
+    return {name: f"CASE WHEN {relevant} > 0 THEN {v} END" for name, v in columns.items()}
+
+
+def rows_needed(metrics: Sequence[Metric], conventions: Conventions) -> Rows:
+    """The rows that the values depend on."""
+    need = {metric.rows(vars(conventions)) for metric in metrics}
+    if isinstance(conventions.gain, Mapping) or conventions.threshold <= 0:
+        need.add("judged")
+    order: tuple[Rows, ...] = ("all", "judged", "gain")
+    return next(kind for kind in order if kind in need)
+
+
+def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:
+    """The first position that no metric looks beyond."""
+    further = needs_scores(metrics) or conventions.unjudged == "bounds"
+    further = further or any(
+        metric.k is None or metric.arguments(vars(conventions)).get("ideal") == "retrieved"
+        for metric in metrics
+    )
+    k = max(metric.k or 0 for metric in metrics)
+    return None if further or k > SMALL_K else k
+
+
+def needs_scores(metrics: Sequence[Metric]) -> bool:
+    """Does one of them look at the scores?"""
+    return any(m.record is None or m.record.compares_scores for m in metrics)

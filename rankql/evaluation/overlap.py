@@ -1,0 +1,213 @@
+"""What a run and the judgments have in common: counts, and the notes and errors on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rankql.errors import RankqlError
+from rankql.evaluation.ctes import RunSql, with_source_ctes
+from rankql.macros import literal
+from rankql.registry.conventions import Conventions
+from rankql.sources.inputs import Inputs
+from rankql.sources.run import execute
+from rankql.sources.session import Session
+
+# Of a system: its queries, those of them that are judged, and some that are not.
+QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
+# Where the items of a run and of the judgments are compared: first in so many queries.
+_SAMPLE = 1000
+# A smaller share of items in common is worth a note.
+FEW = 0.05
+# Of a system: the items of the run and of the judgments, in the queries of both, and those in both.
+ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
+
+
+def query_overlap(session: Session, inputs: Inputs, conventions: Conventions) -> list[QueryOverlap]:
+    """By system: the queries of the run, those of them that are judged, and some that are not."""
+    system = "system" if inputs.many else "NULL"
+    sql = f"""{with_source_ctes(inputs, conventions)}
+        SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
+        FROM (SELECT DISTINCT {inputs.keys} FROM run)
+        LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
+        GROUP BY ALL ORDER BY 1"""
+    return execute(session, sql).fetchall()
+
+
+def note_unjudged_queries(session: Session, inputs: Inputs, conventions: Conventions) -> list[str]:
+    """Which queries of the run are not judged; refuse a run of which none is."""
+    notes = []
+    for system, queries, judged, unjudged in query_overlap(session, inputs, conventions):
+        if not judged:
+            examples = find_judged_queries(session, inputs, conventions)
+            raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
+        if queries > judged:
+            notes.append(unjudged_queries_note(system, queries, judged, unjudged))
+    return notes
+
+
+def find_judged_queries(
+    session: Session, inputs: Inputs, conventions: Conventions
+) -> Sequence[object] | None:
+    """Some queries that are judged."""
+    sql = f"{with_source_ctes(inputs, conventions)}SELECT min(DISTINCT query, 3) FROM qrels"
+    queries: Sequence[object] | None = execute(session, sql).fetchall()[0][0]
+    return queries
+
+
+def unjudged_queries_note(
+    system: str | None, queries: int, judged: int, unjudged: Sequence[object] | None
+) -> str:
+    """The note on queries that are not judged."""
+    return (
+        f"{queries - judged} of {queries} queries of {run_label(system)} are not judged and left "
+        f"out ({format_examples(unjudged)}{', ...' if queries - judged > 3 else ''})"
+    )
+
+
+def no_judged_query_message(
+    run: str, unjudged: Sequence[object] | None, judged: Sequence[object] | None
+) -> str:
+    """The error of a run that has nothing to do with the judgments."""
+    if not judged:
+        return "qrels has no grades: there is nothing to judge the run by"
+    return (
+        f"no query of {run} is judged: it has {format_examples(unjudged)}, "
+        f"qrels has {format_examples(judged)}"
+    )
+
+
+def require_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[str]:
+    """Refuse a run without any position or score; note rows that have none."""
+    counts = count_ranked_rows(run_sql, inputs)
+    return [note for count in counts if (note := unranked_rows_note(inputs.scored, *count))]
+
+
+def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int]]:
+    """Of each system how many rows there are, and how many of them have a position or score.
+
+    In a table with grades and positions, NULL is how to say that an item was not retrieved.
+    """
+    if inputs.qrels is None and inputs.reference is None and not inputs.scored:
+        return []
+    system, place = "system" if inputs.many else "NULL", "score" if inputs.scored else "pos"
+    group = "GROUP BY system ORDER BY system" if inputs.many else ""
+    rows = run_sql(f"SELECT {system}, count(*), count({place}) FROM run {group}")
+    return [(name, total, count) for name, total, count in rows]
+
+
+def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:
+    """The note on rows without a position or score; an error where all are so."""
+    if count == total:
+        return None
+    what = "score" if scored else "position"
+    if not count:
+        raise RankqlError(
+            f"Every {what} of {run_label(system)} is NULL, so nothing is ranked. Pass the column "
+            f"that holds the {what}s: {'score' if scored else 'pos'}="
+        )
+    return (
+        f"{total - count:,} of {total:,} rows of {run_label(system)} have no {what} (NULL) and "
+        "count as not retrieved"
+    )
+
+
+def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
+    """Refuse a run of which no item is judged for its query; note a run of which few are."""
+    counts = item_overlap(run_sql, inputs, _SAMPLE)
+    systems = run_sql(f"SELECT count(DISTINCT {'system' if inputs.many else '1'}) FROM run")[0][0]
+    if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
+        counts = item_overlap(run_sql, inputs)
+    return [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
+
+
+def item_overlap(run_sql: RunSql, inputs: Inputs, queries: int | None = None) -> list[ItemOverlap]:
+    """How many items are in the run and in the judgments, in all queries or in so many."""
+    some = "SELECT query FROM qrels"
+    if queries is not None:
+        some = f"SELECT DISTINCT query FROM qrels ORDER BY query LIMIT {queries}"
+    keys, system = inputs.keys, "system" if inputs.many else "NULL"
+    group = f"GROUP BY {system} ORDER BY {system}" if inputs.many else ""
+    in_run = run_sql(f"""SELECT {system}, count(*), count(judged)
+        FROM (SELECT {keys}, item FROM run WHERE query IN ({some})) AS items
+        LEFT JOIN (SELECT DISTINCT query, item, 1 AS judged FROM qrels) AS theirs
+        USING (query, item) {group}""")
+    in_qrels = run_sql(f"""SELECT {system}, count(*)
+        FROM (SELECT query FROM qrels WHERE query IN ({some})) AS judged
+        JOIN (SELECT DISTINCT {keys} FROM run) AS shown USING (query) {group}""")
+    judged = {row[0]: row[1] for row in in_qrels}
+    return [(name, items, judged.get(name, 0), common) for name, items, common in in_run if items]
+
+
+def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
+    """Are few of the items in the run and in the judgments, or none?"""
+    return common < FEW * min(items, judged)
+
+
+def item_overlap_note(run_sql: RunSql, inputs: Inputs, counts: ItemOverlap) -> str | None:
+    """The note on a run and judgments with few items in common; an error where there are none."""
+    system, *_, common = counts
+    if not common:
+        raise RankqlError(no_common_item_message(run_sql, inputs, system))
+    return few_common_items_note(*counts) if is_small_overlap(*counts) else None
+
+
+def few_common_items_note(system: str | None, items: int, judged: int, common: int) -> str:
+    """The note on a run and judgments with few items in common."""
+    least, what, where = min(
+        (judged, "judged items", f"in {run_label(system)}"),
+        (items, f"items of {run_label(system)}", "judged"),
+    )
+    verb = "is" if common == 1 else "are"
+    return (
+        f"Only {common:,} of {least:,} {what} {verb} {where}: check that run and qrels write item "
+        "ids the same way"
+    )
+
+
+def find_example_items(
+    run_sql: RunSql, system: str | None, other: str = "qrels"
+) -> tuple[object, object, object]:
+    """A query of both tables, the first item of the run for it, and that of the other table."""
+    only = "" if system is None else f"AND system = {literal(system)}"
+    first = f"SELECT min(query) FROM run WHERE query IN (SELECT query FROM {other}) {only}"
+    ((query, item),) = run_sql(
+        f"SELECT min(query), min(item) FROM run WHERE query IN ({first}) {only}"
+    )
+    ((other_item,),) = run_sql(f"SELECT min(item) FROM {other} WHERE query IN ({first})")
+    return query, item, other_item
+
+
+def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) -> str:
+    """The error of a run and judgments, or a reference, without an item in common."""
+    table = inputs.qrels or inputs.reference
+    assert table
+    query, item, other_item = find_example_items(run_sql, system, table.label)
+    run = inputs.runs.get(system) or next(iter(inputs.runs.values()))
+    tables = {run.label: run, table.label: table}
+    kinds = ""
+    if inputs.as_text("item"):
+        types = (f"{t.columns[t.roles['item']]} in {label}" for label, t in tables.items())
+        kinds = f" (items are {' and '.join(types)})"
+    others = [
+        f"{label} also has {', '.join(known)}"
+        for label, t in tables.items()
+        if (known := [name for name in t.known("item") if name != t.roles["item"]])
+    ]
+    hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
+    what = "judged" if inputs.qrels else "in the reference"
+    return (
+        f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has "
+        f"item {item!r}, {table.label} has {other_item!r}{kinds}. Write item ids the same way in "
+        f"both{hint}"
+    )
+
+
+def run_label(system: str | None) -> str:
+    """A run, as an error or a note speaks of it."""
+    return "the run" if system is None else f"run {system!r}"
+
+
+def format_examples(values: Sequence[object] | None) -> str:
+    """A few values, as an error shows them."""
+    return ", ".join(map(repr, values or []))

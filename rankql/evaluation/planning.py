@@ -1,0 +1,148 @@
+"""What is to be evaluated: the conventions in force, the query, and the result it will fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.evaluation import packed
+from rankql.evaluation.ctes import with_source_ctes
+from rankql.evaluation.query import Query, build_query
+from rankql.evaluation.result import Result
+from rankql.evaluation.validation import evaluation_errors
+from rankql.registry.conventions import Conventions, choose
+from rankql.registry.metric import Metric
+from rankql.registry.parse import parse
+from rankql.sources.inputs import Inputs
+from rankql.sources.messages import reword_error
+from rankql.sources.run import execute, render_script
+from rankql.sources.session import Session
+
+
+def plan(
+    session: Session,
+    inputs: Inputs,
+    metrics: str | Sequence[str],
+    profile: str | None,
+    options: Mapping[str, Any],
+) -> tuple[Callable[[Inputs], Query], Conventions]:
+    """What builds the query that evaluates the metrics, and the conventions in force."""
+    conventions, records = resolve_conventions(
+        session, inputs, parse(metrics), choose(profile, options)
+    )
+    end = find_grade_scale(session, inputs)
+    return lambda part: build_query(part, records, conventions, end), conventions
+
+
+def pending_result(
+    session: Session,
+    inputs: Inputs,
+    query: Query,
+    conventions: Conventions,
+    groups: Sequence[Sequence[str]] = (),
+    interval: str | None = None,
+    confidence: float = 0.95,
+) -> Result:
+    """The result of a query that is yet to run."""
+    return Result(
+        meta={
+            "query": inputs.query,
+            "system": inputs.many,
+            "by": list(inputs.by),
+            "groupings": list(groups),
+            "metrics": query.metrics,
+            "weights": query.weights,
+            "conventions": conventions.as_dict(),
+        },
+        sql=render_script(session, query.sql),
+        columns={table.label: table.role_columns for table in inputs.tables},
+        interval=interval,
+        confidence=confidence,
+    )
+
+
+def resolve_conventions(
+    session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
+) -> tuple[Conventions, list[Metric]]:
+    """The conventions with the scale of the grades, where a metric needs its end; the metrics
+    under their names within the conventions."""
+    for metric in metrics:
+        if metric.record is None:
+            _require_expression(metric)
+    if not inputs.scored:
+        conventions = replace(conventions, ties="item")  # positions are never tied
+    scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
+    exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
+    limits = [end for end in scales if end is not None] + ([1000] if exponential else [])
+    if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
+        highest = _highest_grade(session, inputs, conventions)
+        if exponential and highest > 1000:
+            raise RankqlError(f"2^rel of grade {highest:g} is beyond all numbers; scale the grades")
+        for scale in scales:
+            if scale is not None and scale < highest:
+                raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
+        if None in scales:
+            conventions = replace(conventions, max_rel=highest or 1.0)
+    if conventions.unjudged == "bounds" and conventions.levels is None:
+        conventions = replace(conventions, levels=_distinct_grades(session, inputs, conventions))
+    named = (metric.under(vars(conventions)) for metric in metrics)
+    return conventions, list({metric.name: metric for metric in named}.values())
+
+
+def _require_expression(metric: Metric) -> None:
+    """Refuse an expression of the user's that is not one expression in DuckDB's SQL."""
+    try:
+        parsed = duckdb.extract_statements(f"SELECT (\n{metric.expression}\n)")
+    except duckdb.Error as error:
+        raise RankqlError(
+            f"Cannot parse the metric {metric.label!r} = {metric.expression!r}: "
+            f"{reword_error(error)}"
+        ) from error
+    if len(parsed) != 1:
+        raise RankqlError(
+            f"The metric {metric.label!r} must be one SQL expression, not {metric.expression!r}"
+        )
+
+
+def _highest_grade(session: Session, inputs: Inputs, conventions: Conventions) -> float:
+    """The highest grade, from 0."""
+    sql = (
+        f"{with_source_ctes(inputs, conventions)}SELECT greatest(max(rel), 0) FROM {inputs.graded}"
+    )
+    with evaluation_errors(session, inputs, conventions):
+        return float(execute(session, sql).fetchall()[0][0])
+
+
+def _distinct_grades(
+    session: Session, inputs: Inputs, conventions: Conventions
+) -> tuple[float, ...]:
+    """The grades that occur, from 0."""
+    ctes = with_source_ctes(inputs, conventions)
+    sql = f"{ctes}SELECT DISTINCT rel FROM {inputs.graded} WHERE rel > 0"
+    with evaluation_errors(session, inputs, conventions):
+        return (0.0, *sorted(rel for (rel,) in execute(session, sql).fetchall()))
+
+
+def find_grade_scale(session: Session, inputs: Inputs) -> int:
+    """The end of the scale, if all grades are whole numbers from 0 to a few; else 0."""
+    fraction = "" if all(t.integer("rel") for t in inputs.judging) else " OR {rel} <> floor({rel})"
+    for end in packed.SCALES:
+        if not _any_grade(session, inputs, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
+            return end
+    return 0
+
+
+def _any_grade(session: Session, inputs: Inputs, condition: str) -> bool:
+    """Is there a grade of which the condition on {rel} holds?"""
+    # Of a column as it is: what its statistics rule out DuckDB does not read.
+    return any(
+        session.con.sql(
+            f"SELECT 1 FROM {table.sql} "
+            f"WHERE {condition.format(rel=table.integer('rel') or table.number('rel'))} LIMIT 1"
+        ).fetchall()
+        for table in inputs.judging
+    )

@@ -1,0 +1,186 @@
+"""The means of a result by system and slice, as SQL over its values per query."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql.evaluation.intervals import interval_columns
+from rankql.macros import INTERNAL_PREFIX, MISSING, isolate_macros, literal, quote
+from rankql.registry.parse import has_direction
+
+_SUMMARY = ("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing")
+
+
+def summarise(
+    con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any], interval: str | None, confidence: float
+) -> pl.DataFrame:
+    """The summary of the values per query in `rows`, a table of the connection."""
+    attributes = _sliced_attributes(meta)
+    macros, sql = isolate_macros(_means_sql(meta, attributes, interval, confidence))
+    if macros:
+        con.execute(macros).fetchall()
+    means: pl.DataFrame = con.sql(sql).pl()
+    metrics = meta["metrics"]
+    metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
+    ends = interval_columns(means, metrics, interval, confidence)
+    return means.with_columns(*ends, metric.alias("metric")).select(
+        *(["system"] if meta["system"] else []),
+        "slice",
+        *(pl.col(column).alias(attribute_column(name)) for name, column in attributes.items()),
+        "metric",
+        "mean",
+        "lo",
+        "hi",
+        *(pl.col(name).cast(pl.Int64) for name in ("queries", "undefined", "missing")),
+    )
+
+
+def _sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes that slice, by the columns they have in our SQL; not what clusters alone."""
+    sliced = {name for group in meta["groupings"] for name in group}
+    return {name: _attribute(meta, name) for name in meta["by"] if name in sliced}
+
+
+def _attribute(meta: Mapping[str, Any], name: str) -> str:
+    """What an attribute is called within our SQL, where any name may be taken."""
+    return f"{INTERNAL_PREFIX}by_{meta['by'].index(name)}"
+
+
+def _means_sql(
+    meta: Mapping[str, Any], attributes: Mapping[str, str], interval: str | None, confidence: float
+) -> str:
+    """One row per system, slice and metric: the mean, and what its interval is made from."""
+    systems = ["system"] if meta["system"] else []
+    keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
+    sets = [
+        [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
+    ]
+    label = ", ".join(
+        f"CASE WHEN grouping({column}) = 0 THEN {_slice_label(name, column)} END"
+        for name, column in attributes.items()
+    )
+    slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if attributes else "'all'"
+    order = [
+        *systems,
+        *(f"grouping({column}) DESC, {column} NULLS LAST" for column in attributes.values()),
+        "i",
+    ]
+    kept = "FILTER (WHERE NOT missing)" if meta["conventions"]["missing"] == "skip" else ""
+    sample = (
+        f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {kept}"
+        if interval == "bootstrap"
+        else "NULL"
+    )
+    # Student's t, where all queries weigh the same.
+    width = (
+        "CASE WHEN NOT any_value(weighed) "
+        f"THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
+        f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1) END"
+        if interval in ("auto", "t")
+        else "NULL::DOUBLE"
+    )
+    columns = ", ".join(attributes.values())
+    return f"""
+        SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
+               i, CASE WHEN any_value(weighed)
+                       -- where nothing weighs, all values are alike
+                       THEN coalesce(fsum(value * weight) {kept}
+                                     / nullif(fsum(weight) {kept}, 0), max(value) {kept})
+                       ELSE favg(value) {kept} END AS mean,
+               {width} AS width, min(value) {kept} AS least, max(value) {kept} AS most,
+               {sample} AS sample, any_value(weighed) AS weighed,
+               count(*) AS queries,
+               count(*) FILTER (WHERE undefined) AS undefined,
+               count(*) FILTER (WHERE missing) AS missing
+        FROM ({_values_sql(meta)})
+        GROUP BY GROUPING SETS ({", ".join(f"({', '.join(s)})" for s in sets)})
+        ORDER BY {", ".join(order)}
+    """
+
+
+def _values_sql(meta: Mapping[str, Any]) -> str:
+    """One row per query and metric: its value in the mean, and its weight there."""
+    conventions = meta["conventions"]
+    zero = conventions["undefined"] == "zero"
+    systems = ["system"] if meta["system"] else []
+    by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta["by"]]
+    keys = ", ".join([f"{quote(meta['query'])} AS query", *systems, *by])
+    parts = []
+    for i, name in enumerate(meta["metrics"]):
+        column, weight = quote(name), meta["weights"].get(name)
+        value = f"coalesce({column}, 0)" if zero and not weight else column
+        undefined = f"{column} IS NULL"
+        if conventions["missing"] == "zero" and not weight and has_direction(name):
+            value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
+        if bounded := _bounded_metric(meta, name):
+            # Over the queries of the metric itself, or its mean could lie outside its bounds.
+            undefined = f"{quote(bounded)} IS NULL"
+            end = "least" if name.endswith(" low") else "greatest"
+            instead = f"{end}(0, coalesce({column}, 0))" if zero else "NULL"
+            value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
+        parts.append(
+            f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
+            f"{undefined} AS undefined, {weight is not None} AS weighed, "
+            f"CAST({quote(weight) if weight else 1} AS DOUBLE) AS weight FROM rows"
+        )
+    return "\nUNION ALL ".join(parts)
+
+
+def _bounded_metric(meta: Mapping[str, Any], name: str) -> str | None:
+    """The metric that this one is a bound of, if it is one."""
+    metric = re.sub(" (low|high)$", "", name)
+    bounds = meta["conventions"]["unjudged"] == "bounds" and metric != name
+    return metric if bounds and metric in meta["metrics"] else None
+
+
+def _slice_label(name: str, column: str) -> str:
+    """The label of the slices by an attribute, as SQL: every value has one of its own."""
+    value, quote = f"CAST({column} AS VARCHAR)", literal("'")
+    unclear = f"{value} = 'NULL' OR starts_with({value}, {quote}) OR contains({value}, ', ')"
+    inside = f"{quote} || replace({value}, {quote}, {quote} || {quote}) || {quote}"
+    text = f"CASE WHEN {unclear} THEN {inside} ELSE coalesce({value}, 'NULL') END"
+    return f"{literal(name + '=')} || {text}"
+
+
+def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[str, pl.Series]:
+    """The queries of every slice, in the order of a summary; a frame of them, id first."""
+    queries_of = {"all": queries.to_series()}
+    inner = {name: f"{INTERNAL_PREFIX}by_{i}" for i, name in enumerate(queries.columns)}
+    key, rows = next(iter(inner.values())), queries.rename(inner)
+    with connect() as con:
+        con.register("rows", rows)
+        for group in by:
+            labels = (_slice_label(name, inner[name]) for name in group)
+            label = f"concat_ws(', ', {', '.join(labels)})"
+            names = ", ".join(inner[name] for name in group)
+            order = ", ".join(f"{inner[name]} ASC NULLS LAST" for name in group)
+            slices = con.sql(
+                f"SELECT {label} AS slice, list({key} ORDER BY {key} ASC) AS queries FROM rows "
+                f"GROUP BY {names} ORDER BY {order}"
+            ).pl()
+            queries_of |= dict(zip(slices["slice"], slices["queries"], strict=True))
+    return queries_of
+
+
+def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
+    """The column of an attribute among other columns: by_mean for the attribute mean, where the
+    table has a column mean itself; else the name as it is."""
+    return f"by_{attribute}" if attribute.lower() in columns else attribute
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A cursor of the connection that sums up results; to open one each time would take longer."""
+    return _connection(os.getpid()).cursor()
+
+
+@cache
+def _connection(process: int) -> duckdb.DuckDBPyConnection:
+    """One thread adds up the rows in their order: sums are the same every time, to the last bit."""
+    return duckdb.connect(config={"threads": 1})

@@ -1,0 +1,188 @@
+"""The inputs of an evaluation: refused is what has no value, noted what is left out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
+from rankql.evaluation.overlap import (
+    note_unjudged_queries,
+    require_common_items,
+    require_ranked_rows,
+)
+from rankql.evaluation.query import DUPLICATES, SHARED, Query
+from rankql.registry.conventions import Conventions
+from rankql.sources.inputs import Inputs
+from rankql.sources.messages import reword_error
+from rankql.sources.session import Session, duckdb_errors
+
+
+def validate_inputs(
+    session: Session, inputs: Inputs, conventions: Conventions, query: Query, one: bool = False
+) -> list[str]:
+    """Refuse what cannot be evaluated; return notes on queries and items on one side only.
+
+    one: there is but one query, which may well have no judged item in the run.
+    """
+    run_sql = sql_runner(session, inputs, conventions)
+    require_one_value_per_query(run_sql, inputs)
+    notes = [] if one else require_ranked_rows(run_sql, inputs)
+    if inputs.qrels is not None:
+        notes += note_unjudged_queries(session, inputs, conventions)
+        if not one:
+            notes += require_common_items(run_sql, inputs)
+        require_consistent_grades(run_sql)
+    require_unique(session, inputs, conventions, query.unique_columns)
+    if (
+        conventions.profile.split(",")[0] == "ranx"
+        and conventions.ties == "order"
+        and inputs.scored
+    ):
+        notes += _note_unstable_ties(session, inputs, conventions, query.last_position)
+    return notes
+
+
+# ranx sorts up to this many items of a query stably (insertion sort), and more of them unstably.
+RANX_STABLE = 15
+
+
+def _note_unstable_ties(
+    session: Session, inputs: Inputs, conventions: Conventions, k: int | None
+) -> list[str]:
+    """A note on the rankings whose tied scores ranx itself leaves in no fixed order."""
+    within = "" if k is None else f"AND better < {k}"
+    ((tied, rankings),) = sql_runner(session, inputs, conventions)(f"""
+        SELECT count(*) FILTER (WHERE items > {RANX_STABLE} AND tied), count(*) FROM (
+            SELECT sum(n) AS items, bool_or(n > 1 {within}) AS tied FROM (
+                SELECT {inputs.keys}, count(*) AS n,
+                       sum(count(*)) OVER (PARTITION BY {inputs.keys} ORDER BY score DESC)
+                           - count(*) AS better
+                FROM run WHERE score IS NOT NULL GROUP BY {inputs.keys}, score)
+            GROUP BY {inputs.keys})""")
+    where = "" if k is None else f" in the first {k:,} positions"
+    share = f"{tied:,} of {rankings:,} rankings"
+    note = (
+        f"{share} have equal scores{where} and more than {RANX_STABLE} items: ranx sorts these in "
+        "no fixed order, so its own values may differ. Compare runs without equal scores"
+    )
+    return [note] if tied else []
+
+
+def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
+    """Refuse attributes that are not those of the query."""
+    for home in ("attributes", "qrels", "run"):
+        for name in inputs.attributes_in(home):
+            column = inputs.attribute(name)
+            sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
+                HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
+            for key, *ends in run_sql(sql):
+                # Of truth values some databases have numbers.
+                low, high = map(bool, ends) if "BOOLEAN" in inputs.kinds(name) else ends
+                raise RankqlError(
+                    f"by: {name} must have one value per query, but {home} has "
+                    f"{low!r} and {high!r} for query {key!r}"
+                )
+
+
+def require_consistent_grades(run_sql: RunSql) -> None:
+    """Refuse judgments of one item both above 0 and not; two above 0 are duplicates anyway."""
+    if not run_sql("SELECT 1 FROM qrels WHERE rel <= 0 LIMIT 1"):
+        return
+    rows = run_sql(
+        """SELECT less.query, less.item, min(less.rel), max(more.rel)
+        FROM qrels AS less JOIN qrels AS more ON less.query = more.query AND less.item = more.item
+        WHERE less.rel <= 0 AND more.rel > 0
+        GROUP BY less.query, less.item ORDER BY less.query, less.item LIMIT 3"""
+    )
+    if rows:
+        pairs = (f"query {q!r}, item {i!r}: {low:g} and {high:g}" for q, i, low, high in rows)
+        raise RankqlError(
+            f"qrels has different grades for one item: {'; '.join(pairs)}. Keep one row of each"
+        )
+
+
+# How many parts the hashes of all rows are looked at in, where the memory is too small for all.
+PARTS = 32
+
+
+def require_unique(
+    session: Session,
+    inputs: Inputs,
+    conventions: Conventions,
+    columns: Sequence[tuple[str, str, str]],
+) -> None:
+    """Refuse what stands twice within a query: in which table, which column, of which rows."""
+    run_sql = sql_runner(session, inputs, conventions)
+    for source, column, where in columns:
+        # By their hashes, which are quicker to compare than ids.
+        key = inputs.keys if source == "run" else "query"
+        hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
+        try:
+            repeated = run_sql(f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
+        except duckdb.OutOfMemoryException:  # the hashes did not fit: some of them at a time
+            repeated = next(filter(None, (
+                run_sql(f"SELECT h FROM ({hashes}) WHERE h % {PARTS} = {part} "
+                    "GROUP BY h HAVING count(*) > 1 LIMIT 1")
+                for part in range(PARTS)
+            )), [])  # fmt: skip
+        if repeated and (message := find_duplicates(run_sql, inputs, source, column, where)):
+            raise RankqlError(message)
+
+
+def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
+    """The line that names three of what is there more than once of what is judged."""
+    judged = "WHERE rel IS NOT NULL" if inputs.qrels is None else JUDGED
+    message = (
+        find_duplicates(run_sql, inputs, "run", "item", judged) if inputs.every("item") else None
+    )
+    if not message and not inputs.scored:
+        message = find_duplicates(run_sql, inputs, "run", "pos", "WHERE pos IS NOT NULL")
+    return message or DUPLICATES
+
+
+def find_duplicates(
+    run_sql: RunSql, inputs: Inputs, source: str, column: str, where: str = ""
+) -> str | None:
+    """Three rows that are there more than once, as an error says it."""
+    columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
+    rows = run_sql(
+        f"""SELECT {columns} FROM {source} {where} GROUP BY {columns} HAVING count(*) > 1
+        ORDER BY {columns} LIMIT 3"""
+    )
+    if not rows:
+        return None
+    examples = "; ".join(
+        ", ".join(
+            f"{name} {value:g}" if name == "pos" else f"{name} {value!r}"
+            for name, value in zip(columns.split(", "), row, strict=True)
+        )
+        for row in rows
+    )
+    hint = ""
+    if source == "run" and not inputs.many:
+        hint = ", or name the column that tells systems apart: system="
+        (table,) = inputs.runs.values()
+        others = [name for name in table.known("query") if name != table.roles["query"]]
+        hint += f", or queries: query={others[0]!r}" if others else ""
+    return f"{source} has duplicates: {examples}; keep one row of each{hint}"
+
+
+@contextmanager
+def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions) -> Iterator[None]:
+    """Errors of DuckDB in the words of rankql: with the duplicates and the table they are in."""
+    with duckdb_errors(session):
+        try:
+            yield
+        except duckdb.Error as error:
+            line = reword_error(error)
+            if NO_SCORE in line:
+                validate_columns(session, inputs, ("score",))
+            if DUPLICATES in line or SHARED in line:
+                run_sql = sql_runner(session, inputs, conventions)
+                raise RankqlError(duplicates_message(run_sql, inputs)) from error
+            raise

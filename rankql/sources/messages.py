@@ -1,0 +1,42 @@
+"""Errors of DuckDB in the words of rankql."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from rankql.errors import RankqlError, database_message
+from rankql.sources.files import first_line_not_utf8
+
+# What DuckDB says of a connection, and what to do about it.
+_CONNECTION_ERRORS = {
+    "transaction is aborted": "the transaction of con has failed. Call con.rollback(), then retry",
+    "Connection already closed": "con is closed. Pass an open connection",
+    "busy with another call": "con is in use by another thread. "
+    "Give each thread a connection of its own: con.cursor()",
+}
+
+
+def reword_error(error: duckdb.Error) -> str:
+    """One line for an error of DuckDB."""
+    line = database_message(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return (
+            f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
+            "fewer threads (SET threads = 1), or make sure that temp_directory has room, to which "
+            "DuckDB spills"
+        )
+    return next((words for sign, words in _CONNECTION_ERRORS.items() if sign in line), line)
+
+
+def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()) -> RankqlError:
+    """The error for a source that DuckDB cannot read; of text files the first that is not UTF-8."""
+    for path in paths:
+        if line := first_line_not_utf8(path):
+            return RankqlError(
+                f"{label}: {path!r} is not UTF-8 text (line {line}). Convert it, for example: "
+                "iconv -f LATIN1 -t UTF-8"
+            )
+    what = f"{label}: {paths[0]!r}" if paths else label
+    return RankqlError(f"{what} cannot be read: {reword_error(error)}")

@@ -1,0 +1,271 @@
+"""A DuckDB connection to evaluate on, with the files and frames that are read on it.
+
+For sums by whole keys of little range DuckDB finds the key where the sums are, without hashing, up
+to 12 bits; `Session.perfect_hashing` raises that to 20. The setting is made on a connection of our
+own: that of the session, or one beside the user's, if that one sees the same. (It has none of the
+user's settings, on which no number and no text depends.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.macros import duckdb_required, is_other_database, literal, quote
+from rankql.sources.catalog import database_type, find_table
+from rankql.sources.files import READERS, expand_home, find_files, refuse_utf16, suffix
+from rankql.sources.messages import reword_error, unreadable_source
+from rankql.sources.tables import Data, Table
+from rankql.sources.trec import detect_trec
+
+
+@contextmanager
+def open_session(
+    con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
+) -> Iterator[Session]:
+    """The connection to work on: the one given, that of the relations, or one of our own."""
+    if is_other_database(con):
+        raise duckdb_required(con)
+    own = None
+    if con is None:
+        relations = any(
+            isinstance(data, duckdb.DuckDBPyRelation) for data in flatten_inputs(*inputs)
+        )
+        con = duckdb.connect(":default:") if relations else (own := duckdb.connect())
+    with _lock(con):
+        session = Session(con, own is not None)
+        try:
+            with duckdb_errors(session):
+                yield session
+        finally:
+            session.close()
+            if own:
+                own.close()
+
+
+@contextmanager
+def duckdb_errors(session: Session | None = None) -> Iterator[None]:
+    """Errors of DuckDB in the words of rankql."""
+    try:
+        yield
+    except duckdb.Error as error:
+        line = session.reword(error) if session else reword_error(error)
+        if line.endswith("must be a whole number from 1, not 0"):
+            line += ". Position 1 is the top: add 1, or name scores in place of them: score='...'"
+        raise RankqlError(line) from error
+    except RuntimeError as error:
+        if "interrupt" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
+
+
+class Session:
+    """A connection to evaluate on, with the frames that are registered on it for the time being."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, own: bool) -> None:
+        self.con = con
+        self._own = own
+        self.registered: list[str] = []
+        # Text files and SQLite are read once, into temporary tables: by name, their statements.
+        self.loaded: dict[str, str] = {}
+        # The Parquet files that are read: their SQL, by what they are called.
+        self.files: dict[str, str] = {}
+        self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
+
+    def table(self, data: Data, label: str) -> Table:
+        """The source of the data, which is not copied; only text files are read at once."""
+        if isinstance(data, Table):
+            return data
+        if isinstance(data, str | os.PathLike):
+            return self._open_name(os.fspath(data), label)
+        table = self._describe(label, self._register(data, label))
+        return replace(table, frame=data) if _library(data) == "pandas" else table
+
+    def _register(self, data: Data, label: str) -> str:
+        name = self._free_name(label)
+        library = _library(data)
+        scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
+        if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
+            if not hasattr(data, "__arrow_c_stream__"):
+                raise RankqlError(
+                    f"{label} must be a path, a table, a relation or a frame, "
+                    f"not {type(data).__name__}"
+                )
+            import polars
+
+            data = polars.DataFrame(data)  # a stream may be read only once
+        try:
+            self.con.register(name, data)
+        except duckdb.Error as error:
+            if isinstance(data, duckdb.DuckDBPyRelation):
+                raise RankqlError(
+                    f"{label} is a relation of another connection; pass that as con="
+                ) from error
+            raise unreadable_source(label, error) from error
+        self.registered.append(name)
+        return quote(name)
+
+    def _open_name(self, name: str, label: str) -> Table:
+        """A path, or the name of a table of the connection."""
+        if not name:
+            raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
+        if match := find_table(self.con, name, label):
+            *path, lasting = match
+            sql = ".".join(map(quote, path))
+            if database_type(self.con, path[0]) == "sqlite":
+                # twice in one query DuckDB fails to read it
+                return self._load(label, sql, text=False)
+            return self._describe(label, sql, lasting=lasting)
+        name = expand_home(name)
+        paths, pattern = find_files(name, label, self._hint)
+        kind = suffix(paths[0])
+        if kind not in READERS:
+            return self._load_trec(paths, pattern, label)
+        sql = READERS[kind].format(literal(pattern))
+        if kind in (".parquet", ".pq"):
+            self.files[f"{label}: {name!r}"] = sql
+            return self._describe(label, sql, file=name)
+        refuse_utf16(label, paths[0])
+        try:
+            return self._load(label, sql, text="all_varchar" in sql)
+        except duckdb.Error as error:
+            raise unreadable_source(label, error, paths) from error
+
+    def _load_trec(self, paths: Sequence[str], pattern: str, label: str) -> Table:
+        """The columns of a TREC run or of TREC judgments."""
+        refuse_utf16(label, paths[0])
+        file = detect_trec(paths[0], pattern, label)
+        if file.delimiter:
+            with suppress(duckdb.Error):
+                return self._load(label, file.delimited, trec=True)
+        try:
+            for (line,) in self.con.sql(file.malformed).fetchall():
+                many = len(file.columns)
+                raise RankqlError(f"{label}: {paths[0]!r}: no {many} columns in the line {line!r}")
+            return self._load(label, file.split, trec=True)
+        except duckdb.Error as error:
+            raise unreadable_source(label, error, paths) from error
+
+    def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
+        """What a text file or a table of SQLite holds, as a temporary table."""
+        name = self._free_name(label)
+        statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
+        self.con.execute(statement).fetchall()
+        self.loaded[name] = statement
+        return self._describe(label, quote(name), trec, text)
+
+    def _describe(
+        self,
+        label: str,
+        sql: str,
+        trec: bool = False,
+        text: bool = False,
+        lasting: bool = False,
+        file: str | None = None,
+    ) -> Table:
+        """The columns of a source; `file` is the path of a Parquet file."""
+        try:
+            rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
+        except duckdb.Error as error:
+            if file is not None and "://" not in file:
+                raise RankqlError(
+                    f"{label}: {file!r} is not a complete Parquet file ({reword_error(error)}). "
+                    "It is damaged, cut off, or has another format: write or copy it again"
+                ) from error
+            raise unreadable_source(label, error) from error
+        columns = {row[0]: row[1] for row in rows}
+        return Table(label, sql, columns, trec, text, lasting=lasting)
+
+    def _free_name(self, label: str) -> str:
+        """A name for what a label stands for, which no other has."""
+        name = "rankql_" + re.sub(r"\W+", "_", label)
+        names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
+        return next(name for name in names if not find_table(self.con, name))
+
+    def reword(self, error: duckdb.Error) -> str:
+        """One line for an error of DuckDB, which does not always name a file that is damaged."""
+        line = reword_error(error)
+        damaged = "The file is damaged: write or copy it again"
+        if line.startswith(("Failed to read file", "Could not read enough bytes")):
+            return f"{line}. {damaged}"
+        if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
+            for name, sql in self.files.items():
+                try:
+                    self.con.sql(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
+                except duckdb.Error as again:
+                    return f"{name} cannot be read ({reword_error(again)}). {damaged}"
+        return line
+
+    def close(self) -> None:
+        """Take away what was put on the connection."""
+        for name in self.registered:
+            with suppress(duckdb.Error):  # the transaction may have failed
+                self.con.unregister(name)
+        for name in self.loaded:
+            with suppress(duckdb.Error):  # in a transaction that failed it is gone already
+                self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
+
+    @contextmanager
+    def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
+        """Sum by whole keys of little range without hashing, as the top of the module says."""
+        con, owned = self.con, self._own
+        if not owned and not self._in_transaction() and all(t.lasts(columns) for t in tables):
+            con, owned = self.con.cursor(), True
+        if not owned or not _has_room(con):
+            yield
+            return
+        with suppress(duckdb.Error):  # the configuration may be locked
+            con.execute("SET SESSION perfect_ht_threshold = 20").fetchall()
+        before, self.con = self.con, con
+        try:
+            yield
+        finally:
+            self.con = before
+            if con is before:
+                con.execute("RESET SESSION perfect_ht_threshold").fetchall()
+            else:
+                con.close()
+
+    def _in_transaction(self) -> bool:
+        """May there be rows that no other connection sees?"""
+        first, second = (self.con.sql("SELECT txid_current()").fetchall() for _ in range(2))
+        return first == second  # without one, each query is a transaction of its own
+
+
+def _library(data: Data) -> str:
+    """The library that a frame is of."""
+    return type(data).__module__.partition(".")[0]
+
+
+def _has_room(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is there half a GiB for each thread?"""
+    sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
+    ((limit, threads),) = con.sql(sql).fetchall()
+    size, unit = limit.split()
+    gib = {"GiB": 1, "TiB": 1024}.get(unit, 0)
+    return bool(float(size) * gib >= threads / 2)
+
+
+_LOCKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, threading.RLock] = WeakKeyDictionary()
+_LOCKS_LOCK = threading.Lock()
+
+
+def _lock(con: duckdb.DuckDBPyConnection) -> threading.RLock:
+    """The lock of a connection: threads that share one take turns, as DuckDB refuses them."""
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(con, threading.RLock())
+
+
+def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
+    """The data of all inputs, those of a dict one by one."""
+    for data in inputs:
+        yield from data.values() if isinstance(data, Mapping) else [data]

@@ -1,0 +1,93 @@
+"""TREC runs of six columns and TREC judgments of four, whatever white space is between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rankql.errors import RankqlError
+from rankql.macros import literal
+from rankql.sources.files import read_head
+
+_QRELS = ("query", "iteration", "item", "rel")
+_RUN = ("query", "q0", "item", "rank", "score", "tag")
+
+
+@dataclass(frozen=True)
+class TrecFile:
+    """What its first lines say of a TREC file (or of several, by a pattern), and how to read it.
+
+    As in trec_eval 10, lines that begin with # are comments, and what follows the sixth column
+    of a run is ignored; but if that column is a number, an id may hold a space: refused.
+    """
+
+    # The pattern of the files, as SQL.
+    pattern: str
+    columns: tuple[str, ...]
+    # The single character between all columns of the first lines, "" if there is no such one.
+    delimiter: str
+
+    @property
+    def delimited(self) -> str:
+        """SQL that reads columns with one character between: DuckDB's reader, in parallel."""
+        names = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
+        return (
+            f"read_csv({self.pattern}, delim = {literal(self.delimiter)}, header = false, "
+            f"quote = '', escape = '', auto_detect = false, columns = {{{names}}}) "
+            "WHERE NOT starts_with(query, '#')"
+        )
+
+    @property
+    def split(self) -> str:
+        """SQL that reads columns with any white space between."""
+        fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(self.columns, 1))
+        return f"(SELECT {fields} FROM {self._lines})"
+
+    @property
+    def malformed(self) -> str:
+        """SQL that returns a line without these columns, if there is one."""
+        unlike = f"len(line) <> {len(self.columns)}"
+        if self.columns == _RUN:
+            score, tag = (f"TRY_CAST(line[{i}] AS DOUBLE) IS NULL" for i in (5, 6))
+            unlike = f"len(line) < 6 OR len(line) > 6 AND ({score} OR NOT {tag})"
+        return f"SELECT array_to_string(line, ' ') FROM {self._lines} WHERE {unlike} LIMIT 1"
+
+    @property
+    def _lines(self) -> str:
+        trimmed = "trim(line, ' ' || chr(9))"
+        return (
+            f"(SELECT string_split_regex({trimmed}, '\\s+') AS line "
+            f"FROM read_csv({self.pattern}, delim = '\\0', header = false, quote = '', "
+            "escape = '', auto_detect = false, columns = {'line': 'VARCHAR'}) "
+            f"WHERE {trimmed} <> '' AND NOT starts_with({trimmed}, '#'))"
+        )
+
+
+def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
+    """What the first lines of a file say of its columns; an error if it is no TREC file."""
+    lines = [line for line in read_head(path) if not line.lstrip().startswith("#")]
+    if not lines:
+        raise RankqlError(f"{label}: {path!r} is empty")
+    first = lines[0].split()
+    columns = {4: _QRELS, 6: _RUN}.get(len(first))
+    if len(first) > 6 and _is_number(first[4]) and not _is_number(first[5]):
+        columns = _RUN
+    if columns is None:
+        raise RankqlError(
+            f"{label}: {path!r} is no Parquet, CSV or JSON by its name, and no TREC file "
+            f"by its first line, which has {len(first)} columns, not 4 or 6"
+        )
+    delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
+    return TrecFile(literal(pattern), columns, next(delimiters, ""))
+
+
+def _is_split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
+    return line.split(delimiter) == line.split() and len(line.split()) == len(columns)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
