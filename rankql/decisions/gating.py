@@ -19,7 +19,7 @@ from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean, needs, unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
-from rankql.evaluation.combining import combine_systems, require_finite
+from rankql.evaluation.combining import combine_systems, require_finite_metrics
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result, set_directions
 from rankql.macros import MISSING
@@ -250,7 +250,7 @@ def _result(data: Any, label: str, qrels: Any, request: Request) -> Result | Non
     result = read_result(data, label, replace(request, judged=qrels is not None))
     if result is None:
         return None
-    require_finite(result.frame(), result.metrics, result.meta["query"], repr(label))
+    require_finite_metrics(result.frame(), result.metrics, result.meta["query"], repr(label))
     return result
 
 

@@ -33,7 +33,7 @@ from rankql.decisions.significance import (
     untestable,
 )
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.combining import require_finite, require_no_system
+from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
@@ -126,7 +126,7 @@ def lined_up(result: Result, systems: Sequence[str]) -> Result:
         require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
     for system, values in rows.sort("system").group_by("system", maintain_order=True):
-        require_finite(values, metrics, key, repr(*system))
+        require_finite_metrics(values, metrics, key, repr(*system))
     known = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
