@@ -105,7 +105,9 @@ def combine_systems(
     )
 
 
-def require_finite(rows: pl.DataFrame, metrics: Sequence[str], key: str, label: str) -> None:
+def require_finite_metrics(
+    rows: pl.DataFrame, metrics: Sequence[str], key: str, label: str
+) -> None:
     """Refuse NaN and infinity: neither is a value, and leaving them out would hide failures."""
     for name in metrics:
         if len(invalid := rows.filter(~pl.col(name).is_finite()).sort(key)):
