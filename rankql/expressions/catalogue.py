@@ -18,8 +18,6 @@ from rankql.registry.options import (
     as_number,
     is_whole_number,
     require,
-    require_choice,
-    require_flag,
 )
 
 
@@ -63,7 +61,6 @@ def gini(item: Column = "item", catalogue: float | str | None = None, norm: str 
     >>> shown.select(gini("item", catalogue=5)).item()
     0.35
     """
-    require_choice("norm", norm, "n", "n-1")
     counts = _counts(item)
     n = _catalogue(catalogue, counts)
     ranked = ratio((counts * pl.int_range(1, counts.len() + 1)).sum(), counts.sum())
@@ -84,7 +81,6 @@ def shannon_entropy(
     >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
     0.5
     """
-    require_flag("normalized", normalized)
     counts = _counts(item)
     total = counts.sum().replace(0, None)
     bits = total.log(2) - (counts * counts.log(2)).sum() / total
@@ -104,7 +100,6 @@ def average_popularity(popularity: Column = "popularity", unseen: str = "zero") 
     >>> pl.DataFrame({"popularity": [8, None, 1]}).select(average_popularity("popularity")).item()
     3.0
     """
-    require_choice("unseen", unseen, "zero", "drop")
     known = as_float(popularity)
     return (known.fill_null(0) if unseen == "zero" else known.replace(0, None)).mean()
 
@@ -127,8 +122,6 @@ def novelty(
     >>> shown.select(novelty("popularity", users=8)).item()
     1.6666666666666667
     """
-    require_choice("unseen", unseen, "one_user", "drop", "max")
-    require_flag("normalized", normalized)
     _check_total(users, "users", "users in the training data")
     most = pl.lit(as_number(users)).log(2)
     bits = (as_number(users) / as_float(popularity).replace(0, None)).log(2)
