@@ -31,8 +31,8 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
     >>> shown.select(catalogue_coverage("item", catalogue=5)).item()
     0.4
     """
-    found = column(item).drop_nulls().n_unique()
-    return found / _total(catalogue, found, "catalogue", "items that could be shown")
+    items = column(item).drop_nulls().n_unique()
+    return items / _total(catalogue, items, "catalogue", "items that could be shown")
 
 
 @metric(by=None)
@@ -44,8 +44,8 @@ def user_coverage(user: Column = "user", users: float | None = None) -> pl.Expr:
     >>> pl.DataFrame({"user": [1, 1, 2]}).select(user_coverage("user", users=4)).item()
     0.5
     """
-    found = column(user).drop_nulls().n_unique()
-    return found / _total(users, found, "users", "users who could be shown something")
+    shown = column(user).drop_nulls().n_unique()
+    return shown / _total(users, shown, "users", "users who could be shown something")
 
 
 @metric(by=None)
@@ -205,15 +205,15 @@ def exposure(
     places = r.top(r.pos)
     if attention is None:
         return (1 / (places + 1).log(2)).sum()
-    given = pl.Series(attention, dtype=pl.Float64, strict=False)
+    by_position = pl.Series(attention, dtype=pl.Float64, strict=False)
 
     def look(values: pl.Series) -> pl.Series:
-        for beyond in values.filter(values.is_finite() & (values > len(given))).head(1):
+        for beyond in values.filter(values.is_finite() & (values > len(by_position))).head(1):
             raise RankqlError(
                 "attention must have a value for every position shown: "
                 f"there is none for {beyond:.0f}"
             )
-        return given.gather(values.clip(1).cast(pl.Int64, strict=False) - 1)
+        return by_position.gather(values.clip(1).cast(pl.Int64, strict=False) - 1)
 
     return places.map_batches(look, pl.Float64, is_elementwise=True).sum()
 
@@ -285,8 +285,8 @@ def _catalogue(catalogue: float | str | None, counts: pl.Expr) -> pl.Expr:
     return _total(catalogue, counts.len(), "catalogue", of)
 
 
-def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
-    """A number of items or users, at least as many as were found."""
+def _total(total: object, count: pl.Expr, name: str, of: str) -> pl.Expr:
+    """A number of items or users, at least as many as are counted."""
     _check_total(total, name, of)
 
     def enough(counts: pl.Series) -> pl.Series:
@@ -297,7 +297,7 @@ def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
             )
         return pl.Series([as_number(total)]).new_from_index(0, len(counts))
 
-    return found.map_batches(enough, pl.Float64, is_elementwise=True)
+    return count.map_batches(enough, pl.Float64, is_elementwise=True)
 
 
 def _check_total(total: object, name: str, of: str) -> None:

@@ -319,9 +319,9 @@ def _unexpected(baseline: Column) -> pl.Expr:
     return ~column(baseline).cast(pl.Boolean).fill_null(False)
 
 
-def _sets(given: Column) -> pl.Expr:
+def _sets(lists: Column) -> pl.Expr:
     """Lists as sets of texts, NULL where they are empty."""
-    sets = column(given).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
+    sets = column(lists).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
     return pl.when(sets.list.len() > 0).then(sets)
 
 

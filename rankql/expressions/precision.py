@@ -74,8 +74,8 @@ def f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    found = r.top(r.mean(r.hits(threshold))).sum()
-    return pl.when(relevant > 0).then(2 * found / (r.depth() + relevant))
+    hits = r.top(r.mean(r.hits(threshold))).sum()
+    return pl.when(relevant > 0).then(2 * hits / (r.depth() + relevant))
 
 
 @metric()
@@ -257,8 +257,8 @@ def micro_f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    found = r.top(r.hits(threshold)).sum()
-    return pl.when(relevant > 0).then(2 * found / (_depths(r, query) + relevant))
+    hits = r.top(r.hits(threshold)).sum()
+    return pl.when(relevant > 0).then(2 * hits / (_depths(r, query) + relevant))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:
