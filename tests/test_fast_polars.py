@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankql
-from rankql.expressions import gain
+from rankql.expressions import gain, ideal, ndcg_groups
 
 
 def of_frame(metric, frame, options):
@@ -54,13 +54,13 @@ def values(frame):
 
 
 def sort(judged, k, base):
-    return gain._ideal_by_sort(judged, k, None, base)
+    return ideal.ideal_by_sort(judged, k, None, base)
 
 
 def plain(metric, frame, options):
     """Every ranking sorted."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gain, "_ideal_by_counts", sort)
+        patch.setattr(gain, "ideal_by_counts", sort)
         lazy = frame.lazy().group_by("user").agg(metric("rel", "pos", **options))
         return values(lazy.collect(engine="in-memory"))
 
@@ -156,17 +156,17 @@ def test_keys(keys):
 def sorted_(frame, **options):
     """Whether the frame form had to sort."""
     seen = []
-    plain_form = gain._ideal_by_sort
+    plain_form = ndcg_groups.ideal_by_sort
 
-    def note(ideal):
-        seen.append(len(ideal))
-        return ideal
+    def note(values):
+        seen.append(len(values))
+        return values
 
     def noted(*args):
         return plain_form(*args).map_batches(note, pl.Float64, is_elementwise=True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gain, "_ideal_by_sort", noted)
+        patch.setattr(ndcg_groups, "ideal_by_sort", noted)
         frame.lazy().pipe(rankql.ndcg, by="user", **options).collect(engine="in-memory")
     return bool(seen)
 
@@ -180,11 +180,13 @@ def test_other_grades_fall_back(rel):
     assert_equal(rankql.ndcg, frame, {"k": 1})
 
 
-@pytest.mark.parametrize("rows", [(1 << gain.BITS) - 1, 1 << gain.BITS, 3 << gain.BITS])
+@pytest.mark.parametrize(
+    "rows", [(1 << ndcg_groups.BITS) - 1, 1 << ndcg_groups.BITS, 3 << ndcg_groups.BITS]
+)
 def test_large_groups(rows):
     """A group that a counter cannot hold falls back, one row less does not."""
     frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])
-    large = rows >= (1 << gain.BITS) - 1
+    large = rows >= (1 << ndcg_groups.BITS) - 1
     assert sorted_(frame, k=10) == large
     assert not sorted_(frame.slice(1 + large * rows), k=10)
     assert_equal(rankql.ndcg, frame, {})
@@ -217,7 +219,7 @@ def test_contexts(context, engine):
 
     got = run()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gain, "_ideal_by_counts", sort)
+        patch.setattr(gain, "ideal_by_counts", sort)
         want = run()
     assert got.shape == want.shape
     for a, b in zip(got.rows(), want.rows(), strict=True):
@@ -230,7 +232,7 @@ def test_streams():
     """The streaming engine runs the expression as a stream: nothing in it sorts groups."""
     lazy = pl.LazyFrame({"user": [1, 1, 2], "rel": [1, 2, 3], "pos": [1, 2, 1]})
     query = lazy.group_by("user").agg(rankql.ndcg("rel", "pos", k=10))
-    if "maintain_order" not in gain._ANY_ORDER:
+    if "maintain_order" not in ideal.ANY_ORDER:
         pytest.skip("polars < 1.39 cannot")
     plan = query.show_graph(engine="streaming", plan_stage="physical", raw_output=True)
     assert "in-memory-map" not in plan

@@ -9,9 +9,10 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
-from rankql.evaluation.combining import require_finite, require_no_system
+from rankql.evaluation.combining import require_no_system
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING
+from rankql.evaluation.combining import require_finite_metrics
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -26,7 +27,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         require_no_system(result)
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
     for system, values in rows.sort("system").group_by("system", maintain_order=True):
-        require_finite(values, metrics, key, repr(*system))
+        require_finite_metrics(values, metrics, key, repr(*system))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),

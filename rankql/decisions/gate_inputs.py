@@ -15,10 +15,11 @@ from rankql.decisions.arguments import is_result
 from rankql.decisions.gate_limits import GateLimit
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.combining import combine_systems, require_finite
+from rankql.evaluation.combining import combine_systems
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result
 from rankql.macros import MISSING
+from rankql.evaluation.combining import require_finite_metrics
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result 
     result = read_result(data, label, replace(request, judged=qrels is not None))
     if result is None:
         return None
-    require_finite(result.frame(), result.metrics, result.meta["query"], repr(label))
+    require_finite_metrics(result.frame(), result.metrics, result.meta["query"], repr(label))
     return result
 
 

@@ -104,7 +104,8 @@ def _find_unmatched_items(
         elif is_small_overlap(*counts):
             yield Finding(
                 "few-common-items", "warning", run.system_label(system), common,
-                few_common_items_note(*counts).partition(":")[0], "the others may be written in another way",
+                few_common_items_note(*counts).partition(":")[0],
+                "the others may be written in another way",
             )  # fmt: skip
 
 

@@ -86,7 +86,8 @@ def _describe_unjudged(
         if row["lo"] is not None and row["hi"] - row["lo"] > ROUNDING_ERROR
     ]
     ranges = [
-        f"{row['metric']} lies between {text.format_cell(row['lo'])} and {text.format_cell(row['hi'])}"
+        f"{row['metric']} lies between {text.format_cell(row['lo'])} and "
+        f"{text.format_cell(row['hi'])}"
         for row in bounds
     ]
     if ranges:
@@ -110,8 +111,9 @@ def _describe_duplicates(limits: Limits, system: str | None) -> Iterator[str]:
 def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | None) -> Iterator[str]:
     counts = count_scored_queries(limits.result, system)
     parts = [
-        f"{row['metric']} by up to {text.format_cell(row['loss'])} (positions {row['position']} and "
-        f"{row['position'] + 1}, {row['queries']:,} of {text.format_queries(counts[row['metric']])})"
+        f"{row['metric']} by up to {text.format_cell(row['loss'])} (positions "
+        f"{row['position']} and {row['position'] + 1}, {row['queries']:,} of "
+        f"{text.format_queries(counts[row['metric']])})"
         for row in filter_system(largest_losses(limits), system).to_dicts()
     ]
     if parts:

@@ -13,7 +13,7 @@ import polars as pl
 from rankql.expressions.columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import as_number, require, require_choice, require_p
+from rankql.registry.options import as_number, require, require_p
 
 
 @metric()
@@ -79,7 +79,6 @@ def err(
     """
     r = ranking(rel, pos, k)
     require(r.score is None, "ties 'expected' is not available for err; use 'item'")
-    require_choice("stop", stop, "exp2", "rel")
     if stop == "rel":
         require(max_rel is None, "max_rel is for stop 'exp2', not for 'rel'")
         chance = r.rel

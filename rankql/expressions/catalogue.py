@@ -18,8 +18,6 @@ from rankql.registry.options import (
     as_number,
     is_whole_number,
     require,
-    require_choice,
-    require_flag,
 )
 
 
@@ -33,8 +31,8 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
     >>> shown.select(catalogue_coverage("item", catalogue=5)).item()
     0.4
     """
-    found = column(item).drop_nulls().n_unique()
-    return found / _total(catalogue, found, "catalogue", "items that could be shown")
+    items = column(item).drop_nulls().n_unique()
+    return items / _total(catalogue, items, "catalogue", "items that could be shown")
 
 
 @metric(by=None)
@@ -46,8 +44,8 @@ def user_coverage(user: Column = "user", users: float | None = None) -> pl.Expr:
     >>> pl.DataFrame({"user": [1, 1, 2]}).select(user_coverage("user", users=4)).item()
     0.5
     """
-    found = column(user).drop_nulls().n_unique()
-    return found / _total(users, found, "users", "users who could be shown something")
+    shown = column(user).drop_nulls().n_unique()
+    return shown / _total(users, shown, "users", "users who could be shown something")
 
 
 @metric(by=None)
@@ -63,7 +61,6 @@ def gini(item: Column = "item", catalogue: float | str | None = None, norm: str 
     >>> shown.select(gini("item", catalogue=5)).item()
     0.35
     """
-    require_choice("norm", norm, "n", "n-1")
     counts = _counts(item)
     n = _catalogue(catalogue, counts)
     ranked = ratio((counts * pl.int_range(1, counts.len() + 1)).sum(), counts.sum())
@@ -84,7 +81,6 @@ def shannon_entropy(
     >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
     0.5
     """
-    require_flag("normalized", normalized)
     counts = _counts(item)
     total = counts.sum().replace(0, None)
     bits = total.log(2) - (counts * counts.log(2)).sum() / total
@@ -104,7 +100,6 @@ def average_popularity(popularity: Column = "popularity", unseen: str = "zero") 
     >>> pl.DataFrame({"popularity": [8, None, 1]}).select(average_popularity("popularity")).item()
     3.0
     """
-    require_choice("unseen", unseen, "zero", "drop")
     known = as_float(popularity)
     return (known.fill_null(0) if unseen == "zero" else known.replace(0, None)).mean()
 
@@ -127,8 +122,6 @@ def novelty(
     >>> shown.select(novelty("popularity", users=8)).item()
     1.6666666666666667
     """
-    require_choice("unseen", unseen, "one_user", "drop", "max")
-    require_flag("normalized", normalized)
     _check_total(users, "users", "users in the training data")
     most = pl.lit(as_number(users)).log(2)
     bits = (as_number(users) / as_float(popularity).replace(0, None)).log(2)
@@ -212,15 +205,15 @@ def exposure(
     places = r.top(r.pos)
     if attention is None:
         return (1 / (places + 1).log(2)).sum()
-    given = pl.Series(attention, dtype=pl.Float64, strict=False)
+    by_position = pl.Series(attention, dtype=pl.Float64, strict=False)
 
     def look(values: pl.Series) -> pl.Series:
-        for beyond in values.filter(values.is_finite() & (values > len(given))).head(1):
+        for beyond in values.filter(values.is_finite() & (values > len(by_position))).head(1):
             raise RankqlError(
                 "attention must have a value for every position shown: "
                 f"there is none for {beyond:.0f}"
             )
-        return given.gather(values.clip(1).cast(pl.Int64, strict=False) - 1)
+        return by_position.gather(values.clip(1).cast(pl.Int64, strict=False) - 1)
 
     return places.map_batches(look, pl.Float64, is_elementwise=True).sum()
 
@@ -292,8 +285,8 @@ def _catalogue(catalogue: float | str | None, counts: pl.Expr) -> pl.Expr:
     return _total(catalogue, counts.len(), "catalogue", of)
 
 
-def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
-    """A number of items or users, at least as many as were found."""
+def _total(total: object, count: pl.Expr, name: str, of: str) -> pl.Expr:
+    """A number of items or users, at least as many as are counted."""
     _check_total(total, name, of)
 
     def enough(counts: pl.Series) -> pl.Series:
@@ -304,7 +297,7 @@ def _total(total: object, found: pl.Expr, name: str, of: str) -> pl.Expr:
             )
         return pl.Series([as_number(total)]).new_from_index(0, len(counts))
 
-    return found.map_batches(enough, pl.Float64, is_elementwise=True)
+    return count.map_batches(enough, pl.Float64, is_elementwise=True)
 
 
 def _check_total(total: object, name: str, of: str) -> None:

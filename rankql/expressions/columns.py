@@ -15,30 +15,30 @@ from rankql.text import TEXT_TYPES
 Column: TypeAlias = str | pl.Expr
 
 
-def column(given: Column) -> pl.Expr:
+def column(name: Column) -> pl.Expr:
     """A column, given by its name or as an expression."""
-    if isinstance(given, str):
-        return pl.col(given)
-    kind = type(given).__name__
-    require(isinstance(given, pl.Expr), f"a column must be a name or an expression, not a {kind}")
-    return given
+    if isinstance(name, str):
+        return pl.col(name)
+    kind = type(name).__name__
+    require(isinstance(name, pl.Expr), f"a column must be a name or an expression, not a {kind}")
+    return name
 
 
-def require_plain_name(given: object) -> None:
+def require_plain_name(name: object) -> None:
     """Refuse a name that polars takes for a pattern of names."""
-    pattern = isinstance(given, str) and (given == "*" or given[:1] + given[-1:] == "^$")
-    require(not pattern, f"{given!r} stands for several columns in polars; rename the column")
+    pattern = isinstance(name, str) and (name == "*" or name[:1] + name[-1:] == "^$")
+    require(not pattern, f"{name!r} stands for several columns in polars; rename the column")
 
 
-def as_float(given: Column) -> pl.Expr:
-    """A column as Float64; that it holds numbers, `checked` tells."""
-    return column(given).cast(pl.Float64, strict=False)
+def as_float(name: Column) -> pl.Expr:
+    """A column as Float64; `with_checks` tells whether it holds numbers."""
+    return column(name).cast(pl.Float64, strict=False)
 
 
 def with_checks(
     value: pl.Expr,
     arguments: Mapping[str, Any],
-    refused: Callable[[pl.Expr], pl.Expr] | None = None,
+    refuse: Callable[[pl.Expr], pl.Expr] | None = None,
 ) -> pl.Expr:
     """The value of a metric, an error where one of its columns holds what it must not.
 
@@ -67,24 +67,24 @@ def with_checks(
     if not columns:
         return value
 
-    def sound(rows: pl.Series) -> pl.Series:
+    def check_values(rows: pl.Series) -> pl.Series:
         for values in rows.struct.unnest():
             checks[values.name](values)
         return _TRUE.new_from_index(0, len(rows))
 
     named = [expr.alias(name) for name, expr in columns.items()]
-    ok = pl.struct(named).map_batches(sound, pl.Boolean, is_elementwise=True)
-    sound_rows = ok.null_count() == 0
-    if refused:
-        value = pl.when(refused(sound_rows)).then(None).otherwise(value)
-    return pl.when(sound_rows).then(value)
+    ok = pl.struct(named).map_batches(check_values, pl.Boolean, is_elementwise=True)
+    valid = ok.null_count() == 0
+    if refuse:
+        value = pl.when(refuse(valid)).then(None).otherwise(value)
+    return pl.when(valid).then(value)
 
 
 _TRUE = pl.Series([True])
 
 
 def as_grade_lists(
-    name: str, given: Column, max_rel: float | None = None, stop: str = "exp2"
+    name: str, lists: Column, max_rel: float | None = None, stop: str = "exp2"
 ) -> pl.Expr:
     """Lists or arrays of grades as List(Float64), the grades checked."""
 
@@ -97,7 +97,7 @@ def as_grade_lists(
         return values.cast(dtype)
 
     dtype = pl.List(pl.Float64)
-    return column(given).map_batches(check_lists, return_dtype=dtype, is_elementwise=True)
+    return column(lists).map_batches(check_lists, return_dtype=dtype, is_elementwise=True)
 
 
 def check_rel(values: pl.Series, max_rel: float | None = None, stop: str = "exp2") -> None:

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, column
+from rankql.expressions.item_pairs import (
+    aggregate_pairs,
+    cosine_distances,
+    mean_distance,
+    unit_vectors,
+    value_by_group,
+)
 from rankql.expressions.ranking import Ranking, ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.options import as_number, require, require_choice
+from rankql.registry.options import as_number, require
 
 
 @metric()
@@ -41,7 +47,7 @@ def category_diversity(
     # Used once: lazy frames work counts out for every use, and in another order each time.
     counts = known.value_counts().struct.field("count").cast(pl.Float64)
     n = known.len().cast(pl.Float64)
-    return _mean_distance((n.pow(2) - counts.pow(2).sum()) / 2, n, r, missing)
+    return mean_distance((n.pow(2) - counts.pow(2).sum()) / 2, n, r, missing)
 
 
 @metric()
@@ -65,8 +71,8 @@ def jaccard_diversity(
     known = r.shown & sets.is_not_null()
     common = pl.col("a").list.set_intersection("b").list.len().cast(pl.Float64)
     either = pl.col("a").list.len() + pl.col("b").list.len() - common
-    distances = _over_pairs(sets.filter(known).implode(), (1 - common / either).sum())
-    return _mean_distance(distances, known.sum().cast(pl.Float64), r, missing)
+    distances = aggregate_pairs(sets.filter(known).implode(), (1 - common / either).sum())
+    return mean_distance(distances, known.sum().cast(pl.Float64), r, missing)
 
 
 @metric()
@@ -86,9 +92,9 @@ def cosine_diversity(
     0.6667
     """
     r = ranking(pos, pos, k)
-    distances = _by_group(_vectors(embedding, r), _cosine)
+    distances = value_by_group(unit_vectors(embedding, r), cosine_distances)
     n = (r.shown & column(embedding).is_not_null()).sum().cast(pl.Float64)
-    return _mean_distance(distances, n, r, missing)
+    return mean_distance(distances, n, r, missing)
 
 
 @metric()
@@ -157,7 +163,7 @@ def near_duplicate_share(
     # Of equal vectors the cosine may come out a hair below 1.
     cosine = (pl.col("a") * pl.col("b")).list.sum()
     near = pl.col("j").filter(cosine >= least - 1e-12).n_unique().cast(pl.Float64)
-    return ratio(_over_pairs(_vectors(embedding, r), near), r.shown.sum())
+    return ratio(aggregate_pairs(unit_vectors(embedding, r), near), r.shown.sum())
 
 
 @metric()
@@ -272,68 +278,6 @@ def err_ia(
     return alpha * ratio(_novel(subtopics, r, 1 / r.pos, alpha), _number(_sets(subtopics)))
 
 
-# So many numbers at a time: the vectors of all pairs must fit in memory.
-_AT_ONCE = 4_000_000
-
-
-def _by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
-    """What `value` makes of rows (g, x), as rows (g, value); 0 for a list that has none."""
-
-    def run(groups: pl.Series) -> pl.Series:
-        every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
-        found = value(every.explode("x").drop_nulls("x"))
-        whole = every.select("g").join(found, on="g", how="left", maintain_order="left")
-        return whole["value"].cast(pl.Float64).fill_null(0)
-
-    return lists.map_batches(run, pl.Float64, is_elementwise=True)
-
-
-def _over_pairs(lists: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """An aggregate over the pairs (a, b) of what each list has; b, the j-th, is below a."""
-
-    def pairs(rows: pl.DataFrame) -> pl.DataFrame:
-        size = (pl.len().over("g") * pl.col("x").list.len()).cum_sum()
-        rows = rows.with_columns(i=pl.int_range(pl.len()).over("g"), size=size)
-        part = pl.col("size").max().over("g") // _AT_ONCE
-        found = []
-        for some in rows.with_columns(part=part).partition_by("part", include_key=False):
-            both = some.select("g", "i", a="x").join(some.select("g", j="i", b="x"), on="g")
-            below = both.filter(pl.col("i") < pl.col("j"))
-            found.append(below.group_by("g").agg(value=value))
-        return pl.concat(found) if found else rows.select("g", value=pl.lit(0.0))
-
-    return _by_group(lists, pairs)
-
-
-def _vectors(embedding: Column, r: Ranking) -> pl.Expr:
-    """The vectors shown, of length 1, in order; all have as many numbers."""
-
-    def units(groups: pl.Series) -> pl.Series:
-        sizes = groups.list.eval(pl.element().list.len())
-        for unlike in sizes.filter(sizes.list.n_unique() > 1).head(1):
-            found = f"{unlike.min()} and {unlike.max()}"
-            raise RankqlError(f"embedding must have one length in a ranking, not {found}")
-        return groups.list.eval(pl.element() / (pl.element() * pl.element()).list.sum().sqrt())
-
-    vectors = column(embedding).cast(pl.List(pl.Float64))
-    known = r.shown & vectors.is_not_null()
-    kind = pl.List(pl.List(pl.Float64))
-    lists = vectors.filter(known).sort_by(r.pos.filter(known)).implode()
-    return lists.map_batches(units, kind, is_elementwise=True)
-
-
-def _cosine(rows: pl.DataFrame) -> pl.DataFrame:
-    """The sum of the cosine distance over all pairs of unit vectors.
-
-    The square of the sum of n of them is n and twice the cosines.
-    """
-    size = rows.select(pl.col("x").list.len().max()).item() or 0
-    each = [pl.col("x").list.get(i, null_on_oob=True).sum().alias(f"{i}") for i in range(size)]
-    sums = rows.group_by("g").agg(pl.len().cast(pl.Float64).alias("n"), *each)
-    squared = pl.sum_horizontal(pl.lit(0.0), pl.exclude("g", "n").pow(2))
-    return sums.select("g", value=((pl.col("n").pow(2) - squared) / 2).clip(0))
-
-
 def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
     """The sum of the weights of all subtopics of the items shown, each times (1 - alpha)^c."""
     require(0 <= as_number(alpha) <= 1, f"alpha must lie between 0 and 1, not {alpha}")
@@ -346,7 +290,7 @@ def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.E
 
     topics = _sets(subtopics)
     rows = pl.struct(topic=topics, weight=weight, pos=r.pos)
-    return _by_group(rows.filter(r.shown & topics.is_not_null()).implode(), novel)
+    return value_by_group(rows.filter(r.shown & topics.is_not_null()).implode(), novel)
 
 
 def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
@@ -366,20 +310,6 @@ def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float
     return total
 
 
-def _mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
-    """The mean over the pairs, of the sum over those in which both are known."""
-    require_choice("missing", missing, "drop", "different", "same")
-    every = _two(r.shown.sum().cast(pl.Float64))
-    if missing == "drop":
-        return ratio(total, _two(known))
-    return ratio(total + (every - _two(known) if missing == "different" else 0), every)
-
-
-def _two(n: pl.Expr) -> pl.Expr:
-    """The number of pairs of n."""
-    return n * (n - 1) / 2
-
-
 def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
     """The share of the items shown of which it is true."""
     return ratio((rows & r.shown).sum().cast(pl.Float64), r.shown.sum())
@@ -389,9 +319,9 @@ def _unexpected(baseline: Column) -> pl.Expr:
     return ~column(baseline).cast(pl.Boolean).fill_null(False)
 
 
-def _sets(given: Column) -> pl.Expr:
+def _sets(lists: Column) -> pl.Expr:
     """Lists as sets of texts, NULL where they are empty."""
-    sets = column(given).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
+    sets = column(lists).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
     return pl.when(sets.list.len() > 0).then(sets)
 
 

@@ -17,7 +17,7 @@ import polars as pl
 from rankql.expressions.columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import require, require_choice, require_flag, require_p
+from rankql.registry.options import require, require_p
 
 
 @metric(in_order=True, ties=True)
@@ -33,7 +33,6 @@ def kendall_tau_distance(
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
     2.0
     """
-    require_flag("normalized", normalized)
     discordant, different, _ = _pairs(ranking(rel, pos, k), "kendall_tau_distance")
     return ratio(discordant, different) if normalized else discordant
 
@@ -96,7 +95,6 @@ def rbo(
     0.685
     """
     p = require_p(p)
-    require_choice("bound", bound, "ext", "min", "max", "residual")
     theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
     known = _distinct(theirs, "reference") & _distinct(ours, "pos")
     depth = pl.when(theirs.shown & ours.shown).then(pl.max_horizontal(theirs.pos, ours.pos))

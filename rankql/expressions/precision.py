@@ -14,7 +14,7 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import require, require_choice
+from rankql.registry.options import require
 
 
 @metric()
@@ -35,7 +35,6 @@ def precision_at(
     0.4
     """
     r = ranking(rel, pos, k)
-    require_choice("denominator", denominator, "k", "retrieved", "min")
     size = {
         "k": r.depth(),
         "retrieved": r.shown.sum(),
@@ -75,8 +74,8 @@ def f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    found = r.top(r.mean(r.hits(threshold))).sum()
-    return pl.when(relevant > 0).then(2 * found / (r.depth() + relevant))
+    hits = r.top(r.mean(r.hits(threshold))).sum()
+    return pl.when(relevant > 0).then(2 * hits / (r.depth() + relevant))
 
 
 @metric()
@@ -132,7 +131,6 @@ def ap(
     0.8056
     """
     r = ranking(rel, pos, k)
-    require_choice("denominator", denominator, "min", "R", "found", "k")
     require(
         r.score is None or denominator != "found",
         "ties 'expected' is not available for ap with denominator 'found'; use 'item'",
@@ -214,7 +212,6 @@ def micro_precision_at(
     0.5
     """
     r = ranking(rel, pos, k)
-    require_choice("denominator", denominator, "k", "retrieved", "min")
     if denominator == "retrieved":
         size = r.shown.sum()
     elif denominator == "k" or r.k is None:
@@ -260,8 +257,8 @@ def micro_f1_at(
     """
     r = ranking(rel, pos, k)
     relevant = r.relevant(threshold)
-    found = r.top(r.hits(threshold)).sum()
-    return pl.when(relevant > 0).then(2 * found / (_depths(r, query) + relevant))
+    hits = r.top(r.hits(threshold)).sum()
+    return pl.when(relevant > 0).then(2 * hits / (_depths(r, query) + relevant))
 
 
 def _depths(r: Ranking, query: Column | None) -> pl.Expr:

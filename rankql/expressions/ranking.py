@@ -120,19 +120,19 @@ ROUNDING = 2.0**-40
 
 
 def shared_positions(
-    value: pl.Expr, pos: Column, k: int | None, bounded: bool, sound: pl.Expr
+    value: pl.Expr, pos: Column, k: int | None, bounded: bool, valid: pl.Expr
 ) -> pl.Expr:
     """False; an error where more items are counted than there are positions.
 
-    bounded: the value is at most 1, so that it is an error too if it is more. sound: whether the
+    bounded: the value is at most 1, so that it is an error too if it is more. valid: whether the
     rows have passed the checks of their values, without which there is nothing to look at.
     """
     counted = as_float(pos)
     if k is not None:
         counted = pl.when(counted <= k).then(counted)
     excess = counted.count().cast(pl.Float64) - counted.max()
-    wrong = refuse_above(pl.when(sound).then(excess), 0)
-    return wrong | refuse_above(pl.when(sound).then(value), 1) if bounded else wrong
+    wrong = refuse_above(pl.when(valid).then(excess), 0)
+    return wrong | refuse_above(pl.when(valid).then(value), 1) if bounded else wrong
 
 
 def near_one(value: pl.Expr) -> pl.Expr:

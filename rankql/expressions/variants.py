@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter
@@ -14,7 +14,8 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, as_grade_lists, column, with_checks
 from rankql.expressions.ranking import Ranking, shared_positions
-from rankql.registry.options import require, require_choice
+from rankql.registry.metrics import FUNCTIONS
+from rankql.registry.options import require, require_choice, require_flag
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -30,7 +31,7 @@ class _BestFirst(TypedDict):
 BEST_FIRST: _BestFirst = {"descending": True, "nulls_last": True}
 
 
-class Metric(Protocol[Args]):
+class MetricFunction(Protocol[Args]):
     """A metric: of columns an expression, of a frame a frame with one row per group."""
 
     __name__: str
@@ -47,7 +48,7 @@ def metric(
     bounded: bool = False,
     ties: bool = False,
     by_group: Callable[..., pl.LazyFrame | None] | None = None,
-) -> Callable[[Callable[Args, pl.Expr]], Metric[Args]]:
+) -> Callable[[Callable[Args, pl.Expr]], MetricFunction[Args]]:
     """Name the result, check the columns, and take a frame too: `df.pipe(metric, by="user")`.
 
     in_order: the metric wants its rows in the order of their positions.
@@ -56,23 +57,28 @@ def metric(
     by_group: a faster way over the groups of a frame; None where it does not apply.
     """
 
-    def decorate(function: Callable[..., pl.Expr]) -> Metric[Args]:
+    def decorate(function: Callable[..., pl.Expr]) -> MetricFunction[Args]:
         name, signature = function.__name__, inspect.signature(function)
 
         @wraps(function)
-        def either(*args: Any, **options: Any) -> Any:
+        def of_columns_or_frame(*args: Any, **options: Any) -> Any:
             if args and isinstance(args[0], pl.DataFrame | pl.LazyFrame):
                 return over_groups(*args, **options)
-            given = signature.bind(*args, **options)
-            given.apply_defaults()
-            if isinstance(given.arguments.get("rel"), Ranking):  # by another form, which checks it
-                return function(**given.arguments)
-            value = sort_first(**given.arguments) if in_order else function(**given.arguments)
-            refused = None
-            if by is not None and "pos" in given.arguments and not ties:
-                pos, k = given.arguments["pos"], given.arguments.get("k")
-                refused = partial(shared_positions, value, pos, k, bounded)
-            return with_checks(value, given.arguments, refused).alias(name)
+            arguments = bind(*args, **options)
+            require_options(name, arguments)
+            if isinstance(arguments.get("rel"), Ranking):  # by another form, which checks it
+                return function(**arguments)
+            value = sort_first(**arguments) if in_order else function(**arguments)
+            refuse = None
+            if by is not None and "pos" in arguments and not ties:
+                pos, k = arguments["pos"], arguments.get("k")
+                refuse = partial(shared_positions, value, pos, k, bounded)
+            return with_checks(value, arguments, refuse).alias(name)
+
+        def bind(*args: Any, **options: Any) -> dict[str, Any]:
+            call = signature.bind(*args, **options)
+            call.apply_defaults()
+            return call.arguments
 
         def sort_first(rel: Column, pos: Column, **options: Any) -> pl.Expr:
             rows = pl.struct(rel=as_float(rel), pos=as_float(pos)).implode()
@@ -81,22 +87,30 @@ def metric(
             return rows.list.agg(function(r, **options))
 
         def over_groups(frame: Any, *args: Any, by: By = by, **options: Any) -> Any:
-            value = either(*args, **options)
+            value = of_columns_or_frame(*args, **options)
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             require_columns(frame, value, *keys)
             grouped = frame.lazy().select(keys).collect_schema().names()
             require(name not in grouped, f"by has a column {name!r}, as the result: rename it")
             if by_group and keys:
-                given = signature.bind(*args, **options)
-                given.apply_defaults()
-                fast = by_group(frame.lazy(), keys, **given.arguments)
+                fast = by_group(frame.lazy(), keys, **bind(*args, **options))
                 if fast is not None:
                     return fast if isinstance(frame, pl.LazyFrame) else fast.collect()
             return frame.group_by(keys).agg(value) if keys else frame.select(value)
 
-        return either
+        return of_columns_or_frame
 
     return decorate
+
+
+def require_options(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse an option of a metric that is none of its choices."""
+    record = FUNCTIONS.get(name)
+    for option in record.parameters if record else ():
+        if option.kind == "choice":
+            require_choice(option.name, arguments[option.name], *option.choices)
+        elif option.kind == "flag":
+            require_flag(option.name, arguments[option.name])
 
 
 def list_form(
@@ -141,19 +155,19 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
     """`ideal`, which must contain the grades of the list, or the list where it is NULL."""
 
     def contained(rows: pl.Series) -> pl.Series:
-        given = rows.struct.unnest().with_row_index().drop_nulls()
+        lists = rows.struct.unnest().with_row_index().drop_nulls()
         counts = (
-            given.select("index", grade=name)
+            lists.select("index", grade=name)
             .explode("grade")
             .drop_nulls()
             .group_by(pl.all())
             .len(name)
             for name in ("rels", "ideal")
         )
-        both = pl.concat(counts, how="align_left").filter(
+        lacking = pl.concat(counts, how="align_left").filter(
             pl.col("rels") > pl.col("ideal").fill_null(0)
         )
-        for grade in both.sort("index", "grade")["grade"].head(1):
+        for grade in lacking.sort("index", "grade")["grade"].head(1):
             require(
                 False,
                 f"ideal must contain every grade of the list, as often; it lacks a {grade}. "
@@ -166,7 +180,7 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
     return pl.coalesce(checked, rels)
 
 
-def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> Metric[...]:
+def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunction[...]:
     """The metric where a score and an item stand for the position; example: as of `list_form`."""
     name = of_rows.__name__
     doc = f"""{name} where a score and an item stand for the position.
@@ -227,11 +241,11 @@ def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None
         f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of pandas and Arrow, "
         "pl.scan_parquet of a file",
     )
-    there = frame.collect_schema().names()
+    known = frame.collect_schema().names()
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
-        if name not in there:
-            guess = [f"Did you mean {near!r}?" for near in get_close_matches(name, there, 1)]
-            lines = [f"there is no column {name!r}", *guess, f"The columns are: {', '.join(there)}"]
+        if name not in known:
+            guess = [f"Did you mean {near!r}?" for near in get_close_matches(name, known, 1)]
+            lines = [f"there is no column {name!r}", *guess, f"The columns are: {', '.join(known)}"]
             raise RankqlError("\n".join(lines))
 
 
@@ -241,13 +255,13 @@ def sort_key(name: str, kind: pl.DataType) -> pl.Expr:
     return pl.col(name).cast(pl.String) if text else pl.col(name)
 
 
-def in_frame_like(frame: Frame, found: pl.LazyFrame, slice: Column | None) -> Frame:
+def in_frame_like(frame: Frame, rows: pl.LazyFrame, slice: Column | None) -> Frame:
     """The rows in order of their columns, the slice `s` named or left out, in a frame like that
     which was given."""
-    order = [sort_key(name, kind) for name, kind in found.collect_schema().items()]
-    found = found.sort(order, nulls_last=True)
-    found = found.drop("s") if slice is None else found.rename({"s": "slice"})
-    return found if isinstance(frame, pl.LazyFrame) else found.collect()
+    order = [sort_key(name, kind) for name, kind in rows.collect_schema().items()]
+    rows = rows.sort(order, nulls_last=True)
+    rows = rows.drop("s") if slice is None else rows.rename({"s": "slice"})
+    return rows if isinstance(frame, pl.LazyFrame) else rows.collect()
 
 
 _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
@@ -270,8 +284,8 @@ def _derived(
     without: Iterable[str] = (),
 ) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
     """Give a form its name, its docstring, and the metric's options after its own columns."""
-    given = inspect.signature(metric).parameters.values()
-    options = [option for option in given if option.name not in ("rel", "pos", *without)]
+    parameters = inspect.signature(metric).parameters.values()
+    options = [option for option in parameters if option.name not in ("rel", "pos", *without)]
     first = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=n) for n in columns]
     end = [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=d) for n, d in last.items()]
     signature = inspect.Signature([*first, *options, *end], return_annotation=pl.Expr)
@@ -279,9 +293,9 @@ def _derived(
     def decorate(body: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
         @wraps(metric)
         def form(*args: Any, **options: Any) -> pl.Expr:
-            bound = signature.bind(*args, **options)
-            bound.apply_defaults()
-            return body(**bound.arguments).alias(name)
+            call = signature.bind(*args, **options)
+            call.apply_defaults()
+            return body(**call.arguments).alias(name)
 
         form.__name__ = form.__qualname__ = name
         form.__doc__ = doc

@@ -56,9 +56,9 @@ class Conventions:
     missing: str = "zero"
 
     def __str__(self) -> str:
-        said = self.as_dict()
-        name = said.pop("profile")
-        return f"({name}) {', '.join(f'{k}={v}' for k, v in said.items() if v is not None)}"
+        values = self.as_dict()
+        name = values.pop("profile")
+        return f"({name}) {', '.join(f'{k}={v}' for k, v in values.items() if v is not None)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The conventions as plain values."""
@@ -115,14 +115,11 @@ def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
         raise RankqlError(
             f"there are no conventions {profile!r}{did_you_mean(str(profile), list(PROFILES))}"
         )
-    given = {name: _valid(name, value) for name, value in options.items() if value is not None}
-    chosen = replace(PROFILES[profile], **given)
-    changed = [name for name, value in given.items() if value != getattr(PROFILES[profile], name)]
-    return (
-        replace(chosen, profile=f"{profile}, changed")
-        if changed and profile != "rankql"
-        else chosen
-    )
+    values = {name: _valid(name, value) for name, value in options.items() if value is not None}
+    conventions = replace(PROFILES[profile], **values)
+    if profile == "rankql" or conventions == PROFILES[profile]:
+        return conventions
+    return replace(conventions, profile=f"{profile}, changed")
 
 
 def option_names() -> list[str]:

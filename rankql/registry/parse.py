@@ -207,9 +207,11 @@ def _require_valid(text: str, record: MetricRecord, options: Mapping[str, Any]) 
             raise RankqlError(f"{text!r}: {name} must lie {option.range}, not {value}")
         if option.only_with:
             other, needed = option.only_with
-            chosen = options.get(other, needed)
-            if chosen != needed:
-                raise RankqlError(f"{text!r}: {name} is for {other} {needed!r}, not for {chosen!r}")
+            setting = options.get(other, needed)
+            if setting != needed:
+                raise RankqlError(
+                    f"{text!r}: {name} is for {other} {needed!r}, not for {setting!r}"
+                )
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:

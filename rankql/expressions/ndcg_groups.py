@@ -1,0 +1,120 @@
+"""ndcg over the groups of a frame for the price of a few sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from rankql.expressions.columns import Column, column, with_checks
+from rankql.expressions.ideal import LEVELS, discounted_sum, ideal_by_sort, ideal_of_counts
+from rankql.expressions.ranking import SHARED, near_one, ranking, ratio, refuse_above
+from rankql.registry.options import require
+
+BITS = 15  # of one counter, where all share an integer
+_RUN = pl.Struct({"first": pl.Boolean, "count": pl.Int64, "most": pl.Int64})
+_TRUE = pl.Series([True])
+
+
+def ndcg_of_groups(
+    frame: pl.LazyFrame,
+    keys: list[pl.Expr],
+    rel: Column,
+    pos: Column,
+    k: int | None,
+    base: float,
+    **options: Any,
+) -> pl.LazyFrame | None:
+    """ndcg of groups for the price of a few sums, with plain options and integer positions.
+
+    The gain is summed over the rows shown, few as a rule, and the ideal comes from counters of the
+    rows that gain, and of one row in each run of a group, so that no group is lost. Where there are
+    grades that are not counted, groups too large for a counter or wrong values, all are sorted.
+    """
+    names = frame.select(keys).collect_schema().names()
+    if {"_rel", "_pos", "_run", "_dcg", "_counters", "_rows", "_count", "_most"} & set(names):
+        return None
+    rows = frame.select(*keys, _rel=column(rel), _pos=column(pos))
+    schema = rows.collect_schema()
+    numeric = schema["_rel"].is_integer() or schema["_rel"].is_float()
+    plain = options == {"discounts": None, "ideal": "judged", "negative": "zero"}
+    if not (plain and numeric and schema["_pos"].is_integer()):
+        return None
+
+    grade, place = pl.col("_rel"), pl.col("_pos")
+    r = ranking(grade, place, k)
+    # Batch by batch: for a shift of the whole, as for a second pass, streaming would keep the rows.
+    counted = pl.when(r.shown).then(place).cast(pl.Int64).alias("_counted")
+    run = pl.map_batches([*names, counted], _runs, _RUN, is_elementwise=True)
+    rows = rows.with_columns(_run=run)
+
+    counters = pl.lit(0, pl.Int64)
+    for level in range(LEVELS):
+        ones = sum(1 << BITS * below for below in range(level + 1))
+        counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
+    other = (grade > LEVELS) | (place < 1)
+    if schema["_rel"].is_float():
+        other |= (grade != grade.floor()) | grade.is_infinite()
+    value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
+    value = near_one(value / ideal_by_sort(grade, r.k, None, base))
+    value = pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+    first = pl.col("_run").struct.field("first")
+    kept = rows.filter((grade > 0) | other | first).group_by(names)
+    exact = kept.agg(with_checks(value, {"rel": grade, "pos": place}).alias("ndcg"))
+    shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
+    gain = pl.when(other).then(math.nan).otherwise(shown)
+    sums = kept.agg(
+        _counters=counters.sum(),
+        _rows=pl.len(),
+        _dcg=gain.sum(),
+        _count=pl.col("_run").struct.field("count").sum(),
+        _most=pl.col("_run").struct.field("most").max(),
+    )
+
+    size = min(r.k or 1 << BITS, 1 << BITS)
+    reached = [pl.col("_counters") // (1 << BITS * level) % (1 << BITS) for level in range(LEVELS)]
+    best = ideal_of_counts(reached, size, base)
+
+    def finish(groups: pl.DataFrame) -> pl.DataFrame:
+        if groups["_dcg"].is_nan().any() or (groups["_rows"] >= 1 << BITS).any():
+            return exact.collect()
+        require(not (groups["_count"] > groups["_most"]).any(), SHARED)
+        value = near_one(ratio(pl.col("_dcg"), best))
+        return groups.select(
+            *names, ndcg=pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+        )
+
+    return sums.map_batches(
+        finish,
+        schema=exact.collect_schema(),
+        predicate_pushdown=False,
+        projection_pushdown=False,
+        slice_pushdown=False,
+    )
+
+
+def _runs(columns: Sequence[pl.Series]) -> pl.Series:
+    """Where a run of rows of one group begins: how many positions it counts, and the last one.
+
+    Rows in random order are all runs of their own.
+    """
+    *keys, counted = columns
+    by = pl.all()
+    first = (
+        pl.select(*keys)
+        .select(pl.any_horizontal(by.is_null() | by.ne_missing(by.shift())))
+        .to_series()
+    )
+    count, most = counted.is_not_null().cast(pl.Int64), counted
+    if 2 * first.sum() > len(first):
+        first = _TRUE.new_from_index(0, len(first))
+    else:
+        rows = pl.DataFrame({"run": first.cum_sum().set_sorted(), "pos": counted})
+        runs = rows.group_by("run", maintain_order=True).agg(
+            count=pl.col("pos").count().cast(pl.Int64), most=pl.col("pos").max()
+        )
+        none, starts = counted.clear(len(first)), first.arg_true()
+        count, most = (none.clone().scatter(starts, runs[name]) for name in ("count", "most"))
+    return pl.DataFrame({"first": first, "count": count, "most": most}).to_struct()
