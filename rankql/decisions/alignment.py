@@ -9,10 +9,9 @@ import polars as pl
 
 from rankql import text as show
 from rankql.errors import RankqlError
-from rankql.evaluation.combining import require_no_system
+from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING
-from rankql.evaluation.combining import require_finite_metrics
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:

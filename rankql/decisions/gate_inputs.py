@@ -15,11 +15,10 @@ from rankql.decisions.arguments import is_result
 from rankql.decisions.gate_limits import GateLimit
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.combining import combine_systems
+from rankql.evaluation.combining import combine_systems, require_finite_metrics
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result
 from rankql.macros import MISSING
-from rankql.evaluation.combining import require_finite_metrics
 
 
 @dataclass(frozen=True)
