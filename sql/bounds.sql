@@ -10,27 +10,13 @@
 -- The items, typed; none where there is no list.
 CREATE OR REPLACE MACRO rankql_items(items) AS coalesce(CAST(items AS STRUCT(pos DOUBLE, rel DOUBLE)[]), []);
 
--- The lowest and the highest of the values at hand; what is undefined is left out.
-CREATE OR REPLACE MACRO rankql_span(lows, highs) AS
-    {'low': CAST(list_min(lows) AS DOUBLE), 'high': CAST(list_max(highs) AS DOUBLE)};
-
--- The sums of the first 0, 1, 2, ... of a list: that of the first m stands at m + 1. (A slice copies, but the copying
--- of 100 items costs less than anything else here.)
-CREATE OR REPLACE MACRO rankql_sums(list) AS
-    list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
-        CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
-
--- The positions of some items.
-CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
-
--- How many of the positions lie within the cutoff.
-CREATE OR REPLACE MACRO rankql_within(positions, k) AS
-    len(list_filter(positions, lambda p: p <= rankql_cutoff(k)));
-
 -- 1 or 0 as in rankql_hit, also for the unjudged where no level or every level is relevant; NULL where it is open.
 CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
     coalesce(rankql_hit(rel, threshold), CASE WHEN levels[1] >= rankql_threshold(threshold) THEN 1
                                               WHEN levels[-1] < rankql_threshold(threshold) THEN 0 END);
+
+-- The positions of some items.
+CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
 -- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
 -- are relevant and not relevant while the open ones are neither.
@@ -45,6 +31,10 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
                   + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 0))})[1];
 
+-- How many of the positions lie within the cutoff.
+CREATE OR REPLACE MACRO rankql_within(positions, k) AS
+    len(list_filter(positions, lambda p: p <= rankql_cutoff(k)));
+
 -- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
@@ -57,150 +47,9 @@ CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) A
                 'relevant': n_['relevant'] + m,
                 'retrieved': n_['retrieved']}))[1])[1];
 
--- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
--- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
-CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
-        'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
-                                WHEN len(marked_['open']) > 0 THEN [marked_['open'][-1]] END,
-                           lambda p: p <= rankql_cutoff(k)),
-        'high': list_filter(CASE WHEN marked_['relevant'] + len(marked_['open']) > 0
-                                 THEN list_concat(marked_['hits'], marked_['open']) END,
-                            lambda p: p <= rankql_cutoff(k))})[1];
-
--- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
--- and j-th of the depths has i - j positions before it.
-CREATE OR REPLACE MACRO rankql_above(positions, depths) AS
-    list_transform(rankql_ones(list_transform(
-        list_sort(list_concat(list_transform(positions, lambda p: p - 0.5::DOUBLE), depths), 'ASC', 'NULLS LAST'),
-        lambda x: CASE WHEN x = floor(x) THEN 1 END)), lambda i, j: i - j);
-
--- The sum of least(n, most) over the hits after the `lo`-th up to the `hi`-th, n being the others above a hit and
--- `shift` more: `sums` are those of n, `before` how many hits stand above the 1st, 2nd, ... other.
-CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
-    list_transform([greatest(lo, least(hi, CASE WHEN most > shift
-                                                THEN coalesce(before[CAST(most - shift AS BIGINT)], hi) ELSE 0 END))],
-        lambda t: sums[t + 1] - sums[lo + 1] + shift * (t - lo) + most * (hi - t))[1];
-
--- What stands in front of bpref: the hits once if all that is open is relevant ('a') and once if nothing is ('b'), with
--- the sums of the others above them and the hits before each other; and the `ranks` of the open among the hits of 'a'.
-CREATE OR REPLACE MACRO rankql_preferences(hits) AS
-    list_transform([{
-        'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
-        'b': rankql_ones(hits)}], lambda found_: {
-        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
-        'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
-                                   lambda i, j: i - j),
-        'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
-                                   lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
-
-CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
-    (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
-
--- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
--- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
--- relevant so far, `best` the highest or the lowest ap so far.
-CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) AS {
-    'open': CAST(open AS DOUBLE), 'weight': CAST(weight AS DOUBLE), 'above': CAST(above AS DOUBLE),
-    'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
-
--- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
-CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
-
--- The ap with m of the open relevant. (`n` are the numbers that do not change.)
-CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
-    rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
-
--- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
-CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
-    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
-                            steps), lambda a_, b_: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] + 1, 'rest': a_['rest'] - (1 - b_['open']) * b_['weight'],
-        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
-        'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
-            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
-
-CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
-    list_reduce(list_concat([rankql_ap_item(0, 0, n['hits'], 0, n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
-                            list_reverse(steps)), lambda a_, b_: {
-        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] - (1 - b_['open']), 'rest': a_['rest'] + b_['weight'],
-        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
-        'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
-            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
-
--- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
-CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
-    CASE WHEN pos > rankql_cutoff(k) THEN 0
-         WHEN discounts IS NULL THEN rankql_base(base) / log2(pos + 1)
-         ELSE 1 / rankql_listed(pos, discounts) END;
-
--- The same of the first n positions of the ideal ranking, the best first.
-CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
-    CASE WHEN discounts IS NULL THEN list_transform(range(1, n + 1), lambda i: rankql_base(base) / log2(i + 1))
-         ELSE list_transform([list_sort(rankql_top(CAST(discounts AS DOUBLE[]), k), 'ASC', 'NULLS LAST')], lambda least:
-            list_transform(range(1, n + 1), lambda i: 1 / rankql_listed(i, least)))[1] END;
-
--- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
-CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
-    list_transform([list_transform(rankql_items(items), lambda x_:
-        {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
-        'own': rankql_sum(list_transform(xs, lambda x_: x_['gain'] * x_['weight']))
-               / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END,
-        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_['gain'] IS NULL), lambda x_: x_['weight']),
-                             'DESC', 'NULLS LAST')})[1];
-
--- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
--- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
--- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
-CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
-    list_transform([list_sort(list_distinct(list_concat(best, list_filter(levels, lambda level: level > 0))),
-                              'ASC', 'NULLS LAST')], lambda edges:
-        list_transform(edges, lambda edge, i: {
-            'width': edge - coalesce(edges[i - 1], 0),
-            'judged': len(list_filter(best, lambda grade: grade >= edge)),
-            'level': list_min(list_filter(levels, lambda level: level >= edge))}))[1];
-
--- The part of idcg that some slices have, m more items reaching over them.
-CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
-    rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
-
--- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
--- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
-CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
-    list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
-                   lambda level:
-        list_transform([list_filter(slices, lambda slice_: slice_['level'] = level)], lambda own:
-            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_['width']))], lambda width: {
-                'dcg': list_transform(shown, lambda sum: width * sum),
-                'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
-                'width': width})[1])[1]);
-
--- ndcg with the i-th of the dcg and the idcg that each level adds.
-CREATE OR REPLACE MACRO rankql_one_ndcg(own, above, dcg, idcg) AS
-    (own + rankql_sum(dcg)) / nullif(above + rankql_sum(idcg), 0);
-
--- Where a list is highest.
-CREATE OR REPLACE MACRO rankql_peak(list) AS
-    list_transform([list], lambda x: list_position(x, list_max(x)))[1];
-
--- The highest ndcg: where t is the ndcg reached so far, each level takes the m that has the most dcg - t * idcg, for
--- itself, since a higher level never takes more; what they reach together is the next t (Dinkelbach). It never falls,
--- and is found exactly after a few rounds: t is always one that some judgement reaches.
-CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
-    list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
-        list_transform([list_transform(s['levels'], lambda x_:
-            rankql_peak(list_transform(x_['dcg'], lambda dcg, m: dcg - t * x_['idcg'][m])))], lambda peaks:
-            coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
-                                     list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
-
--- The lowest: 0, or all at one level, for the bottom m.
-CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
-    list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
-        rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
-                        list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
-
+-- The lowest and the highest of the values at hand; what is undefined is left out.
+CREATE OR REPLACE MACRO rankql_span(lows, highs) AS
+    {'low': CAST(list_min(lows) AS DOUBLE), 'high': CAST(list_max(highs) AS DOUBLE)};
 
 CREATE OR REPLACE MACRO rankql_bounds_precision_at(
     items, judged, k, levels, threshold := 1, denominator := 'k'
@@ -220,9 +69,27 @@ CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold 
         list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
         list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
 
+-- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
+-- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
+CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
+    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
+        'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
+                                WHEN len(marked_['open']) > 0 THEN [marked_['open'][-1]] END,
+                           lambda p: p <= rankql_cutoff(k)),
+        'high': list_filter(CASE WHEN marked_['relevant'] + len(marked_['open']) > 0
+                                 THEN list_concat(marked_['hits'], marked_['open']) END,
+                            lambda p: p <= rankql_cutoff(k))})[1];
+
 CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
+
+-- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
+-- and j-th of the depths has i - j positions before it.
+CREATE OR REPLACE MACRO rankql_above(positions, depths) AS
+    list_transform(rankql_ones(list_transform(
+        list_sort(list_concat(list_transform(positions, lambda p: p - 0.5::DOUBLE), depths), 'ASC', 'NULLS LAST'),
+        lambda x: CASE WHEN x = floor(x) THEN 1 END)), lambda i, j: i - j);
 
 CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
@@ -233,6 +100,37 @@ CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, thresho
                     (n_['hits'][j] + greatest(j - 1 - (n_['all'] - n_['open'][j]), 0)) / nullif(r, 0)),
                 list_transform(depths, lambda r, j:
                     (n_['hits'][j] + least(j - 1, n_['open'][j])) / nullif(r, 0))))[1])[1])[1];
+
+-- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
+-- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
+-- relevant so far, `best` the highest or the lowest ap so far.
+CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) AS {
+    'open': CAST(open AS DOUBLE), 'weight': CAST(weight AS DOUBLE), 'above': CAST(above AS DOUBLE),
+    'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
+
+-- The ap with m of the open relevant. (`n` are the numbers that do not change.)
+CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
+    rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
+
+-- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
+CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
+
+CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
+    list_reduce(list_concat([rankql_ap_item(0, 0, n['hits'], 0, n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
+                            list_reverse(steps)), lambda a_, b_: {
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] - (1 - b_['open']), 'rest': a_['rest'] + b_['weight'],
+        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
+        'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
+
+-- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
+CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
+    list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
+                            steps), lambda a_, b_: {
+        'open': 0::DOUBLE, 'weight': 0::DOUBLE, 'above': a_['above'] + 1, 'rest': a_['rest'] - (1 - b_['open']) * b_['weight'],
+        'total': rankql_ap_total(a_, b_), 'm': a_['m'] + b_['open'],
+        'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
+            rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
 -- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
@@ -252,6 +150,36 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
                     'retrieved': rankql_within(rankql_places(marked_['items']), k)}], lambda n: {
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
+
+-- The sums of the first 0, 1, 2, ... of a list: that of the first m stands at m + 1. (A slice copies, but the copying
+-- of 100 items costs less than anything else here.)
+CREATE OR REPLACE MACRO rankql_sums(list) AS
+    list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
+        CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
+
+-- What stands in front of bpref: the hits once if all that is open is relevant ('a') and once if nothing is ('b'), with
+-- the sums of the others above them and the hits before each other; and the `ranks` of the open among the hits of 'a'.
+CREATE OR REPLACE MACRO rankql_preferences(hits) AS
+    list_transform([{
+        'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
+        'b': rankql_ones(hits)}], lambda found_: {
+        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
+        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
+        'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
+                                   lambda i, j: i - j),
+        'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
+                                   lambda i, j: i - j),
+        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
+
+CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
+    (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
+
+-- The sum of least(n, most) over the hits after the `lo`-th up to the `hi`-th, n being the others above a hit and
+-- `shift` more: `sums` are those of n, `before` how many hits stand above the 1st, 2nd, ... other.
+CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
+    list_transform([greatest(lo, least(hi, CASE WHEN most > shift
+                                                THEN coalesce(before[CAST(most - shift AS BIGINT)], hi) ELSE 0 END))],
+        lambda t: sums[t + 1] - sums[lo + 1] + shift * (t - lo) + most * (hi - t))[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
@@ -316,6 +244,21 @@ CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
         'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[1]))),
         'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[-1])))})[1];
 
+-- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
+CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
+    CASE WHEN pos > rankql_cutoff(k) THEN 0
+         WHEN discounts IS NULL THEN rankql_base(base) / log2(pos + 1)
+         ELSE 1 / rankql_listed(pos, discounts) END;
+
+-- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
+CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
+    list_transform([list_transform(rankql_items(items), lambda x_:
+        {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
+        'own': rankql_sum(list_transform(xs, lambda x_: x_['gain'] * x_['weight']))
+               / CASE WHEN discounts IS NULL THEN 1 ELSE rankql_valid(discounts) END,
+        'weights': list_sort(list_transform(list_filter(xs, lambda x_: x_['gain'] IS NULL), lambda x_: x_['weight']),
+                             'DESC', 'NULLS LAST')})[1];
+
 CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts := NULL, base := 2) AS
     list_transform([rankql_open_gains(items, k, discounts, base, 'keep')], lambda x_: {
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
@@ -328,6 +271,62 @@ CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts :
         'low': list_idcg(x_['judged'], k, discounts, base),
         'high': list_idcg(list_concat(x_['judged'], list_transform(x_['open'], lambda item: levels[-1])), k, discounts, base)
         })[1];
+
+-- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
+-- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
+-- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
+CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
+    list_transform([list_sort(list_distinct(list_concat(best, list_filter(levels, lambda level: level > 0))),
+                              'ASC', 'NULLS LAST')], lambda edges:
+        list_transform(edges, lambda edge, i: {
+            'width': edge - coalesce(edges[i - 1], 0),
+            'judged': len(list_filter(best, lambda grade: grade >= edge)),
+            'level': list_min(list_filter(levels, lambda level: level >= edge))}))[1];
+
+-- What a gain of 1 adds at each of the first n positions of the ideal ranking, the best first.
+CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
+    CASE WHEN discounts IS NULL THEN list_transform(range(1, n + 1), lambda i: rankql_base(base) / log2(i + 1))
+         ELSE list_transform([list_sort(rankql_top(CAST(discounts AS DOUBLE[]), k), 'ASC', 'NULLS LAST')], lambda least:
+            list_transform(range(1, n + 1), lambda i: 1 / rankql_listed(i, least)))[1] END;
+
+-- The part of idcg that some slices have, m more items reaching over them.
+CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
+    rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
+
+-- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
+-- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
+CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
+    list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
+                   lambda level:
+        list_transform([list_filter(slices, lambda slice_: slice_['level'] = level)], lambda own:
+            list_transform([rankql_sum(list_transform(own, lambda slice_: slice_['width']))], lambda width: {
+                'dcg': list_transform(shown, lambda sum: width * sum),
+                'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
+                'width': width})[1])[1]);
+
+-- ndcg with the i-th of the dcg and the idcg that each level adds.
+CREATE OR REPLACE MACRO rankql_one_ndcg(own, above, dcg, idcg) AS
+    (own + rankql_sum(dcg)) / nullif(above + rankql_sum(idcg), 0);
+
+-- The lowest: 0, or all at one level, for the bottom m.
+CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
+    list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
+        rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
+                        list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
+
+-- Where a list is highest.
+CREATE OR REPLACE MACRO rankql_peak(list) AS
+    list_transform([list], lambda x: list_position(x, list_max(x)))[1];
+
+-- The highest ndcg: where t is the ndcg reached so far, each level takes the m that has the most dcg - t * idcg, for
+-- itself, since a higher level never takes more; what they reach together is the next t (Dinkelbach). It never falls,
+-- and is found exactly after a few rounds: t is always one that some judgement reaches.
+CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
+    list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
+        list_transform([list_transform(s['levels'], lambda x_:
+            rankql_peak(list_transform(x_['dcg'], lambda dcg, m: dcg - t * x_['idcg'][m])))], lambda peaks:
+            coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
+                                     list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
 -- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where

@@ -1,5 +1,15 @@
 -- Cascade: a user who walks down the list and stops. Load common.sql first.
 
+CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
+COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
+
+CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
+    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
+        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
+COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
+
 -- The end of a scale. (NULL in its place would be all that is left of an expression, the errors in it included.)
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
@@ -26,10 +36,6 @@ CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
          ELSE rankql_grade(rel)
     END;
 
--- The highest gain of a list.
-CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
-    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
-
 -- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, as a difference that cannot overflow.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'rel' THEN rankql_stop_gain(rel, max_rel, stop)
@@ -40,25 +46,6 @@ CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
--- The chance to look at a position.
-CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
-
--- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
-CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
-    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
-         ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
-
-
-CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(1 / min(rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
-COMMENT ON MACRO rr IS 'Reciprocal rank: 1 / the position of the first relevant item in the first k positions.';
-
-CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
-        coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
-COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
-
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN
         rankql_walk(list_sort(
@@ -67,6 +54,14 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
+-- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
+CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
+    CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
+         ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
+
+-- The chance to look at a position.
+CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
+
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
     rankql_one_ranking(rankql_at_most_one((1 - rankql_patience(p))
         * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)), pos, k);
@@ -74,30 +69,35 @@ COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
     rankql_one_ranking(1 - rankql_at_most_one((1 - rankql_patience(p))
-        * coalesce(sum(rankql_look(rankql_pos(pos, k) + 0 * rankql_grade(rel), p)), 0)), pos, k);
+        * coalesce(sum(rankql_look(rankql_checked(rankql_pos(pos, k), rankql_grade(rel)), p)), 0)), pos, k);
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
 -- rr over a list of grades, of which so many are relevant in all.
 CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
-    CASE WHEN relevant > 0 * rankql_cutoff(k) THEN
+    CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
+
 CREATE OR REPLACE MACRO list_rr(rels, k := NULL, threshold := 1, ideal := NULL) AS
     rankql_list_rr(rels, k, threshold, rankql_list_relevant(rankql_judged(ideal, rels), threshold));
 COMMENT ON MACRO list_rr IS 'rr over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
+    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
+-- The highest gain of a list.
+CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
+    list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
+
 -- err over a list of grades, of those of all judged items.
 CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
-    CASE WHEN rankql_highest(judged, max_rel, stop)
-              + 0 * coalesce(rankql_highest(rels, max_rel, stop), 0)
-              > 0 * rankql_cutoff(k) * rankql_utility(1, p) THEN
+    CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
+                             coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
         rankql_walk(rankql_top(list_transform(rankql_grades(rels), lambda grade, i:
             rankql_step(i, coalesce(rankql_stop(grade, max_rel, stop), 0), rankql_utility(CAST(i AS DOUBLE), p))), k)) END;
+
 CREATE OR REPLACE MACRO list_err(rels, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ideal := NULL) AS
     rankql_list_err(rels, k, max_rel, p, stop, rankql_judged(ideal, rels));
 COMMENT ON MACRO list_err IS 'err over a list of grades in rank order.';
@@ -109,12 +109,12 @@ COMMENT ON MACRO list_rbp IS 'rbp over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_rbp_residual(rels, k := NULL, p := NULL) AS
     1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(rankql_top(rankql_grades(rels), k),
-        lambda grade, i: rankql_look(i + 0 * grade, p))));
+        lambda grade, i: rankql_look(rankql_checked(i, grade), p))));
 COMMENT ON MACRO list_rbp_residual IS 'rbp_residual over a list of grades in rank order.';
 
 
 CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN CASE WHEN rankql_expected(ties)
+    CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1 / CAST(i AS DOUBLE))))
         ELSE list_transform([rankql_lists(rel, score, item)],
@@ -123,7 +123,7 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
 COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN
+    CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
         rankql_sum(list_transform(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k),
                                   lambda hit, i: hit / i)) END;
 COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';

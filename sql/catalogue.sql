@@ -2,6 +2,9 @@
 -- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
 -- that slice, which no mean over users gives. Load common.sql first.
 
+-- How many different ones there are, whatever the collation.
+CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
+
 -- A number of items or users, at least as many as were `found`. (The message that it is missing ends with nothing of
 -- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
@@ -15,64 +18,6 @@ CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
          ELSE rankql_option(total)
     END;
 
-CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
-    CASE WHEN rankql_text(catalogue) = 'shown' THEN CAST(len(counts) AS DOUBLE)
-         ELSE rankql_total(catalogue, len(counts), 'catalogue',
-                           'items that could be shown (or ''shown'': those that were)') END;
-
--- How often each item was shown, the least often first.
-CREATE OR REPLACE MACRO rankql_counts(item) AS
-    coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
-
--- A finite number from 0, NULL where there is none.
-CREATE OR REPLACE MACRO rankql_amount(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
-    END;
-
--- The bits that it takes to tell one user from all.
-CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
-
--- What it tells to see an item, in bits; NULL where nobody had it.
-CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
-    CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || rankql_text(users))
-         WHEN rankql_amount(popularity, 'popularity') >= 1
-         THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
-         WHEN rankql_amount(popularity, 'popularity') > 0
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-    END;
-
--- How many different ones there are, whatever the collation.
-CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
-
--- Where each item stood when it was first shown, and when that was.
-CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
-    list_transform([list_sort(
-        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
-            FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
-        'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
-
-CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
-    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
-         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
-                                              || rankql_text(shown_at)) END;
-
--- The attention that a position gets.
-CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
-    CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
-         WHEN pos IS NOT NULL THEN coalesce(
-            CASE WHEN starts_with(typeof(attention), 'VARCHAR') OR NOT contains(typeof(attention), '[')
-                 THEN rankql_fail('attention must be a list of numbers, not ' || rankql_text(attention))
-                 ELSE rankql_amount(TRY_CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention') END,
-            rankql_fail('attention must have a value for every position shown: there is none for '
-                  || rankql_text(CAST(pos AS BIGINT)))) END;
-
-
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     rankql_distinct(item)
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
@@ -82,6 +27,15 @@ CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
     rankql_distinct(user)
     / rankql_total(users, rankql_distinct(user), 'users', 'users who could be shown something');
 COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
+
+-- How often each item was shown, the least often first.
+CREATE OR REPLACE MACRO rankql_counts(item) AS
+    coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
+
+CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
+    CASE WHEN rankql_text(catalogue) = 'shown' THEN CAST(len(counts) AS DOUBLE)
+         ELSE rankql_total(catalogue, len(counts), 'catalogue',
+                           'items that could be shown (or ''shown'': those that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     (2 * list_sum(list_transform(rankql_counts(item), lambda x, i: x * i)) / list_sum(rankql_counts(item))
@@ -98,8 +52,15 @@ CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := f
     / CASE WHEN rankql_flag(normalized, 'normalized')
            THEN nullif(log2(rankql_catalogue(catalogue, rankql_counts(item))), 0)
            WHEN catalogue IS NULL THEN 1
-           ELSE 1 + 0 * rankql_catalogue(catalogue, rankql_counts(item)) END;
+           ELSE rankql_checked(1, rankql_catalogue(catalogue, rankql_counts(item))) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
+
+-- A finite number from 0, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_amount(value, name) AS
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
+    END;
 
 CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
     CASE rankql_text(unseen)
@@ -107,6 +68,20 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
+
+-- What it tells to see an item, in bits; NULL where nobody had it.
+CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || rankql_text(users))
+         WHEN rankql_amount(popularity, 'popularity') >= 1
+         THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
+         WHEN rankql_amount(popularity, 'popularity') > 0
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+    END;
+
+-- The bits that it takes to tell one user from all.
+CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
 
 CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
     -- A list, and no division by a constant NULL: nothing would be left of what is divided, the errors in it included.
@@ -120,6 +95,20 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
         lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
+
+CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
+    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
+         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
+                                              || rankql_text(shown_at)) END;
+
+-- Where each item stood when it was first shown, and when that was.
+CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
+    list_transform([list_sort(
+        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
+            FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
+        'ASC', 'NULLS LAST')], lambda rows:
+        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
 
 CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
     list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_['pos']));
@@ -136,6 +125,16 @@ CREATE OR REPLACE MACRO personalisation(user, item) AS
             lambda n: CAST(n AS DOUBLE) * (n - 1)))
         / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
+
+-- The attention that a position gets.
+CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
+    CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
+         WHEN pos IS NOT NULL THEN coalesce(
+            CASE WHEN starts_with(typeof(attention), 'VARCHAR') OR NOT contains(typeof(attention), '[')
+                 THEN rankql_fail('attention must be a list of numbers, not ' || rankql_text(attention))
+                 ELSE rankql_amount(TRY_CAST(attention AS DOUBLE[])[CAST(pos AS BIGINT)], 'attention') END,
+            rankql_fail('attention must have a value for every position shown: there is none for '
+                  || rankql_text(CAST(pos AS BIGINT)))) END;
 
 CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);

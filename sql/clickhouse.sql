@@ -68,7 +68,7 @@ CREATE OR REPLACE MACRO list_inner_product(one, other) AS arraySum((x, y) -> x *
 CREATE OR REPLACE MACRO rankql_few(k) AS false;
 
 -- Both ways to keep the k largest would be gone.
-CREATE OR REPLACE MACRO rankql_best(grade, k) AS
+CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     arraySlice(arrayReverseSort(groupArray(grade) FILTER (WHERE grade > 0)), 1, rankql_limit(k));
 
 -- The hits of all rankings, at most k of each.

@@ -2,12 +2,19 @@
 -- These helpers are not part of the interface; their names start with rankql_. A field of a variable of a lambda is read
 -- as x_['pos']: in HAVING, and in a query of a table that is called x_, DuckDB would take x_.pos for a column.
 
+
+-- Errors.
+
 -- Raise an error. DuckDB's error() is volatile: it would forbid HAVING and QUALIFY by an alias of a metric, and ORDER BY
 -- of a metric inside a window. This cast is not volatile and raises: "Could not convert string 'rankql: ...' to INT64".
 -- A value of that map has no type of its own, so the call may stand in a CASE of any type. (An entry of [NULL] would do,
 -- if DuckDB did not infer from its statistics that it is NULL, and leave the call out.)
 -- Call it only as a result of a CASE, not in a condition that is constant: DuckDB works those out when it plans.
 CREATE OR REPLACE MACRO rankql_fail(message) AS MAP {0: NULL}[CAST('rankql: ' || message AS BIGINT)];
+
+-- A value, once something else is checked: NULL where that is NULL. A sum, because DuckDB works out constant conditions
+-- when it plans, and an error must wait for a row.
+CREATE OR REPLACE MACRO rankql_checked(value, checked) AS value + 0 * checked;
 
 -- A value as an error shows it.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
@@ -26,16 +33,8 @@ CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR type
 -- which leave NaN out; isfinite() and isinf() look.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
 
--- The grade as DOUBLE, NULL where unjudged.
-CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
-         WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
-    END;
 
--- The grade with its negative part cut off, NULL where unjudged. (greatest() takes four times as long.)
-CREATE OR REPLACE MACRO rankql_gain(rel) AS
-    CASE WHEN rankql_grade(rel) < 0 THEN 0 * rankql_grade(rel) ELSE rankql_grade(rel) END;
+-- Arguments, checked.
 
 -- An option as DOUBLE, NULL where it is no number.
 CREATE OR REPLACE MACRO rankql_option(value) AS
@@ -44,12 +43,6 @@ CREATE OR REPLACE MACRO rankql_option(value) AS
 CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
     CASE WHEN isfinite(rankql_option(threshold)) THEN rankql_option(threshold)
          ELSE rankql_fail('threshold must be a finite number, not ' || rankql_number_text(threshold))
-    END;
-
--- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
-CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
-    CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
-         WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
 -- An option that is true or false.
@@ -69,6 +62,43 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
 -- The same where it is checked elsewhere, so that an argument of max(x, k) may be made of it.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
 
+-- p, the chance to look at the next item.
+CREATE OR REPLACE MACRO rankql_patience(p) AS
+    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
+         WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
+         ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
+    END;
+
+-- Does the caller want the mean over all orders of tied items?
+CREATE OR REPLACE MACRO rankql_expected(ties) AS
+    CASE rankql_text(ties) WHEN 'item' THEN false
+              WHEN 'expected' THEN true
+              ELSE rankql_fail('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
+    END;
+
+-- k and ties as one number, for rankql_checked.
+CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(rankql_expected(ties) AS DOUBLE);
+
+
+-- Columns of a row, checked.
+
+-- The grade as DOUBLE, NULL where unjudged.
+CREATE OR REPLACE MACRO rankql_grade(rel) AS
+    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
+         WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
+         WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
+    END;
+
+-- The grade with its negative part cut off, NULL where unjudged. (greatest() takes four times as long.)
+CREATE OR REPLACE MACRO rankql_gain(rel) AS
+    CASE WHEN rankql_grade(rel) < 0 THEN 0 * rankql_grade(rel) ELSE rankql_grade(rel) END;
+
+-- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
+CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
+    CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
+         WHEN rel IS NOT NULL THEN 0.0::DOUBLE
+    END;
+
 -- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
 -- the cutoff alone, where it is looked at last.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
@@ -87,12 +117,51 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
--- A metric of one ranking, unless more items stand in the counted positions than there are positions.
-CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
-    CASE WHEN count(rankql_pos(pos, k)) > max(rankql_pos(pos, k)) THEN rankql_fail(rankql_shared()) ELSE value END;
+-- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
+CREATE OR REPLACE MACRO rankql_score(score) AS
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
+         WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
+         ELSE rankql_fail('score must be a number, not nan')
+    END;
+
+-- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
+CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
+
+-- 1 where the item was clicked, 0 where it was not, NULL where it was not shown.
+CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
+    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
+         WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
+         THEN TRY_CAST(click AS DOUBLE)
+         WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
+    END;
+
+-- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
+-- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
+CREATE OR REPLACE MACRO rankql_key(value) AS
+    {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
+
+
+-- Of a group.
+
+-- R, the number of relevant items of the group.
+CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 1) AS DOUBLE);
+
+-- The number of items that a share is taken of: k, or what was retrieved where k is left out.
+CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
+    CASE WHEN k IS NULL THEN CAST(retrieved AS DOUBLE) ELSE rankql_cutoff(k) END;
 
 CREATE OR REPLACE MACRO rankql_shared() AS
     'several items share a position: GROUP BY the query, or number positions with row_number()';
+
+-- A metric of one ranking, unless more items stand in the counted positions than there are positions.
+-- (A filter, because two aggregates over the first k rows cost less than over all; the value checks the positions.)
+CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
+    CASE WHEN count(*) FILTER (WHERE TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k))
+              > max(TRY_CAST(pos AS DOUBLE)) FILTER (WHERE TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k))
+         THEN rankql_fail(rankql_shared()) ELSE value END;
+
+CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
 -- A metric that is 1 for a perfect ranking and never more. Sums round, so what is within 2^-40 (4,096 ulps, 9.1e-13) of 1
 -- is exactly 1; every engine and form has this rule. What is further above 1 has counted a position twice.
@@ -104,18 +173,8 @@ CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
 CREATE OR REPLACE MACRO rankql_near_one(value) AS
     list_transform([value], lambda x: CASE WHEN abs(x - 1) <= rankql_rounding() THEN 1 ELSE x END)[1];
 
-CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
--- R, the number of relevant items of the group.
-CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
-    CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 1) AS DOUBLE);
-
--- p, the chance to look at the next item.
-CREATE OR REPLACE MACRO rankql_patience(p) AS
-    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
-         WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
-         ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
-    END;
+-- Lists of grades in rank order.
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
@@ -165,9 +224,8 @@ CREATE OR REPLACE MACRO rankql_hit_positions(rels, k, threshold) AS
 CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
     rankql_sum(rankql_hits(rels, threshold));
 
--- The number of items that a share is taken of: k, or what was retrieved where k is left out.
-CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
-    CASE WHEN k IS NULL THEN CAST(retrieved AS DOUBLE) ELSE rankql_cutoff(k) END;
+
+-- A user who walks down the list.
 
 -- One step of a user who walks down the list: `stop` where the walk ends with that chance, `utility` if it does.
 CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
@@ -180,32 +238,15 @@ CREATE OR REPLACE MACRO rankql_walk(steps) AS
         lambda a_, b_: {'pos': b_['pos'], 'left': a_['left'] * b_['left'], 'gain': a_['gain'] + a_['left'] * b_['gain']}
     ).gain;
 
--- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
-CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
-         WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
-         ELSE rankql_fail('score must be a number, not nan')
-    END;
+
+-- Rankings by score, and ties.
 
 CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
     coalesce(list_sort(
         list({'score': rankql_score(score), 'tie': tie, 'value': CAST(value AS DOUBLE)})
             FILTER (WHERE score IS NOT NULL), 'DESC', 'NULLS LAST'), []);
 
--- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
-CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
-
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
-
--- Does the caller want the mean over all orders of tied items?
-CREATE OR REPLACE MACRO rankql_expected(ties) AS
-    CASE rankql_text(ties) WHEN 'item' THEN false
-              WHEN 'expected' THEN true
-              ELSE rankql_fail('ties must be ''item'' or ''expected'', not ' || rankql_text(ties))
-    END;
-
--- 0, once k and ties are found in order: what R is compared with before anything else is worked out.
-CREATE OR REPLACE MACRO rankql_none(k, ties) AS 0 * rankql_cutoff(k) * CAST(rankql_expected(ties) AS DOUBLE);
 
 -- A ranking cut into groups of equal score: where each begins, and its values.
 -- (`list_transform([x], lambda name: ...)[1]` gives x a name. A slice would copy the whole list for each group.)
@@ -249,6 +290,8 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
         list_transform(range(1, tied_['m'] + 1), lambda t: least(1, tied_['r'] / (tied_['m'] - t + 1)))));
 
 
+-- Tables.
+
 -- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
     SELECT unnest(struct_insert(rankql_row, pos :=
@@ -286,22 +329,12 @@ CREATE OR REPLACE MACRO rankql_float32(score) AS
     CASE WHEN score IS NOT NULL THEN coalesce(
         TRY_CAST(score AS FLOAT), CASE WHEN score > 0 THEN 'inf'::FLOAT ELSE '-inf'::FLOAT END) END;
 
--- 1 where the item was clicked, 0 where it was not, NULL where it was not shown.
-CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
-    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
-         WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
-         THEN TRY_CAST(click AS DOUBLE)
-         WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
-    END;
-
--- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
--- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
-CREATE OR REPLACE MACRO rankql_key(value) AS
-    {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
-
 -- Which columns come back: no keys, and the slice where there is one.
 CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
     name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
+
+
+-- Quantiles.
 
 -- A polynomial, by its coefficients from the highest power down.
 CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS

@@ -1,6 +1,10 @@
 -- Debias: what clicks tell of items, once it counts where they were shown; and labels that are missing. Load
 -- common.sql and gain.sql first.
 
+-- The grade of an item: the prediction, corrected by what the clicks say otherwise.
+CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
+    coalesce(avg(coalesce(prediction, 0) + (clicked - seen * coalesce(prediction, 0)) / divisor), avg(prediction));
+
 -- A chance that can be divided by.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
     CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
@@ -31,15 +35,10 @@ CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
          WHEN predicted IS NOT NULL THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
     END;
 
--- The grade of an item: the prediction, corrected by what the clicks say otherwise.
-CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
-    coalesce(avg(coalesce(prediction, 0) + (clicked - seen * coalesce(prediction, 0)) / divisor), avg(prediction));
-
 CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := NULL) AS
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
 COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
-
 
 -- The weights of clicks: their sum, that of their squares, the largest, and how many of them were cut.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
@@ -63,19 +62,33 @@ CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
     list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['cut'] / nullif(x_['clicks'], 0))[1];
 COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
-
--- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
-CREATE OR REPLACE MACRO rankql_place(pos, name) AS
-    CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
-         THEN rankql_pos(pos, NULL, name)
-         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
-
 -- The number of positions of a query, each of one item.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
          THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
                     || ' have the same')
          ELSE count(p) END;
+
+-- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
+-- estimates above 1 or below 0 do no harm.
+CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
+    rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_checked(rankql_pos(p, k), grade) IS NOT NULL),
+                          'ASC', 'NULLS LAST'));
+
+-- One way to estimate, of a query: its sums over the first k, that of all grades, and the weights of the clicks.
+CREATE OR REPLACE MACRO rankql_way(place, estimator, grade, load, e, p, k) AS
+    {'place': place, 'estimator': estimator, 'total': sum(grade), 'dcg': dcg(grade, p, k), 'idcg': idcg(grade, p, k),
+     'rr': coalesce(rankql_expected_rr(grade, p, k), 0), 'arhr': coalesce(sum(grade / rankql_pos(p, k)), 0),
+     'looks': coalesce(sum(rankql_checked(grade * e, rankql_pos(p, k))), 0),
+     'clicks': sum(rankql_checked(load.clicks, rankql_pos(p, k))), 'weight': sum(rankql_checked(load.weight, rankql_pos(p, k))),
+     'squares': sum(rankql_checked(load.squares, rankql_pos(p, k))), 'largest': max(rankql_checked(load.largest, rankql_pos(p, k))),
+     'cut': sum(rankql_checked(load.cut, rankql_pos(p, k)))};
+
+-- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
+CREATE OR REPLACE MACRO rankql_place(pos, name) AS
+    CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
+         THEN rankql_pos(pos, NULL, name)
+         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
 
 -- What must be the same in all rows of a query and item, as DOUBLE.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
@@ -121,25 +134,10 @@ CREATE OR REPLACE MACRO rankql_estimates(
            whole.clicks / nullif(n, 0) AS naive, whole.weight / nullif(n, 0) AS ips, cut.weight / nullif(n, 0) AS clipped
     FROM items;
 
--- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
--- estimates above 1 or below 0 do no harm.
-CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
-    rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_pos(p, k) + 0 * grade IS NOT NULL),
-                          'ASC', 'NULLS LAST'));
-
--- One way to estimate, of a query: its sums over the first k, that of all grades, and the weights of the clicks.
-CREATE OR REPLACE MACRO rankql_way(place, estimator, grade, load, e, p, k) AS
-    {'place': place, 'estimator': estimator, 'total': sum(grade), 'dcg': dcg(grade, p, k), 'idcg': idcg(grade, p, k),
-     'rr': coalesce(rankql_expected_rr(grade, p, k), 0), 'arhr': coalesce(sum(grade / rankql_pos(p, k)), 0),
-     'looks': coalesce(sum(grade * e + 0 * rankql_pos(p, k)), 0),
-     'clicks': sum(load.clicks + 0 * rankql_pos(p, k)), 'weight': sum(load.weight + 0 * rankql_pos(p, k)),
-     'squares': sum(load.squares + 0 * rankql_pos(p, k)), 'largest': max(load.largest + 0 * rankql_pos(p, k)),
-     'cut': sum(load.cut + 0 * rankql_pos(p, k))};
-
 -- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
     sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
-    / nullif(sum(part + 0 * value), 0);
+    / nullif(sum(rankql_checked(part, value)), 0);
 
 -- A metric as evaluate names it.
 CREATE OR REPLACE MACRO rankql_at(metric, k) AS
@@ -162,7 +160,7 @@ CREATE OR REPLACE MACRO counterfactual(
 ) AS TABLE
     WITH queries AS (
         SELECT s, bool_or(NOT unsupported) AS shown, sum(ones.clicks) > 0 AS clicked,
-               CAST(count(rankql_pos(p, k)) + 0 * rankql_alone(p, pos, q, query) AS DOUBLE) AS top,
+               CAST(rankql_checked(count(rankql_pos(p, k)), rankql_alone(p, pos, q, query)) AS DOUBLE) AS top,
                CAST(count(rankql_pos(p, k)) FILTER (WHERE unsupported) AS DOUBLE) AS unsupported,
                unnest(list_filter([
                    rankql_way(1, 'naive', naive, ones, CAST(e > 0 AS DOUBLE), p, k),
@@ -189,15 +187,15 @@ CREATE OR REPLACE MACRO counterfactual(
     ), measured AS (
         SELECT *, CASE WHEN counts THEN sum END AS value FROM lines
     ), summed AS (
-        SELECT *, sum(value) OVER same / nullif(sum(part + 0 * value) OVER same, 0) AS estimate
+        SELECT *, sum(value) OVER same / nullif(sum(rankql_checked(part, value)) OVER same, 0) AS estimate
         FROM measured WINDOW same AS (PARTITION BY s, line, place)
     ), added AS (
         SELECT s, line, place, metric, estimator, any_value(estimate) AS value, count(value) AS n,
                count(*) - count(value) AS left_out,
                rankql_ratio_error(value, part, estimate) * rankql_z(confidence) AS reach,
-               coalesce(sum(clicks + 0 * value), 0) AS clicks, coalesce(sum(weight + 0 * value), 0) AS weight,
-               sum(squares + 0 * value) AS squares, max(largest + 0 * value) AS largest,
-               sum(cut + 0 * value) AS cut, sum(unsupported + 0 * value) AS unsupported, sum(top + 0 * value) AS top
+               coalesce(sum(rankql_checked(clicks, value)), 0) AS clicks, coalesce(sum(rankql_checked(weight, value)), 0) AS weight,
+               sum(rankql_checked(squares, value)) AS squares, max(rankql_checked(largest, value)) AS largest,
+               sum(rankql_checked(cut, value)) AS cut, sum(rankql_checked(unsupported, value)) AS unsupported, sum(rankql_checked(top, value)) AS top
         FROM summed GROUP BY s, line, place, metric, estimator
     ), watched AS (
         SELECT *, weight * weight / nullif(squares, 0) AS size, unsupported / nullif(top, 0) AS never FROM added
@@ -215,16 +213,15 @@ CREATE OR REPLACE MACRO counterfactual(
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
-
-CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
-         ELSE rankql_fail(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
-
 -- The number of users; of fewer than three, the formula has no chances to give.
 CREATE OR REPLACE MACRO rankql_users(users) AS
     CASE WHEN rankql_option(users) BETWEEN 3 AND 9007199254740992 AND rankql_option(users) = floor(rankql_option(users))
          THEN rankql_option(users)
          ELSE rankql_fail('users must be a whole number from 3, not ' || rankql_text(users)) END;
+
+CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
+    CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
+         ELSE rankql_fail(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
 
 CREATE OR REPLACE MACRO rankql_had(popularity, users) AS
     CASE WHEN rankql_is_text(popularity) THEN rankql_fail('popularity must be a number, not text; cast it first')
@@ -271,9 +268,9 @@ CREATE OR REPLACE MACRO propensity_scored(
     ), queries AS (
         SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') END AS unnamed,
                unnest([
-                   {'line': 1, 'metric': 'PSP', 'value': cg(w, p, k) + 0 * list_sum(rankql_best(w, k))
-                                                        + 0 * rankql_alone(p, pos, q, query),
-                    'part': list_sum(rankql_best(w, k))},
+                   {'line': 1, 'metric': 'PSP', 'value': rankql_checked(
+                        rankql_checked(cg(w, p, k), list_sum(rankql_best(w, w > 0, k))), rankql_alone(p, pos, q, query)),
+                    'part': list_sum(rankql_best(w, w > 0, k))},
                    {'line': 2, 'metric': 'PSnDCG', 'value': dcg(w, p, k) / nullif(idcg(hit, p, k), 0),
                     'part': idcg(w, p, k) / nullif(idcg(hit, p, k), 0)}], recursive := true)
         FROM weighted GROUP BY s, q
@@ -288,7 +285,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                count(value) + count(unnamed) AS queries
         FROM summed GROUP BY s, line, metric
         UNION ALL BY NAME -- no row, but checked also where there are no rankings
-        SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + 0 * rankql_threshold(threshold) < 0
+        SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';

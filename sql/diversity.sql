@@ -5,10 +5,6 @@
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
     list_filter(coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), []), lambda x: x IS NOT NULL);
 
--- The number of items shown, NULL where there is none.
-CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
-    nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
-
 CREATE OR REPLACE MACRO rankql_two(n) AS CAST(n AS DOUBLE) * (n - 1) / 2;
 
 -- The mean distance over the pairs, NULL where there is none: of their sum over the pairs in which both are known.
@@ -24,6 +20,12 @@ CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
     rankql_two(len(known))
     - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
 
+CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
+
 -- A list of attributes as a set of texts, NULL where it has none.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN typeof(attributes) NOT LIKE '%]' AND typeof(attributes) <> '"NULL"'
@@ -38,6 +40,16 @@ CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
             list_transform([len(list_filter(a, lambda x: list_contains(v[j], x)))], lambda common:
                 1 - common / (CAST(len(a) AS DOUBLE) + len(v[j]) - common))[1])))), 0))[1];
+
+CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
+
+-- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
+CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
 
 -- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
 -- DuckDB 2.0 fails on one within an aggregate that stands in another.)
@@ -56,9 +68,6 @@ CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
          WHEN rankql_squared(rankql_doubles(embedding)) = 0
          THEN rankql_fail('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
-
--- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
-CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
 
 -- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
 CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
@@ -79,6 +88,29 @@ CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
             range(1, len(v[1]) + 1), lambda d: pow(list_inner_product(scale, list_transform(v, lambda a: a[d])), 2))), 0))
             / 2)[1])[1];
 
+CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
+    rankql_one_ranking(
+        list_transform([{'known': rankql_vectors(embedding, pos, k),
+                         'shown': count(rankql_pos(pos, k))}],
+            lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
+COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
+
+-- The number of items shown, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
+    nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
+
+CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
+    rankql_one_ranking(
+        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
+                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
+        / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
+
+CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
+    rankql_one_ranking(
+        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
+
 -- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
     list_transform([vectors], lambda v: len(list_filter(v, lambda a, i:
@@ -91,6 +123,11 @@ CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
          WHEN rankql_option(similarity) BETWEEN -1 AND 1 THEN rankql_option(similarity)
          ELSE rankql_fail('similarity must lie between -1 and 1, not ' || rankql_text(similarity)) END;
 
+CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
+    rankql_one_ranking(
+        rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
+
 -- 1 where the baseline shows the item too, 0 where it does not.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
@@ -98,10 +135,18 @@ CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
                     || ': say what it shows, such as rank <= 10')
          ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
 
--- The chance that an item satisfies who looks for one of its subtopics.
-CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
-    CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
-         ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
+CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
+    rankql_one_ranking(
+        sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+        / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO unexpectedness IS 'Unexpectedness: the share of the items shown that the baseline does not show.';
+
+CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 1) AS
+    rankql_one_ranking(
+        sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
+            * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
+        / rankql_number_shown(pos, k), pos, k);
+COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
 -- All different subtopics of a list of sets.
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
@@ -110,6 +155,18 @@ CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
     list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
 
+CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
+    rankql_one_ranking(
+        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
+        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
+COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
+
+-- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
+CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
+    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
+        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
+            x_['weight'] * pow(1 - alpha, c - 1))))), 0);
+
 -- Those shown, in order, each with the weight of its position.
 CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
@@ -117,11 +174,15 @@ CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['set'] IS NOT NULL);
 
--- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
-CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
-    coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
-        list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
-            x_['weight'] * pow(1 - alpha, c - 1))))), 0);
+-- The chance that an item satisfies who looks for one of its subtopics.
+CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
+    CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
+         ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
+
+CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
+    rankql_one_ranking(
+        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
 -- What the topics of an item add to those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -146,68 +207,6 @@ CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
             'seen': list_concat(a_['seen'], best_['topics']),
             'left': list_filter(a_['left'], lambda x_: x_['i'] <> best_['i'])})[1]
     ).dcg;
-
-
-CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_known(category, pos, k), 'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
-
-CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_known(rankql_set(attributes, 'attributes'), pos, k),
-                         'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
-
-CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := 'drop') AS
-    rankql_one_ranking(
-        list_transform([{'known': rankql_vectors(embedding, pos, k),
-                         'shown': count(rankql_pos(pos, k))}],
-            lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
-COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
-
-CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
-    rankql_one_ranking(
-        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
-                               AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
-        / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
-
-CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
-    rankql_one_ranking(
-        (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
-
-CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
-    rankql_one_ranking(
-        rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
-
-CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
-    rankql_one_ranking(
-        sum((1 - rankql_expected_item(baseline)) * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
-        / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO unexpectedness IS 'Unexpectedness: the share of the items shown that the baseline does not show.';
-
-CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 1) AS
-    rankql_one_ranking(
-        sum((1 - rankql_expected_item(baseline)) * coalesce(rankql_hit(rel, threshold), 0)
-            * CASE WHEN rankql_pos(pos, k) IS NOT NULL THEN 1 END)
-        / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
-
-CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
-    rankql_one_ranking(
-        CAST(len(rankql_all(rankql_known(rankql_set(subtopics, 'subtopics'), pos, k))) AS DOUBLE)
-        / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
-COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
-
-CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
-    rankql_one_ranking(
-        rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
-COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
 CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(

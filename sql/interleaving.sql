@@ -1,13 +1,5 @@
 -- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
 
--- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
--- are not written alike everywhere.
-CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
-    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
-         WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
-         THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
-         ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
-
 -- A ranking as text, in which no item stands twice.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
     CASE WHEN typeof(items) NOT LIKE '%]'
@@ -22,10 +14,13 @@ CREATE OR REPLACE MACRO rankql_side(items, name) AS
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
     range(0, CAST(least(rankql_cutoff(k), len(a) + len(b)) AS BIGINT));
 
--- What both have at their tops.
-CREATE OR REPLACE MACRO rankql_common(a, b) AS
-    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
-                least(len(a), len(b)))];
+-- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
+-- are not written alike everywhere.
+CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
+    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
+         WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
+         THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
+         ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
 -- The best item of a ranking that is not shown yet.
 CREATE OR REPLACE MACRO rankql_next(items, shown) AS
@@ -64,6 +59,11 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
         lambda state, next_: rankql_pick(state, next_['turn'], a, b, seed))],
         lambda state_: list_transform(state_['items'], lambda item, i: {'item': item, 'team': state_['teams'][i]}))[1];
 
+-- What both have at their tops.
+CREATE OR REPLACE MACRO rankql_common(a, b) AS
+    a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
+                least(len(a), len(b)))];
+
 CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := false) AS
     CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN
         list_transform([{'a': rankql_side(a, 'a'), 'b': rankql_side(b, 'b')}], lambda x_:
@@ -72,17 +72,17 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
--- The items that were clicked, in any order, and again and again.
-CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
-    CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
-         ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
-
 -- What team_draft shows, to which a log may have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
               AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
          THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
          ELSE rankql_fail('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
+
+-- The items that were clicked, in any order, and again and again.
+CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
+    CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
+         ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
 -- 1 where A has more of the clicks, -1 where B has, 0 where neither.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
@@ -93,16 +93,16 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
--- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
-CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
-    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
-        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
-
 -- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
     CASE WHEN rankql_is_text(preference) THEN rankql_fail('preference must be a number, not text; cast it first')
          WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
          ELSE rankql_fail('preference must be a finite number, not ' || rankql_text(preference)) END;
+
+-- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
+CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
+    CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
+        exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
 
 CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),

@@ -1,48 +1,19 @@
 -- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
 
--- The types that count as numbers, as typeof() has them.
-CREATE OR REPLACE MACRO rankql_numeric() AS
-    '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
-
-CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
-
--- A type as an error shows it.
-CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
-
--- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
-CREATE OR REPLACE MACRO rankql_mapping(grades) AS
-    CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
-         THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
-         WHEN typeof(grades) SIMILAR TO '(?s)MAP\(.*, ' || rankql_numeric() || '\)|'
-                  || 'STRUCT\((("([^"]|"")*"|[^" ]+) ' || rankql_numeric() || '(, |\)))+'
-              AND len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
-                       if NOT isfinite(grade)]) = 0
-         THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
-         ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
-    END;
-
 -- Is it a grade of unknown events?
 CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
     unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
                             ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
--- The grade of an event: NULL where there is no event, and where the mapping says NULL.
-CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
-    CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
-              OR typeof(event) LIKE '%]'
-         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
-         WHEN event IS NULL THEN NULL
-         WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
-         THEN map_values(rankql_mapping(grades))[
-              list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
-         WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
-         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
-                    || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
-    END;
-
 -- Is it a point in time?
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
     typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
+
+-- The types that count as numbers, as typeof() has them.
+CREATE OR REPLACE MACRO rankql_numeric() AS
+    '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
+
+CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
 
 -- Is it of a type that times are of?
 CREATE OR REPLACE MACRO rankql_is_clock(value) AS
@@ -57,17 +28,15 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
 
+-- A type as an error shows it.
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
 -- The error of what is not a time.
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
     CASE WHEN rankql_is_clock(value)
          THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
          ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
     END;
-
--- The time of a row of a log, as it is.
-CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
-    CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
-         ELSE rankql_refuse_time(value, moment) END;
 
 -- A moment on the clock of `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
@@ -77,6 +46,14 @@ CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
                                  THEN ' must be a timestamp' ELSE ' must be a finite number' END
                     || ', as moment is, not ' || rankql_text(value))
     END;
+
+-- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
+-- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
+CREATE OR REPLACE MACRO rankql_age(moment, until) AS
+    CASE WHEN until IS NULL THEN NULL
+         WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
+         ELSE rankql_refuse_time(moment, 'moment') END
+    + rankql_moment(until, moment, 'until');
 
 -- A length of time on the clock of `moment`.
 CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
@@ -89,14 +66,6 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
                     || ', not ' || rankql_text(value))
     END;
 
--- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
--- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
-CREATE OR REPLACE MACRO rankql_age(moment, until) AS
-    CASE WHEN until IS NULL THEN NULL
-         WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
-         ELSE rankql_refuse_time(moment, 'moment') END
-    + rankql_moment(until, moment, 'until');
-
 -- What is left of an event at `until`: NULL from there on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
     CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
@@ -106,6 +75,32 @@ CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
               AND (within IS NULL OR rankql_age(moment, until) <= rankql_duration(within, moment, 'within'))
          THEN CASE WHEN half_life IS NULL THEN 1.0::DOUBLE
                    ELSE pow(2, -rankql_age(moment, until) / rankql_duration(half_life, moment, 'half_life')) END
+    END;
+
+-- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
+CREATE OR REPLACE MACRO rankql_mapping(grades) AS
+    CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
+         THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
+         WHEN typeof(grades) SIMILAR TO '(?s)MAP\(.*, ' || rankql_numeric() || '\)|'
+                  || 'STRUCT\((("([^"]|"")*"|[^" ]+) ' || rankql_numeric() || '(, |\)))+'
+              AND len([grade for grade in map_values(TRY_CAST(grades AS MAP(VARCHAR, DOUBLE)))
+                       if NOT isfinite(grade)]) = 0
+         THEN TRY_CAST(grades AS MAP(VARCHAR, DOUBLE))
+         ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
+    END;
+
+-- The grade of an event: NULL where there is no event, and where the mapping says NULL.
+CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
+    CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
+              OR typeof(event) LIKE '%]'
+         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         WHEN event IS NULL THEN NULL
+         WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
+         THEN map_values(rankql_mapping(grades))[
+              list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
+         WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
+         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
+                    || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
 CREATE OR REPLACE MACRO rankql_at_most(total, cap) AS
@@ -128,7 +123,6 @@ CREATE OR REPLACE MACRO graded(
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
-
 -- The weight of a label; that of a missing label is looked at too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
@@ -137,10 +131,10 @@ CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
          THEN rankql_fail('weight must be a finite number from 0, not ' || rankql_text(weight))
     END;
 
--- The labels that have a weight, in order.
-CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
-    coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
-        FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
+-- The sum of the weights, where there is a label.
+CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
+    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
+         ELSE sum(rankql_label_weight(rel, weight)) END;
 
 -- The weight of each grade by itself, and with all below it.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
@@ -149,6 +143,11 @@ CREATE OR REPLACE MACRO rankql_ballots(votes) AS
             'rel': grade,
             'own': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] = grade]),
             'down': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] <= grade])});
+
+-- The labels that have a weight, in order.
+CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
+    coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
+        FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
 
 -- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
@@ -162,11 +161,6 @@ CREATE OR REPLACE MACRO rankql_majority(ballots, whole, ties) AS
             WHEN 'high' THEN list_max(most)
             WHEN 'null' THEN CASE WHEN len(most) = 1 THEN most[1] END
         END)[1];
-
--- The sum of the weights, where there is a label.
-CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
-    CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
-         ELSE sum(rankql_label_weight(rel, weight)) END;
 
 CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low') AS
     CASE WHEN rankql_text(ties) NOT IN ('low', 'high', 'null')
@@ -182,7 +176,6 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
          ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
-
 
 -- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
@@ -349,6 +342,10 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
+-- The time of a row of a log, as it is.
+CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
+    CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
+         ELSE rankql_refuse_time(value, moment) END;
 
 CREATE OR REPLACE MACRO rankql_last(n) AS
     CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)

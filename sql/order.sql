@@ -1,5 +1,11 @@
 -- Order: do better items stand above worse ones? Load common.sql first.
 
+-- The grades in rank order, unjudged ones left out.
+CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
+    coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
+        FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
+        lambda x_: x_['grade']), []);
+
 -- The number of inversions of a permutation: pairs with the higher number first. At the levels of a merge sort, one
 -- level after the other: sorted within each block of 2^(b + 1) places, the items of the right halves move up by one
 -- place for each inversion. A key holds the block, the number, and whether the item is of a right half.
@@ -25,20 +31,15 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     (len(grades) * (len(grades) - 1) - coalesce(list_sum(list_transform(
         map_values(list_aggregate(grades, 'histogram')), lambda n: n * (n - 1))), 0)) / 2;
 
--- The grades in rank order, unjudged ones left out.
-CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
-    coalesce(list_transform(list_sort(list({'pos': rankql_pos(pos, k), 'grade': rankql_grade(rel)})
-        FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
-        lambda x_: x_['grade']), []);
-
-CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
-    list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
-
 -- The number of inversions, or its share of the pairs that could be inverted.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
     list_transform([grades], lambda ordered: CASE WHEN rankql_flag(normalized, 'normalized')
          THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
          ELSE CAST(rankql_inversions(ordered) AS DOUBLE) END)[1];
+
+CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
+    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
+COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
@@ -46,17 +47,9 @@ CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
              / sqrt(x_['pairs'] * (x_['n'] * (x_['n'] - 1) / 2)) END)[1])[1];
 
--- By score: the grades in rank order, and as the best and the worst order of tied items have them,
--- whose mean is that of all orders.
-CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
-    CASE WHEN NOT rankql_expected(ties)
-         THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
-         WHEN k IS NOT NULL
-         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
-         ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
-               rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
-    END;
-
+CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
+    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
+COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
 -- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in that ranking.
 
@@ -88,6 +81,13 @@ CREATE OR REPLACE MACRO rankql_agreements(places) AS
                 (((t - 1) >> b) * len(places) + v - 1) * 2 + ((2 * t - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
             lambda x, j: CASE WHEN x // 2 % len(places) > 0 THEN
                 CAST((j - 1) * (x % 2 - x // 2 // len(places) % 2) AS DOUBLE) / (x // 2 % len(places)) END))));
+
+CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
+    CASE WHEN rankql_both(reference, pos, k) THEN
+        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
+            CASE WHEN len(places) > 1
+                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
+COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
 
 -- p^(d - 1) * (1 - p) is the weight of depth d: their sum over the first n depths, each times the share of its d items
 -- that `depths` says are shared from there on. Sorted among the depths, the j-th number has j before and with it, of
@@ -130,22 +130,6 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
         ELSE rankql_fail('bound must be ''ext'', ''min'', ''max'' or ''residual'', not ' || rankql_text(bound))
     END;
 
-
-CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
-    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
-COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
-
-CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
-    list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
-COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
-
-CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
-    CASE WHEN rankql_both(reference, pos, k) THEN
-        list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
-            CASE WHEN len(places) > 1
-                 THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
-COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
-
 CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext') AS
     CASE WHEN rankql_both(reference, pos, k) THEN
         list_avg(list_transform([{
@@ -159,6 +143,9 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
 COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
 
 
+CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
+    list_filter(rankql_top(rankql_grades(rels), k), lambda grade: grade IS NOT NULL);
+
 CREATE OR REPLACE MACRO list_kendall_tau_distance(rels, k := NULL, normalized := false) AS
     CASE WHEN rels IS NOT NULL THEN
         list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_distance(x, normalized))) END;
@@ -169,6 +156,17 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
         list_avg(list_transform([rankql_list_ordered(rels, k)], lambda x: rankql_tau_b(x))) END;
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
+
+-- By score: the grades in rank order, and as the best and the worst order of tied items have them,
+-- whose mean is that of all orders.
+CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
+    CASE WHEN NOT rankql_expected(ties)
+         THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
+         WHEN k IS NOT NULL
+         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
+         ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
+               rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
+    END;
 
 CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
     rel, score, item, k := NULL, normalized := false, ties := 'item'

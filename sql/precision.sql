@@ -10,113 +10,14 @@ CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominat
         ELSE rankql_fail('denominator must be ''k'', ''retrieved'' or ''min'', not ' || rankql_text(denominator))
     END, 0), 0);
 
--- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
-CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
-    CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
-         THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
-         WHEN relevant > 0 * rankql_cutoff(k)
-         THEN coalesce(precisions / nullif(CASE rankql_text(denominator)
-        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
-        WHEN 'R' THEN relevant
-        WHEN 'found' THEN CAST(hits AS DOUBLE)
-        ELSE rankql_size(k, retrieved)
-    END, 0), 0) END;
-
--- The sum of the precisions at the hits: the i-th hit stands at positions[i].
-CREATE OR REPLACE MACRO rankql_precisions(positions) AS
-    list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
-
--- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
-CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
-    1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
-
--- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
-CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_['r'] > 0 THEN
-        coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['r'], judged_['n']))), 0) / judged_['r'] END)[1];
-
--- The number of judged items that are not relevant, of a list and of a group.
-CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
-    list_count(rels) - rankql_list_relevant(rels, threshold);
-
-CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
-    CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
-
-CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
-
--- The number of positions over all the rankings of a table: k for each.
-CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
-    CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
-         WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN rankql_fail('query must be given when k is: the column that tells one ranking from the next')
-         WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN rankql_fail('query must tell one ranking from the next: more items stand in the first positions of '
-                    || rankql_rankings(query) || ' rankings than there is room for')
-         ELSE rankql_cutoff(k) * rankql_rankings(query)
-    END;
-
--- The sum over all rankings of min(k, R).
-CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
-    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
-         WHEN rankql_slots(pos, k, query) >= 0
-         THEN coalesce(list_sum(list_transform(
-                map_values(histogram(rankql_key(query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)),
-                lambda relevant: least(rankql_cutoff(k), CAST(relevant AS DOUBLE)))), 0)
-    END;
-
--- By score: hits in the top k, expected ones where ties are; and what is retrieved there.
-CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, ties) AS
-    rankql_sum(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k));
-
-CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
-    least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
-
--- The positions of a tied group within the cutoff.
-CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
-    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
-
--- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
--- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
-CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
-    list_reduce(
-        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
-            lambda tied_: {
-                'hits': tied_['r'],
-                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
-                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
-                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
-                'total': 0::DOUBLE})),
-        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
-                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
-
--- bpref likewise: of the n non-relevant items of its own tied group, 0 to n stand above a relevant one, each with
--- equal chance.
-CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
-    CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
-            rankql_tied_hits(hit, score),
-            lambda tied_: {'n': CAST(tied_['n'] AS DOUBLE), 'r': CAST(tied_['r'] AS DOUBLE), 'total': 0::DOUBLE})),
-        lambda a_, b_: {
-            'n': a_['n'] + b_['n'],
-            'r': 0::DOUBLE,
-            'total': a_['total'] + CASE WHEN b_['r'] > 0 THEN b_['r'] * list_avg(list_transform(
-                range(0, CAST(b_['n'] AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_['n'] + u, relevant, nonrelevant))) ELSE 0 END
-        }).total / relevant END;
-
-
-CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
-    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
-
-
 CREATE OR REPLACE MACRO precision_at(rel, pos, k := NULL, threshold := 1, denominator := 'k') AS
     rankql_one_ranking(rankql_precision(
         count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold), count(rankql_pos(pos, k)),
         k, denominator), pos, k);
 COMMENT ON MACRO precision_at IS 'Precision: the relevant items in the first k positions, divided by k.';
+
+CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
+    count(rankql_hit_pos(rel, pos, k, threshold)) / nullif(rankql_relevant(rel, threshold), 0);
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
@@ -142,6 +43,22 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
         / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
+-- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
+CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
+    CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
+         THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
+         WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0
+         THEN coalesce(precisions / nullif(CASE rankql_text(denominator)
+        WHEN 'min' THEN least(rankql_cutoff(k), relevant)
+        WHEN 'R' THEN relevant
+        WHEN 'found' THEN CAST(hits AS DOUBLE)
+        ELSE rankql_size(k, retrieved)
+    END, 0), 0) END;
+
+-- The sum of the precisions at the hits: the i-th hit stands at positions[i].
+CREATE OR REPLACE MACRO rankql_precisions(positions) AS
+    list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
+
 CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := 'min') AS
     rankql_one_ranking(rankql_at_most_one(
         rankql_ap(rankql_precisions(list(rankql_hit_pos(rel, pos, k, threshold))
@@ -149,6 +66,19 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
+
+-- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
+CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
+    1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
+
+-- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
+CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
+    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_['r'] > 0 THEN
+        coalesce(list_sum(list_transform(
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['r'], judged_['n']))), 0) / judged_['r'] END)[1];
+
+CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
+    CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
 
 CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
     rankql_one_ranking(rankql_bpref(
@@ -160,8 +90,30 @@ COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items 
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
-        count(rankql_pos(pos, k) + 0 * rankql_grade(rel)), NULL, count(rankql_pos(pos, k)), k, 'k'), pos, k);
+        count(rankql_checked(rankql_pos(pos, k), rankql_grade(rel))), NULL, count(rankql_pos(pos, k)), k, 'k'), pos, k);
 COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k positions, divided by k.';
+
+CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
+
+-- The number of positions over all the rankings of a table: k for each.
+CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
+    CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
+         WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
+         THEN rankql_fail('query must be given when k is: the column that tells one ranking from the next')
+         WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
+         THEN rankql_fail('query must tell one ranking from the next: more items stand in the first positions of '
+                    || rankql_rankings(query) || ' rankings than there is room for')
+         ELSE rankql_cutoff(k) * rankql_rankings(query)
+    END;
+
+-- The sum over all rankings of min(k, R).
+CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
+    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
+         WHEN rankql_slots(pos, k, query) >= 0
+         THEN coalesce(list_sum(list_transform(
+                map_values(histogram(rankql_key(query)) FILTER (WHERE rankql_hit(rel, threshold) = 1)),
+                lambda relevant: least(rankql_cutoff(k), CAST(relevant AS DOUBLE)))), 0)
+    END;
 
 CREATE OR REPLACE MACRO micro_precision_at(
     rel, pos, k := NULL, threshold := 1, query := NULL, denominator := 'k'
@@ -187,8 +139,8 @@ COMMENT ON MACRO micro_f1_at IS 'Micro F1: the harmonic mean of micro precision 
 
 CREATE OR REPLACE MACRO list_precision_at(rels, k := NULL, threshold := 1, denominator := 'k', ideal := NULL) AS
     CASE WHEN rels IS NOT NULL THEN list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)],
-        lambda relevant: rankql_precision(len(rankql_hit_positions(rels, k, threshold)) + 0 * relevant, relevant,
-                                          len(rankql_top(rels, k)), k, denominator))[1] END;
+        lambda relevant: rankql_precision(rankql_checked(len(rankql_hit_positions(rels, k, threshold)), relevant),
+                                          relevant, len(rankql_top(rels, k)), k, denominator))[1] END;
 COMMENT ON MACRO list_precision_at IS 'precision_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_recall_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
@@ -198,12 +150,12 @@ COMMENT ON MACRO list_recall_at IS 'recall_at over a list of grades in rank orde
 
 CREATE OR REPLACE MACRO list_f1_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
     list_transform([rankql_list_relevant(rankql_judged(ideal, rels), threshold)], lambda relevant:
-        CASE WHEN relevant > 0 * rankql_cutoff(k) THEN
+        CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
             2 * len(rankql_hit_positions(rels, k, threshold)) / (rankql_size(k, len(rels)) + relevant) END)[1];
 COMMENT ON MACRO list_f1_at IS 'f1_at over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO list_hit_at(rels, k := NULL, threshold := 1, ideal := NULL) AS
-    CASE WHEN rankql_list_relevant(rankql_judged(ideal, rels), threshold) > 0 * rankql_cutoff(k) THEN
+    CASE WHEN rankql_checked(rankql_list_relevant(rankql_judged(ideal, rels), threshold), rankql_cutoff(k)) > 0 THEN
         CAST(len(rankql_hit_positions(rels, k, threshold)) > 0 AS DOUBLE) END;
 COMMENT ON MACRO list_hit_at IS 'hit_at over a list of grades in rank order.';
 
@@ -223,6 +175,10 @@ CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 
                    lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
+-- The number of judged items that are not relevant, of a list and of a group.
+CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
+    list_count(rels) - rankql_list_relevant(rels, threshold);
+
 -- bpref over a list of grades, of those of all judged items.
 CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
@@ -239,6 +195,13 @@ CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
 
+-- Hits in the top k by score, expected ones where ties are.
+CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, ties) AS
+    rankql_sum(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k));
+
+CREATE OR REPLACE MACRO rankql_retrieved_by_score(score, k) AS
+    least(rankql_cutoff(k), CAST(count(rankql_score(score)) AS DOUBLE));
+
 CREATE OR REPLACE MACRO precision_at_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'k', ties := 'item'
 ) AS
@@ -251,13 +214,13 @@ CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshol
 COMMENT ON MACRO recall_at_by_score IS 'recall_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN
+    CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
         2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
         / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
 COMMENT ON MACRO f1_at_by_score IS 'f1_at where a score and an item stand for the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
-    CASE WHEN rankql_relevant(rel, threshold) > rankql_none(k, ties) THEN CASE WHEN rankql_expected(ties)
+    CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
@@ -266,6 +229,26 @@ COMMENT ON MACRO hit_at_by_score IS 'hit_at where a score and an item stand for 
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
 COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item stand for the position.';
+
+-- The positions of a tied group within the cutoff.
+CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
+    range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
+
+-- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
+-- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
+CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
+    list_reduce(
+        list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+            list_filter(rankql_tied_hits(hit, score), lambda tied_: tied_['r'] > 0),
+            lambda tied_: {
+                'hits': tied_['r'],
+                'one': tied_['r'] / tied_['m'] * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: 1 / CAST(i AS DOUBLE))),
+                'more': tied_['r'] / tied_['m'] * (tied_['r'] - 1) / greatest(tied_['m'] - 1, 1) * rankql_sum(list_transform(
+                    rankql_positions(tied_, k), lambda i: (i - tied_['lo']) / CAST(i AS DOUBLE))),
+                'total': 0::DOUBLE})),
+        lambda a_, b_: {'hits': a_['hits'] + b_['hits'], 'one': 0::DOUBLE, 'more': 0::DOUBLE,
+                      'total': a_['total'] + (a_['hits'] + 1) * b_['one'] + b_['more']}).total;
 
 CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
@@ -280,6 +263,21 @@ CREATE OR REPLACE MACRO ap_by_score(
                                                        rankql_list_relevant(x_['ideal'], threshold)))[1]
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
+
+-- The expected bpref over all orders of tied items: of the n non-relevant items of its own tied group, 0 to n stand
+-- above a relevant one, each with equal chance.
+CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
+    CASE WHEN relevant > 0 THEN list_reduce(
+        list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+            rankql_tied_hits(hit, score),
+            lambda tied_: {'n': CAST(tied_['n'] AS DOUBLE), 'r': CAST(tied_['r'] AS DOUBLE), 'total': 0::DOUBLE})),
+        lambda a_, b_: {
+            'n': a_['n'] + b_['n'],
+            'r': 0::DOUBLE,
+            'total': a_['total'] + CASE WHEN b_['r'] > 0 THEN b_['r'] * list_avg(list_transform(
+                range(0, CAST(b_['n'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['n'] + u, relevant, nonrelevant))) ELSE 0 END
+        }).total / relevant END;
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)

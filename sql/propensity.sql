@@ -29,6 +29,13 @@ CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
                             ELSE '; there are none where ' || slice || ' is ' || rankql_text(s.value) END)
          ELSE sum(c) END;
 
+-- The propensity at a logarithm x and what is beyond it, up or down: position 1 is what the others are relative to, and
+-- an interval beyond all numbers is none.
+CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
+    CASE WHEN k = 1 THEN 1::DOUBLE
+         WHEN direction = 0 THEN exp(x)
+         WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
+
 -- What is said of a position: why it has no propensity, or no interval, or one to beware of. x is NULL where it cannot
 -- be told, `lo` where it has no interval, which would rest on so many queries.
 CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo) AS
@@ -42,14 +49,6 @@ CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, on
          WHEN queries < 2 THEN 'no interval: it rests on one query'
          WHEN lo IS NULL THEN 'no interval: too few clicks'
          WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END;
-
--- The propensity at a logarithm x and what is beyond it, up or down: position 1 is what the others are relative to, and
--- an interval beyond all numbers is none.
-CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
-    CASE WHEN k = 1 THEN 1::DOUBLE
-         WHEN direction = 0 THEN exp(x)
-         WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
-
 
 CREATE OR REPLACE MACRO randomised_propensity(
     log, query := 'query', pos := 'pos', click := 'click', slice := NULL, confidence := 0.95
@@ -95,7 +94,6 @@ CREATE OR REPLACE MACRO randomised_propensity(
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
 
-
 -- What of a unit, the impressions and clicks of an item of a query by position, tells on positions that can be told,
 -- these numbered, unclicked impressions as m.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
@@ -103,6 +101,39 @@ CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
         list_filter(unit, lambda a_: list_contains(told, a_['k'])),
         lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
         CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
+
+-- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
+-- never more likely.
+CREATE OR REPLACE MACRO rankql_moved(x, step) AS
+    list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
+        list_transform(y, lambda a: a - list_max(y)))[1];
+
+CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
+    CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
+         ELSE rankql_fail('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
+
+-- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
+-- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
+CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
+    list_transform([list_transform(matrix, lambda line, i: list_concat(
+            list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
+            list_transform(line, lambda a, j: CAST(i = j AS DOUBLE))))], lambda lines:
+        list_transform(
+            list_reduce(
+                list_concat([lines], list_transform(lines, lambda line: CAST([] AS DOUBLE[][]))),
+                lambda m, unused, i: list_transform([list_transform(m[i - 1], lambda a: CASE
+                        WHEN m[i - 1][i - 1] > 1e-12 * lines[i - 1][i - 1] THEN a / m[i - 1][i - 1] END)], lambda top:
+                    list_transform(m, lambda line, j: CASE WHEN j = i - 1 THEN top WHEN line[i - 1] = 0 THEN line
+                        ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
+            lambda line: line[len(line) // 2 + 1:]))[1];
+
+-- Newton's step from x, damped, as some directions may be flat; what the limit of 1 binds stays.
+CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
+    list_transform([list_transform(
+        rankql_inverse(matrix, list_transform(x, lambda a, i:
+            CASE WHEN a = 0 AND slope[i] > 0 THEN 1e300 ELSE 1e-6 * clicks[i] END)),
+        lambda line: list_inner_product(line, slope))], lambda step:
+        list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
 
 -- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
 -- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
@@ -141,42 +172,9 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                          - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
--- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
--- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
-CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
-    list_transform([list_transform(matrix, lambda line, i: list_concat(
-            list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
-            list_transform(line, lambda a, j: CAST(i = j AS DOUBLE))))], lambda lines:
-        list_transform(
-            list_reduce(
-                list_concat([lines], list_transform(lines, lambda line: CAST([] AS DOUBLE[][]))),
-                lambda m, unused, i: list_transform([list_transform(m[i - 1], lambda a: CASE
-                        WHEN m[i - 1][i - 1] > 1e-12 * lines[i - 1][i - 1] THEN a / m[i - 1][i - 1] END)], lambda top:
-                    list_transform(m, lambda line, j: CASE WHEN j = i - 1 THEN top WHEN line[i - 1] = 0 THEN line
-                        ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
-            lambda line: line[len(line) // 2 + 1:]))[1];
-
--- Newton's step from x, damped, as some directions may be flat; what the limit of 1 binds stays.
-CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
-    list_transform([list_transform(
-        rankql_inverse(matrix, list_transform(x, lambda a, i:
-            CASE WHEN a = 0 AND slope[i] > 0 THEN 1e300 ELSE 1e-6 * clicks[i] END)),
-        lambda line: list_inner_product(line, slope))], lambda step:
-        list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
-
--- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
--- never more likely.
-CREATE OR REPLACE MACRO rankql_moved(x, step) AS
-    list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
-        list_transform(y, lambda a: a - list_max(y)))[1];
-
 CREATE OR REPLACE MACRO rankql_iterations(most) AS
     CASE WHEN rankql_option(most) >= 1 AND rankql_option(most) = floor(rankql_option(most)) THEN rankql_option(most)
          ELSE rankql_fail('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
-
-CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
-    CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
-         ELSE rankql_fail('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
 
 -- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
 -- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit

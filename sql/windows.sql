@@ -85,7 +85,7 @@ CREATE OR REPLACE MACRO rankql_score(score) AS
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS rankql_grade(rel) - rankql_score(score);
 
 -- The ideal takes grades by their place.
-CREATE OR REPLACE MACRO rankql_best(grade, k) AS grade;
+CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS grade;
 
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts, base) AS
     CASE WHEN discounts IS NULL
