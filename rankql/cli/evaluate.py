@@ -18,7 +18,6 @@ from rankql.cli.options import (
     column_options,
     convention_options,
 )
-from rankql.evaluation.arguments import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from rankql.evaluation.result import Result
@@ -49,12 +48,12 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
 @column_options
 def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Say how alike the rankings of runs are to those of another."""
-    from rankql.diagnostics.correlation import correlate
+    from rankql.diagnostics.correlation import DEFAULT_CORRELATIONS, correlate
 
     run, reference = split_inputs(inputs)
     if reference is None or options.pop("rel") is not None:
         raise click.UsageError("correlate compares a RUN with a REFERENCE, which have no grades")
-    _print_means(correlate, DEFAULT_METRICS, (run, reference), form, **options)
+    _print_means(correlate, DEFAULT_CORRELATIONS, (run, reference), form, **options)
 
 
 def _print_means(

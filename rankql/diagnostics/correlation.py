@@ -39,7 +39,7 @@ from rankql.sources.tables import Data
 if TYPE_CHECKING:
     import duckdb
 
-DEFAULT = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
+DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 # The number of items of a query in the reference, in the run and in both.
 _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
@@ -52,7 +52,7 @@ _REFERENCE_POS = f"{INTERNAL_PREFIX}reference_pos"
 def correlate(
     run: Data | Mapping[str, Data],
     reference: Data,
-    metrics: str | Sequence[str] = DEFAULT,
+    metrics: str | Sequence[str] = DEFAULT_CORRELATIONS,
     *,
     k: int | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
