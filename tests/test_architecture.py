@@ -123,3 +123,14 @@ def test_modules_are_short():
         lines = len(path.read_text("utf-8").splitlines())
         assert lines <= LONG.get(name, 350), f"{name} has {lines} lines"
     assert max(LONG.values(), default=0) <= 450
+
+
+def test_public_names_have_one_home():
+    """A function or class without an underscore is defined in one module."""
+    homes = {}
+    for name, path in modules():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(name)
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
+    assert twice == {"evaluate": {"engines.evaluate", "engines.spark"}}

@@ -17,7 +17,7 @@ from rankql.decisions.gate_drops import drop_rows, recommend_limit
 from rankql.decisions.gate_inputs import (
     combine_runs,
     match_conventions,
-    read_inputs,
+    read_gate_inputs,
     require_means,
     select_baseline,
     select_run,
@@ -126,7 +126,7 @@ def gate(
     names = [re.split("[<>=:]", text)[0].strip() for text in texts]
     request = Request.of(keywords, names, [*itertools.chain(*attributes)], higher_is_better)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    inputs = read_inputs(data, qrels, attributes, request, keywords)
+    inputs = read_gate_inputs(data, qrels, attributes, request, keywords)
     minima = parse_minima(minimum, inputs.known)
     default = baseline is not None and max_drop is None
     drops = parse_drops(max_drop or (), inputs.known)

@@ -12,7 +12,7 @@ import polars as pl
 from rankql import text as show
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_means import undefined_row
-from rankql.decisions.gate_text import describe_inconclusive, format_interval, format_limit
+from rankql.decisions.gate_text import describe_inconclusive, format_drop_interval, format_limit
 from rankql.decisions.judgements import Judgement, Margin
 from rankql.decisions.paired_runs import BASELINE, RUN, PairedRuns
 from rankql.decisions.rounding import ROUNDING
@@ -157,4 +157,4 @@ class MeanChange:
         size = show.format_decimal(
             abs(self.loss), max(digits, -math.floor(math.log10(abs(self.loss) or 1)))
         )
-        return words.format(size) + format_interval(lo, hi, self.judgement, sign * self.limit)
+        return words.format(size) + format_drop_interval(lo, hi, self.judgement, sign * self.limit)

@@ -56,7 +56,7 @@ class GateInputs:
         return _require_one_system(name, result)
 
 
-def read_inputs(
+def read_gate_inputs(
     data: Mapping[str, Any], qrels: Any, attributes: Sequence[Sequence[str]],
     request: Request, keywords: Mapping[str, Any],
 ) -> GateInputs:  # fmt: skip

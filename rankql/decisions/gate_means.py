@@ -15,7 +15,7 @@ from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_text import (
     describe_inconclusive,
     describe_mean,
-    format_interval,
+    format_drop_interval,
     format_limit,
 )
 from rankql.decisions.judgements import Margin
@@ -71,7 +71,7 @@ def bound_rows(limit: GateLimit, run: Result, test: NoninferiorityTest) -> Itera
             continue
         judgement, n = judgements[part], len(values[part])
         lo, hi = judgement.interval(limit.bound, sign)
-        interval = format_interval(lo, hi, judgement, limit.bound)
+        interval = format_drop_interval(lo, hi, judgement, limit.bound)
         message = describe_mean(row["mean"], n, row["queries"], interval)
         if judgement.decision == FAILED:
             message += f", not {limit.operator} {format_limit(limit.bound)}"

@@ -23,7 +23,9 @@ def describe_inconclusive(judgement: Judgement, n: int, unclear: str) -> str:
     return f"Inconclusive: {unclear}. {many} would decide"
 
 
-def format_interval(lo: float | None, hi: float | None, judgement: Judgement, limit: float) -> str:
+def format_drop_interval(
+    lo: float | None, hi: float | None, judgement: Judgement, limit: float
+) -> str:
     """The interval in words, or nothing."""
     if lo is None or hi is None or judgement.confidence is None:
         return ""

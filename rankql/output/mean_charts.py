@@ -23,7 +23,7 @@ from rankql.output.selection import (
     Evaluation,
     add_system,
     assign_colours,
-    list_systems,
+    list_chart_systems,
     per_query_by_system,
     result_of,
     summary_by_system,
@@ -42,7 +42,7 @@ def draw_means(evaluation: Evaluation, metric: str) -> alt.LayerChart:
     """Draw the mean of every system, best first, or of every slice of a single one."""
     name = "system"
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
-    if len(list_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
+    if len(list_chart_systems(evaluation)) == 1 and frame["slice"].n_unique() > 1:
         name, frame = "slice", frame.head(SLICES)
     else:
         lower = result_of(evaluation).lower_is_better(metric)
@@ -133,7 +133,7 @@ def draw_cutoffs(comparison: Comparison, metric: str) -> alt.LayerChart:
         for (name,), part in frame.group_by("system", maintain_order=True)
     ]
     title = metric.rpartition("@")[0] or metric
-    share = 0.06 + 0.014 * min(24, max(map(len, list_systems(comparison))))
+    share = 0.06 + 0.014 * min(24, max(map(len, list_chart_systems(comparison))))
     far = ks[-1] * (ks[-1] / ks[0]) ** (share / (1 - share))  # room for the names
     x = alt.X("k:Q", title="cutoff k", axis=alt.Axis(values=ks, format=",d"),
               scale=alt.Scale(type="log", domain=[ks[0], far], nice=False))  # fmt: skip

@@ -27,7 +27,7 @@ class Section:
     reading: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     cases: dict[str, list[Case]] = field(default_factory=dict)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[ReportTable] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     # The number of charts that are left out, as there are too many.
@@ -47,7 +47,7 @@ class Section:
                 continue
             # As wide as there is room.
             spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-            data = Table.of(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
+            data = ReportTable.of(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
             name = f"{self.id}-{len(self.figures) + 1}"
             self.figures.append(Figure(name, title, spec, finding, data))
 
@@ -60,7 +60,7 @@ class Figure:
     title: str
     spec: dict[str, Any]
     finding: str
-    data: Table
+    data: ReportTable
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class Case:
     a: float
     b: float
     difference: float
-    tables: list[Table]
+    tables: list[ReportTable]
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of text, the header first; which columns are numbers, and what is left out."""
 
     caption: str
@@ -84,7 +84,7 @@ class Table:
     note: str = ""
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, caption: str, most: int = DATA) -> Table:
+    def of(cls, frame: pl.DataFrame, caption: str, most: int = DATA) -> ReportTable:
         """Make a table of a frame; of too many rows it shows the first and the last."""
         numbers = frozenset(i for i, kind in enumerate(frame.dtypes) if kind.is_numeric())
         count, note = len(frame), ""

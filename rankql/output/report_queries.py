@@ -11,7 +11,7 @@ import polars as pl
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain
 from rankql.diagnostics.explanation import Explanation
-from rankql.output.report_elements import Case, Section, Table
+from rankql.output.report_elements import Case, ReportTable, Section
 from rankql.output.report_source import (
     NO_SOURCE,
     SOURCE_ERRORS,
@@ -93,7 +93,7 @@ def _make_case(row: Any, a: str, b: str, explain_query: Explain) -> Case:
     more = len(moved) - MOVED
     header = ["item", "grade", f"position in {a}", f"position in {b}", a, b, "change"]
     tables = [
-        Table(
+        ReportTable(
             f"Items that moved query {query}: what each contributes",
             [header, *moved[:MOVED]],
             frozenset(range(1, 7)),
@@ -135,7 +135,7 @@ def _list_moved(a: dict[Any, _Contribution], b: dict[Any, _Contribution]) -> lis
     return [row for _, row in sorted(rows, key=lambda each: -abs(each[0]))]
 
 
-def _tabulate_top(explanation: Explanation, system: str) -> Table:
+def _tabulate_top(explanation: Explanation, system: str) -> ReportTable:
     """Tabulate the top of the ranking of a system."""
     columns = ("pos", "item", "rel", "contribution", "loss")
     frame = explanation.to_polars().select(columns).filter(pl.col("item").is_not_null())
@@ -146,7 +146,7 @@ def _tabulate_top(explanation: Explanation, system: str) -> Table:
     value = "undefined" if explanation.value is None else f"{explanation.value:.4f}"
     header = ["position", "item", "grade", "contribution", "loss"]
     caption = f"{system}: {explanation.metric} {value}; {explanation.formula}"
-    return Table(caption, [header, *rows], frozenset((0, 2, 3, 4)))
+    return ReportTable(caption, [header, *rows], frozenset((0, 2, 3, 4)))
 
 
 def _format_pos(pos: int | None) -> str:

@@ -9,7 +9,7 @@ import polars as pl
 
 from rankql.output.difference_charts import BARS, draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import draw_cutoffs, draw_distribution, draw_means, draw_sensitivity
-from rankql.output.report_elements import Section, Table
+from rankql.output.report_elements import ReportTable, Section
 from rankql.output.report_queries import make_queries_section
 from rankql.output.report_source import (
     NO_SOURCE,
@@ -19,7 +19,13 @@ from rankql.output.report_source import (
     parse_metric,
 )
 from rankql.output.report_tables import ROWS, describe_pairs
-from rankql.output.selection import METRICS, SLICES, assign_colours, select_metrics, select_pairs
+from rankql.output.selection import (
+    METRICS,
+    SLICES,
+    assign_colours,
+    select_chart_metrics,
+    select_pairs,
+)
 from rankql.output.style import GREY, PALETTE
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ CUTOFF_METRICS = 3
 
 def make_differences_section(comparison: Comparison) -> Section | None:
     """Show the differences with their intervals, and by query."""
-    pairs, metrics = select_pairs(comparison), select_metrics(comparison)
+    pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
     if not pairs:
         return None
     section = Section("differences", "How large is the difference?", "Differences")
@@ -79,7 +85,7 @@ def make_slices_section(comparison: Comparison) -> Section | None:
         "A panel per pair, a row per slice of the queries; bars are intervals. Slices with few "
         "queries have wide ones. All of them count in the correction of p."
     ]
-    pairs, metrics = select_pairs(comparison), select_metrics(comparison)
+    pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
     section.draw([draw_slices(comparison, m, *pair) for m in metrics for pair in pairs])
     if count > SLICES:
         section.notes.append(f"Of {count} slices the first {SLICES} are drawn.")
@@ -94,7 +100,7 @@ def _tabulate_slices(comparison: Comparison) -> Section | None:
         return None
     frame = rows.select("slice", "metric", "mean", "lo", "hi", "queries")
     section = Section("slices", "Is it the same everywhere?", "Slices")
-    section.tables = [Table.of(frame, "Means by slice with their intervals", ROWS)]
+    section.tables = [ReportTable.of(frame, "Means by slice with their intervals", ROWS)]
     return section
 
 

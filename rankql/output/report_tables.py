@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.output.report_elements import Table
+from rankql.output.report_elements import ReportTable
 from rankql.output.selection import order_systems, select_pairs
 from rankql.text import format_interval
 
@@ -36,7 +36,7 @@ def list_findings(comparison: Comparison) -> list[tuple[str, str]]:
     return [(row[2] if row[3] == "all" else f"{row[2]}, {row[3]}", row[5]) for row in findings]
 
 
-def tabulate_means(comparison: Comparison) -> Iterator[Table]:
+def tabulate_means(comparison: Comparison) -> Iterator[ReportTable]:
     """Tabulate the means of the systems by metric."""
     metrics, order = comparison.metrics, order_systems(comparison)
     rows = comparison.summary.filter(pl.col("slice") == "all")
@@ -46,7 +46,7 @@ def tabulate_means(comparison: Comparison) -> Iterator[Table]:
     }
     level = f"{100 * comparison.settings.confidence:.12g}%"
     more = len(order) - SYSTEMS
-    yield Table(
+    yield ReportTable(
         f"Means with {level} intervals, best first",
         [["system", *metrics], *([s, *(means[s, m] for m in metrics)] for s in order[:SYSTEMS])],
         frozenset(range(1, 1 + len(metrics))),
@@ -54,7 +54,7 @@ def tabulate_means(comparison: Comparison) -> Iterator[Table]:
     )
 
 
-def tabulate_differences(comparison: Comparison) -> Iterator[Table]:
+def tabulate_differences(comparison: Comparison) -> Iterator[ReportTable]:
     """Tabulate the differences of the pairs that are drawn."""
     rows = comparison.table.filter(pl.col("slice") == "all").to_dicts()
     by_pair = {(row["metric"], row["a"], row["b"]): row for row in rows}
@@ -75,7 +75,7 @@ def tabulate_differences(comparison: Comparison) -> Iterator[Table]:
         header = ["metric", "pair", "difference", "p", "wins / ties / losses", "verdict"]
         caption = "Differences with intervals; p is adjusted, wins are queries"
         note = " ".join(describe_pairs(comparison))
-        yield Table(caption, [header, *body], frozenset((2, 3, 4)), note)
+        yield ReportTable(caption, [header, *body], frozenset((2, 3, 4)), note)
 
 
 def _format_p(value: float | None) -> str:
@@ -97,7 +97,7 @@ def describe_pairs(comparison: Comparison) -> list[str]:
     ]
 
 
-def tabulate_all_pairs(comparison: Comparison) -> Table | None:
+def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     """Tabulate all pairs and slices."""
     if comparison.table.is_empty():
         return None
@@ -105,4 +105,4 @@ def tabulate_all_pairs(comparison: Comparison) -> Table | None:
     more = len(body) - ROWS
     note = f"{more:,} more rows: save the comparison as .csv or .parquet." if more > 0 else ""
     numbers = frozenset(range(header.index("mean_a"), header.index("verdict")))
-    return Table("Every pair", [header, *body[:ROWS]], numbers, note)
+    return ReportTable("Every pair", [header, *body[:ROWS]], numbers, note)

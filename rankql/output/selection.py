@@ -30,13 +30,13 @@ def select_pairs(comparison: Comparison) -> list[tuple[str, str]]:
     return [pair for pair in either_way if pair in {*pairs}][:PAIRS]
 
 
-def select_metrics(comparison: Comparison) -> list[str]:
+def select_chart_metrics(comparison: Comparison) -> list[str]:
     """Return the metrics to draw by query: those with a value for each query."""
     weights = comparison.result.meta["weights"]
     return [name for name in comparison.metrics if name not in weights][:METRICS]
 
 
-def list_systems(evaluation: Evaluation) -> list[str]:
+def list_chart_systems(evaluation: Evaluation) -> list[str]:
     """Return the systems in the order of the input."""
     if _is_comparison(evaluation):
         return evaluation.systems
@@ -60,12 +60,12 @@ def order_systems(evaluation: Evaluation) -> list[str]:
         mean = means.get(name)
         return math.inf if mean is None else sign * mean
 
-    return sorted(list_systems(evaluation), key=rank)
+    return sorted(list_chart_systems(evaluation), key=rank)
 
 
 def assign_colours(evaluation: Evaluation) -> dict[str, str]:
     """Give every system a colour: of many, the baseline and the best; the rest are grey."""
-    names = coloured = list_systems(evaluation)
+    names = coloured = list_chart_systems(evaluation)
     if len(names) > len(PALETTE):
         base = evaluation.settings.baseline if _is_comparison(evaluation) else None
         best = [name for name in order_systems(evaluation) if name != base]
@@ -88,7 +88,7 @@ def add_system(frame: pl.DataFrame, evaluation: Evaluation) -> pl.DataFrame:
     """Add the column system, which a frame of one system lacks."""
     if "system" in frame.columns:
         return frame
-    return frame.select(pl.lit(list_systems(evaluation)[0]).alias("system"), pl.all())
+    return frame.select(pl.lit(list_chart_systems(evaluation)[0]).alias("system"), pl.all())
 
 
 def result_of(evaluation: Evaluation) -> Result:

@@ -73,7 +73,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class ExplanationSql:
     """A metric as a sum over positions: gain times weight, as SQL with placeholders.
 
     {place} is the position, {hits} stand down to it, {left} is the chance that a user gets there,
@@ -125,7 +125,7 @@ class MetricRecord:
     # For a mean over all rankings at once: the macro of one ranking, and its weight as SQL.
     macro_of_one: str = ""
     weight: str = ""
-    explanation: Explanation | None = None
+    explanation: ExplanationSql | None = None
     # Its value from the packed top of a ranking, as SQL with placeholders: the quantities of
     # rankql.evaluation.packed. Empty: it does not follow from them.
     packed: str = ""

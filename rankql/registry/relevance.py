@@ -18,7 +18,7 @@ from rankql.registry.parameters import (
     K,
     P,
 )
-from rankql.registry.records import Explanation, MetricRecord
+from rankql.registry.records import ExplanationSql, MetricRecord
 
 NO_RELEVANT_ITEM = "no judged item is relevant"
 NO_GAIN = "no grade is positive"
@@ -37,7 +37,7 @@ RELEVANCE = (
         undefined=NO_GAIN,
         source="Järvelin & Kekäläinen 2002",
         sums_gains=True,
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "1 / {discount}",
             "contribution = gain / discount / IDCG",
             gain="rankql_negative({gain}, {negative})",
@@ -55,7 +55,9 @@ RELEVANCE = (
         source="Järvelin & Kekäläinen 2002, with the discount of Burges et al. 2005",
         rows="judged",
         sums_gains=True,
-        explanation=Explanation("1 / {discount}", "contribution = gain / discount", gain="{gain}"),
+        explanation=ExplanationSql(
+            "1 / {discount}", "contribution = gain / discount", gain="{gain}"
+        ),
         packed="{discounted_gains}",
     ),
     MetricRecord(
@@ -79,7 +81,7 @@ RELEVANCE = (
         source="Järvelin & Kekäläinen 2002",
         rows="judged",
         sums_gains=True,
-        explanation=Explanation("1", "contribution = gain", gain="{gain}"),
+        explanation=ExplanationSql("1", "contribution = gain", gain="{gain}"),
         packed="CAST({gains} AS DOUBLE)",
     ),
     MetricRecord(
@@ -91,7 +93,7 @@ RELEVANCE = (
         parameters=(K, THRESHOLD, AP_DENOMINATOR),
         undefined=NO_RELEVANT_ITEM,
         source="Buckley & Voorhees 2000",
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "{hits} / {place} / nullif({over}, 0)",
             "gain 1 if relevant, weight = precision at pos / denominator",
         ),
@@ -106,7 +108,7 @@ RELEVANCE = (
         parameters=(K, THRESHOLD),
         undefined=NO_RELEVANT_ITEM,
         source="Voorhees 1999",
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE) / {place}",
             "gain 1 if relevant, weight 1 / pos for the first that is",
         ),
@@ -121,7 +123,7 @@ RELEVANCE = (
         ir_measures={"SetP": {"denominator": "retrieved"}},
         parameters=(K, THRESHOLD, PRECISION_DENOMINATOR),
         counts_retrieved=True,
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "1 / nullif({over}, 0)",
             "gain 1 if relevant, weight 1 / the number of items that it is a share of",
         ),
@@ -136,7 +138,7 @@ RELEVANCE = (
         ir_measures={"SetR": {}},
         parameters=(K, THRESHOLD),
         undefined=NO_RELEVANT_ITEM,
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "1 / nullif(relevant, 0)", "gain 1 if relevant, weight 1 / the number of relevant items"
         ),
         packed="{hits} / nullif({relevant}, 0)",
@@ -151,7 +153,7 @@ RELEVANCE = (
         undefined=NO_RELEVANT_ITEM,
         source="van Rijsbergen 1979",
         counts_retrieved=True,
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "2 / nullif({over} + relevant, 0)",
             "gain 1 if relevant, weight 2 / (number of items shown + number of relevant items)",
         ),
@@ -165,7 +167,7 @@ RELEVANCE = (
         trec_eval={"success_": {}},
         parameters=(K, THRESHOLD),
         undefined=NO_RELEVANT_ITEM,
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"
         ),
         packed="CASE WHEN {relevant} > 0 THEN least({hits}, 1) END",
@@ -177,7 +179,7 @@ RELEVANCE = (
         parameters=(THRESHOLD,),
         undefined=NO_RELEVANT_ITEM,
         source="Buckley & Voorhees 2005",
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "1 / nullif(relevant, 0)",
             "gain 1 if relevant, weight 1 / the number of relevant items",
             cut="relevant",
@@ -200,7 +202,7 @@ RELEVANCE = (
         better="neither",
         rows="judged",
         counts_retrieved=True,
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "1 / nullif({over}, 0)",
             "gain 1 if judged, weight 1 / the number of items that it is a share of",
             gain="CAST(rel IS NOT NULL AS DOUBLE)",
@@ -213,7 +215,7 @@ RELEVANCE = (
         parameters=(K, SCALE, CONTINUATION, STOP),
         undefined=NO_GAIN,
         source="Chapelle et al. 2009",
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "{left} * rankql_utility({place}, {p})",
             "gain = chance to stop there, weight = chance to get there * utility of pos",
             gain="rankql_stop(rel, {max_rel}, {stop})",
@@ -226,7 +228,7 @@ RELEVANCE = (
         name="RBP",
         parameters=(K, P, THRESHOLD, GRADED),
         source="Moffat & Zobel 2008",
-        explanation=Explanation(
+        explanation=ExplanationSql(
             "(1 - rankql_patience({p})) * rankql_look({place}, {p})",
             "gain = worth, weight = (1 - p) * p^(pos - 1)",
             gain="rankql_worth(rel, {threshold}, {max_rel})",
@@ -250,7 +252,7 @@ RELEVANCE = (
         highest=None,
         undefined=NO_RELEVANT_ITEM,
         source="Deshpande & Karypis 2004",
-        explanation=Explanation("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
+        explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
         packed="CASE WHEN {relevant} > 0 THEN {reciprocals} END",
     ),
 )
