@@ -469,7 +469,7 @@ def test_an_error_that_no_test_triggers_is_found():
     with pytest.raises(duckdb.ConversionException, match="base must be"):
         engines.connection().execute("SELECT dcg(1, 1, base := 0)").fetchall()
     gone = {str(error) for error in nothing} - {str(error) for error in errors.unseen(SEEN)}
-    assert any(at.startswith("rankql/ranking.py:") and "threshold must" in at for at in gone)
+    assert any("threshold must" in at for at in gone)
     assert "sql/gain.sql base must be a finite number above 1, not …" in gone
 
 

@@ -12,12 +12,12 @@ import pytest
 
 import rankql
 from rankql import macros
-from rankql.evaluation import packed
+from rankql.evaluation import packed_metrics
 from rankql.registry.metrics import FUNCTIONS, RECORDS
 
 ROOT = Path(__file__).parents[1]
 # Columns of its own table, which are called as the metrics that they estimate.
-NAMES_METRICS = {"logs/debias.py"}
+NAMES_METRICS = {"logs/counterfactuals.py"}
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name or record.function)
@@ -47,7 +47,7 @@ def placeholders(template):
 def test_templates(function):
     """What stands in braces is known where the SQL is filled in."""
     record = FUNCTIONS[function]
-    assert placeholders(record.packed) <= {*packed._QUANTITIES, *record.options}
+    assert placeholders(record.packed) <= {*packed_metrics.QUANTITIES, *record.options}
     if record.explanation:
         gain = placeholders(record.explanation.gain)
         assert gain <= {"gain", "threshold", "negative", "max_rel", "stop"}

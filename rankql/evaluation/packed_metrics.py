@@ -1,4 +1,8 @@
-"""The metrics at cutoffs that follow from the packed top of each ranking, as SQL."""
+"""The metrics at cutoffs that follow from the packed top of each ranking, as SQL.
+
+The record of a metric has its formula, `packed`, over named quantities. Here is the SQL of these
+quantities.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 
 from rankql.evaluation.packed import BITS, Top, at_index, digit_bits, double
 from rankql.registry.metric import Metric
+from rankql.registry.metrics import FUNCTIONS
 
 _OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
 
@@ -24,15 +29,16 @@ def pack_metrics(
 
 def _value(top: Top, metric: Metric, conventions: Mapping[str, Any]) -> str:
     assert metric.record
-    options = {"gain": metric.gain(conventions), "max_rel": None, **metric.arguments(conventions)}
+    options = {name: option.default for name, option in metric.record.options.items()}
+    options |= {"gain": metric.gain(conventions), **metric.arguments(conventions)}
     # Whole grades that reach a threshold reach the next whole number.
     options["threshold"] = math.ceil(metric.threshold(conventions))
-    return VALUES[metric.record.macro](top, options)
+    return FUNCTIONS[metric.record.macro].packed.format_map(_Quantities(top, options))
 
 
 def _is_packable(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     """Does the value follow from the top and the number of items of each grade?"""
-    if metric.record is None or metric.record.macro not in VALUES:
+    if metric.record is None or not FUNCTIONS[metric.record.macro].packed:
         return False
     options = metric.arguments(conventions)
     return (
@@ -43,11 +49,28 @@ def _is_packable(metric: Metric, conventions: Mapping[str, Any]) -> bool:
     )
 
 
-def _where_relevant(top: Top, options: Mapping[str, Any], value: str) -> str:
-    return f"CASE WHEN {top.relevant(options['threshold'])} > 0 THEN {value} END"
+class _Quantities(dict[str, str]):
+    """What the `packed` of a record names, worked out when it is asked for."""
+
+    def __init__(self, top: Top, options: Mapping[str, Any]) -> None:
+        self.top, self.options = top, options
+
+    def __missing__(self, name: str) -> str:
+        quantity = QUANTITIES.get(name)
+        return str(self.options[name]) if quantity is None else quantity(self.top, self.options)
 
 
-def _gained(top: Top, options: Mapping[str, Any], what: str, weight: Callable[[int], str]) -> str:
+def _gains(top: Top, options: Mapping[str, Any]) -> str:
+    return _sum_of_gains(top, options, f"cg {options['gain']}", lambda i: "")
+
+
+def _discounted_gains(top: Top, options: Mapping[str, Any]) -> str:
+    return _sum_of_gains(top, options, f"dcg {options['gain']}", lambda i: f" / log2({i + 1})")
+
+
+def _sum_of_gains(
+    top: Top, options: Mapping[str, Any], name: str, weight: Callable[[int], str]
+) -> str:
     kind, threshold = options["gain"], options["threshold"]
     gains = top.gains(kind, threshold)
 
@@ -56,19 +79,11 @@ def _gained(top: Top, options: Mapping[str, Any], what: str, weight: Callable[[i
             return top.hit(threshold, i)
         return top.grade(i) if kind == "linear" else top.graded(kind, gains, i)
 
-    name = f"{what} {kind} {threshold}" if kind == "binary" else f"{what} {kind}"
+    name = f"{name} {threshold}" if kind == "binary" else name
     return f"({top.total(name, lambda i: gain(i) + weight(i), options['k'])})"
 
 
-def _cg(top: Top, options: Mapping[str, Any]) -> str:
-    return f"CAST({_gained(top, options, 'cg', lambda i: '')} AS DOUBLE)"
-
-
-def _dcg(top: Top, options: Mapping[str, Any]) -> str:
-    return _gained(top, options, "dcg", lambda i: f" / log2({i + 1})")
-
-
-def _idcg(top: Top, options: Mapping[str, Any]) -> str:
+def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
     """Where n items have a grade or more, its step is gained in each of the first n positions."""
     sums = [0.0]
     for i in range(1, options["k"] + 1):
@@ -81,79 +96,32 @@ def _idcg(top: Top, options: Mapping[str, Any]) -> str:
     )
 
 
-def _ndcg(top: Top, options: Mapping[str, Any]) -> str:
-    return f"rankql_at_most_one({_dcg(top, options)} / nullif({_idcg(top, options)}, 0))"
-
-
-def _rr(top: Top, options: Mapping[str, Any]) -> str:
-    first = top.first(options["threshold"], options["k"])
-    return _where_relevant(top, options, f"coalesce(1 / {first}, 0)")
-
-
-def _arhr(top: Top, options: Mapping[str, Any]) -> str:
+def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:
     threshold = options["threshold"]
-    hits = top.total(
+    return top.total(
         f"arhr {threshold}", lambda i: f"{top.hit(threshold, i)} / {double(i)}", options["k"]
     )
-    return _where_relevant(top, options, hits)
 
 
-def _precision(top: Top, options: Mapping[str, Any]) -> str:
-    hits, relevant = (
-        top.count(options["threshold"], options["k"]),
-        top.relevant(options["threshold"]),
-    )
-    denominator = options.get("denominator", "k")
-    return f"rankql_precision({hits}, {relevant}, NULL, {options['k']}, '{denominator}')"
-
-
-def _recall(top: Top, options: Mapping[str, Any]) -> str:
-    hits, relevant = (
-        top.count(options["threshold"], options["k"]),
-        top.relevant(options["threshold"]),
-    )
-    return f"{hits} / nullif({relevant}, 0)"
-
-
-def _f1(top: Top, options: Mapping[str, Any]) -> str:
-    hits, relevant = (
-        top.count(options["threshold"], options["k"]),
-        top.relevant(options["threshold"]),
-    )
-    return _where_relevant(top, options, f"2 * {hits} / ({options['k']} + {relevant})")
-
-
-def _hit(top: Top, options: Mapping[str, Any]) -> str:
-    return _where_relevant(
-        top, options, f"least({top.count(options['threshold'], options['k'])}, 1)"
-    )
-
-
-def _ap(top: Top, options: Mapping[str, Any]) -> str:
-    threshold, k, denominator = (
-        options["threshold"],
-        options["k"],
-        options.get("denominator", "min"),
-    )
-    precisions = top.total(
+def _precisions(top: Top, options: Mapping[str, Any]) -> str:
+    threshold = options["threshold"]
+    return top.total(
         f"ap {threshold}",
         lambda i: (
             f"{top.hit(threshold, i)} * "
             + f"{top.place(f'hits {threshold} to {i}', top.count(threshold, i))} / {i}"
         ),
-        k,
+        options["k"],
     )
-    hits, relevant = top.count(threshold, k), top.relevant(threshold)
-    return f"rankql_ap({precisions}, {hits}, {relevant}, NULL, {k}, '{denominator}')"
 
 
-def _err(top: Top, options: Mapping[str, Any]) -> str:
+def _stops(top: Top, options: Mapping[str, Any]) -> str:
     """Backwards: what a position is worth, or else, if the user goes on, what follows."""
-    p, unit = options.get("p", 1), 2.0 ** -options["max_rel"]
-    chances = [(2.0**grade - 1) * unit for grade in range(top.end + 1)]
-    value, name = "0e0", f"err {options['max_rel']} {p}"
+    p, max_rel = options["p"], options["max_rel"]
+    chances = [(2.0**grade - 1) * 2.0**-max_rel for grade in range(top.end + 1)]
+    value, name = "0e0", f"err {max_rel} {p}"
     for start, end in reversed(top.stretches(options["k"])):
-        stop = f"stop {options['max_rel']}"
+        stop = f"stop {max_rel}"
         stops = {i: top.graded(stop, chances, i) for i in range(start, end + 1)}
         worth = "0e0"
         for i, stop in reversed(stops.items()):
@@ -163,10 +131,10 @@ def _err(top: Top, options: Mapping[str, Any]) -> str:
             f"({top.part(f'{name} to {end}', worth)} "
             f"+ {top.part(f'{name} left at {end}', left)} * {value})"
         )
-    return _where_relevant(top, {"threshold": 1}, value)
+    return value
 
 
-def _rbp(top: Top, options: Mapping[str, Any]) -> str:
+def _looks(top: Top, options: Mapping[str, Any]) -> str:
     p, scale, threshold = options["p"], options["max_rel"], options["threshold"]
 
     def worth(i: int) -> str:
@@ -174,21 +142,19 @@ def _rbp(top: Top, options: Mapping[str, Any]) -> str:
 
     name = f"rbp {p} {threshold} {scale}"
     looks = top.total(name, lambda i: f"{worth(i)} * {double(p ** (i - 1))}", options["k"])
-    return f"rankql_at_most_one({double(1 - p)} * ({looks}))"
+    return f"{double(1 - p)} * ({looks})"
 
 
-VALUES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
-    "cg": _cg,
-    "dcg": _dcg,
-    "idcg": _idcg,
-    "ndcg": _ndcg,
-    "ap": _ap,
-    "rr": _rr,
-    "arhr": _arhr,
-    "precision_at": _precision,
-    "recall_at": _recall,
-    "f1_at": _f1,
-    "hit_at": _hit,
-    "err": _err,
-    "rbp": _rbp,
+QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
+    "hits": lambda top, options: top.count(options["threshold"], options["k"]),
+    "relevant": lambda top, options: top.relevant(options["threshold"]),
+    "positive": lambda top, options: top.relevant(1),
+    "first": lambda top, options: top.first(options["threshold"], options["k"]),
+    "gains": _gains,
+    "discounted_gains": _discounted_gains,
+    "ideal_gains": _ideal_gains,
+    "reciprocals": _reciprocals,
+    "precisions": _precisions,
+    "stops": _stops,
+    "looks": _looks,
 }
