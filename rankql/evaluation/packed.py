@@ -5,6 +5,13 @@ at cutoffs ask for. One packs the top: the grade at position i is the i-th digit
 how many items were packed stands above the digits. The others are the sums of the grades, of their
 squares and so on to the power D, from which follows how many items have which grade, and so the
 ideal. By row nothing is done but adding up; the metrics are worked out by ranking.
+
+Measured in units of `sum(rel) GROUP BY user`, 10M rows in 100,000 rankings, 30% / 100% with gain:
+this way costs 1.8 / 1.8 for one metric as for 24, and 1.1 / 1.1 on a connection of our own, where
+`perfect_ht_threshold = 20` indexes the sums by key. Slower were: discounted gains by row with the
+counters of the grades in one integer (1.3 / 1.8 after `WHERE rel > 0`, but the rankings without
+gain then cost 0.7 to 2 more); counters by CASE, by a shift or by a list of constants (2.4 to 2.5:
+they branch, or check for overflow, in every row); `max(grade, 10)` for the ideal (2.1 / 1.8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""ndcg over the groups of a frame for the price of a few sums."""
+"""ndcg over the groups of a frame for the price of a few sums.
+
+Rows without gain are dropped before the group_by: 1 to 2 sums of a plain group_by, where one `agg`
+expression that sorts and cuts costs 4 to 6, and `filter` within `agg` 7.
+"""
 
 from __future__ import annotations
 
