@@ -345,7 +345,7 @@ def test_bounds_of_a_minimum():
     [
         (">=0.49", True), (">= 0.491", False), ("<=0.49", True), ("<=0.489", False),
         ("> 0.489", True), (">0.49", False), ("<0.491", True), ("<0.49", False),
-        (">=-1", True), (">=4.9e-1", True),
+        (">=0", True), (">=4.9e-1", True),
     ],
 )  # fmt: skip
 def test_a_minimum(limit, passed):
@@ -556,6 +556,9 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop needs a baseline to drop from: baseline="),
         ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit minimum='AP=0.4'."),
         ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
+        ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP lies between 0 and 1."),
+        ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB lies between -1 and 1."),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP lies"),
         ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
         ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "there is no metric 'nDCB'; did you mean nDCG?"),

@@ -15,7 +15,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
 from rankql.registry.metric import Metric
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.parse import is_metric, parse, value_range
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
                 "'nDCG@10>=0.45' (or <=, >, <)"
             )
         for spelling, metric in _parse_metrics(match["metric"], known):
+            lowest, highest = _range(metric)
+            if not lowest <= bound <= highest:
+                raise RankqlError(
+                    f"minimum={text!r}: {metric.name} lies between {lowest:g} and {highest:g}. "
+                    "Choose a limit in this range"
+                )
             limits.append(GateLimit(spelling, metric, bound, match["operator"]))
     return limits
 
@@ -71,6 +77,12 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
                 "of at least 0, e.g. 'nDCG@10:0.01'"
             )
         for spelling, metric in _parse_metrics(name, known):
+            lowest, highest = _range(metric)
+            if bound > highest - lowest:
+                raise RankqlError(
+                    f"max_drop={text!r} can never fail: {metric.name} lies between {lowest:g} and "
+                    f"{highest:g}. Choose a smaller margin"
+                )
             limits.append(GateLimit(spelling, metric, abs(bound)))
     return limits
 
@@ -109,6 +121,14 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
                 raise RankqlError(describe_unknown("metric", text, [*names])) from None
             raise
         yield text, Metric(None, label=text)  # the user's own, evaluated already
+
+
+def _range(metric: Metric) -> tuple[float, float]:
+    """The range of a metric with two bounds; of any other, all numbers."""
+    lowest, highest = value_range(metric.name)
+    if metric.record is None or lowest is None or highest is None:
+        return -math.inf, math.inf
+    return lowest, highest
 
 
 def _parse_number(text: str) -> float | None:
