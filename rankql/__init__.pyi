@@ -8,11 +8,11 @@ from .decisions.gate import gate
 from .decisions.launches import sign_agreement
 from .decisions.power import queries_needed
 from .decisions.verdict import Verdict
-from .diagnostics.correlation import correlate
+from .diagnostics.check import check
+from .diagnostics.correlate import correlate
 from .diagnostics.explain import explain
 from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
-from .diagnostics.preflight import check
 from .engines.dialects import translate
 from .engines.evaluate import evaluate
 from .errors import RankqlError
@@ -135,8 +135,8 @@ from .logs.missing_labels import item_propensity, propensity_scored
 from .logs.propensity import click_model, harvested_propensity, randomised_propensity
 from .logs.splits import leave_one_out, time_split
 from .macros import register
+from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
-from .registry.metrics import metrics
 from .versions import show_versions
 
 __version__: str

@@ -1,4 +1,4 @@
--- DuckDB's functions in ClickHouse's SQL, for rankql/translation.py: here, the functions called are those of
+-- DuckDB's functions in ClickHouse's SQL, for rankql/engines/translation.py: here, the functions called are those of
 -- ClickHouse, but for what begins with rankql_. A list is never NULL there: one of an empty group is empty. What may be
 -- without a value is of a type that may be NULL, which the casts of the macros see to.
 
@@ -8,7 +8,7 @@ CREATE OR REPLACE MACRO rankql_type(value) AS
         upper(extract(toTypeName(value), '^(?:Nullable\\(|LowCardinality\\()*([^)]*)')),
         'NOTHING', '"NULL"'), 'STRING', 'VARCHAR'), 'FLOAT64', 'DOUBLE'), 'FLOAT32', 'FLOAT');
 
--- How it is raised: rankql/clickhouse.py.
+-- How it is raised: rankql/engines/clickhouse_errors.py.
 CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
 
 CREATE OR REPLACE MACRO typeof(value) AS rankql_type(value);

@@ -1,4 +1,4 @@
--- DuckDB's functions in Spark's SQL, for rankql/translation.py: here, the functions called are those of Spark, but for
+-- DuckDB's functions in Spark's SQL, for rankql/engines/translation.py: here, the functions called are those of Spark, but for
 -- what begins with rankql_. Lists keep DuckDB's meaning: NULL for an empty group, and NULL entries are kept.
 
 -- What type a value has, as DuckDB calls it.

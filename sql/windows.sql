@@ -1,8 +1,8 @@
--- The metrics for engines without lists, for rankql/windows.py: in place of the macros of these names. An OVER here has
+-- The metrics for engines without lists, for rankql/engines/windows.py: in place of the macros of these names. An OVER here has
 -- the keys of the GROUP BY as its partition and is worked out before the rows are grouped. Logarithms and powers keep
 -- within what a DOUBLE holds: some engines call it an error when they do not.
 
--- How it is raised: `Engine.error` of rankql/windows.py.
+-- How it is raised: `Engine.error` of rankql/engines/window_engines.py.
 CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
 
 CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);

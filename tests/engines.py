@@ -26,7 +26,7 @@ import polars as pl
 
 import rankql
 from rankql.errors import database_message
-from rankql.registry.metrics import EVALUATED
+from rankql.registry.all_metrics import EVALUATED
 
 # SQL type -> polars type
 TYPES = {

@@ -8,7 +8,7 @@ import engines
 import polars as pl
 import sessions
 
-from rankql.engines import clickhouse
+from rankql.engines import clickhouse_functions as clickhouse
 
 TYPES = {"rel": "Nullable(Float64)", "pos": "Nullable(Int64)", "reference": "Nullable(Int64)"}
 TYPES |= {"score": "Nullable(Float64)", "item": "Nullable(String)", "query": "Nullable(Int64)"}

@@ -17,7 +17,7 @@ from scipy import stats
 
 from rankql.decisions import anytime, joint_tests, pairwise_tests
 from rankql.decisions.corrections import adjust_p_values
-from rankql.decisions.judgements import Margin
+from rankql.decisions.margin_decisions import Margin
 from rankql.decisions.noninferiority import judge_samples
 from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
 from rankql.decisions.significance import TESTS, explain_untestable

@@ -17,8 +17,8 @@ UPWARDS = {("evaluation", "output"), ("decisions", "output")}
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
     "errors": set(),
-    "macros": {"duckdb"},
-    "registry": {"duckdb"},
+    "macros": set(),
+    "registry": set(),
     "expressions": {"polars"},
     "sources": {"duckdb", "polars", "pyarrow"},
 }
@@ -115,7 +115,7 @@ def test_every_package_says_what_it_is():
     """Its first paragraph, what may import it, and what it may import."""
     for path in PACKAGE.glob("*/__init__.py"):
         text = ast.get_docstring(ast.parse(path.read_text("utf-8")))
-        assert len(text.split("\n\n")) == 2 and "mport" in text, path
+        assert len(text.split("\n\n")) >= 2 and "imports" in text, path
 
 
 def test_modules_are_short():

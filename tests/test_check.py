@@ -8,8 +8,8 @@ import duckdb
 import polars as pl
 import pytest
 
+from rankql.diagnostics.check import CHECKS, check
 from rankql.diagnostics.findings import LEVELS, Finding, Report
-from rankql.diagnostics.preflight import CHECKS, check
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
 
@@ -215,8 +215,8 @@ def test_every_check_has_a_case():
 
 
 def _case(run, qrels):
+    from rankql.diagnostics.check import _read_inputs
     from rankql.diagnostics.check_data import CheckData
-    from rankql.diagnostics.preflight import _read_inputs
     from rankql.sources.session import Session
 
     session = Session(duckdb.connect(), own=True)

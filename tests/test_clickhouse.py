@@ -13,7 +13,7 @@ from engines import same
 
 import rankql
 from rankql import macros
-from rankql.engines import clickhouse
+from rankql.engines import clickhouse_functions as clickhouse
 
 pytestmark = pytest.mark.clickhouse
 

@@ -459,6 +459,11 @@ def test_errors_are_read_from_the_source():
     assert len(found) > 550 and len({text for error in found for text in error.texts}) > 430
 
 
+def test_raisers_are_functions_of_the_source():
+    source = "\n".join(path.read_text("utf-8") for path in errors.PACKAGE.rglob("*.py"))
+    assert [name for name in errors.RAISERS if f"def {name}(" not in source] == []
+
+
 def test_an_error_that_no_test_triggers_is_found():
     """Of all errors only those stay that were not raised, in Python and in SQL."""
     before = errors.unseen(SEEN)

@@ -9,7 +9,7 @@ import pytest
 
 import rankql
 from rankql.macros import read_comments, read_parameters
-from rankql.registry.metrics import FUNCTIONS
+from rankql.registry.all_metrics import FUNCTIONS
 
 # A value of each kind of column, drawn anew for every row.
 DRAWN = {

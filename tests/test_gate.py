@@ -19,7 +19,7 @@ from scipy import stats
 
 import rankql
 from rankql.cli.main import main
-from rankql.decisions.judgements import Margin
+from rankql.decisions.margin_decisions import Margin
 from rankql.decisions.noninferiority import judge_samples
 from rankql.decisions.sample import Sample, SignificanceOptions
 from rankql.testing import assert_no_regression

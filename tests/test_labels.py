@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 import rankql
-from rankql.registry.metrics import FUNCTIONS
+from rankql.registry.all_metrics import FUNCTIONS
 
 inter_rater = optional("statsmodels.stats.inter_rater")
 

@@ -10,7 +10,7 @@ import pages
 import pytest
 
 import rankql
-from rankql.registry.metrics import FUNCTIONS
+from rankql.registry.all_metrics import FUNCTIONS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
 

@@ -13,7 +13,7 @@ import pytest
 import rankql
 from rankql import macros
 from rankql.evaluation import packed_metrics
-from rankql.registry.metrics import FUNCTIONS, RECORDS
+from rankql.registry.all_metrics import FUNCTIONS, RECORDS
 
 ROOT = Path(__file__).parents[1]
 # Columns of its own table, which are called as the metrics that they estimate.

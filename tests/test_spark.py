@@ -20,7 +20,7 @@ from test_dl19 import RUN as RUN_OF
 
 import rankql
 from rankql.cli.demo import write_shop
-from rankql.engines.spark_sql import SPARK
+from rankql.engines.spark_target import SPARK
 from rankql.engines.translation import translate_call, translate_expression, translate_query
 
 metrics = optional("rankql.spark")

@@ -1,4 +1,7 @@
 """The command line: `rankql` and `python -m rankql`.
 
-Nothing imports it; it imports everything, and only when a command needs it.
+`main` is the entry point; the commands are in `metric_commands`, `compare`, `gate`, `data` and
+`reference`. `console` prints results: it prints their `repr`, which `rankql.text` lays out.
+`hints` rewords the remedies of errors as options. It may import every package, and does so only
+when a command runs. Only `__main__` imports it.
 """

@@ -26,7 +26,7 @@ from rankql.cli.options import (
 @column_options
 def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> None:
     """Look for what would make numbers wrong; exit code 1 if found."""
-    from rankql.diagnostics.preflight import check
+    from rankql.diagnostics.check import check
 
     run, qrels = split_inputs(inputs)
     with open_connection() as con:

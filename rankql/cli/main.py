@@ -6,7 +6,8 @@ import traceback
 
 import click
 
-from rankql.cli import compare, data, evaluate, gate, reference
+from rankql.cli import compare, data, gate, reference
+from rankql.cli import metric_commands as evaluate
 from rankql.cli.hints import as_cli_options, program_name
 
 # Printed when rankql is called without a command.

@@ -28,7 +28,7 @@ def metrics_command(form: str) -> None:
 
     Of each its columns, level, direction, range, definition, other names and options.
     """
-    from rankql.registry.metrics import metrics
+    from rankql.registry.all_metrics import metrics
 
     print_frame(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
 

@@ -20,7 +20,7 @@ from rankql.decisions.matching import match_keys
 from rankql.errors import require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.values import resolve_directions
-from rankql.registry.options import normal_z
+from rankql.registry.argument_checks import normal_z
 from rankql.registry.parse import is_metric
 from rankql.sources.session import open_session as open_session
 from rankql.sources.tables import Data

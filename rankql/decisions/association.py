@@ -13,7 +13,7 @@ from rankql import text as show
 from rankql.decisions.association_table import AssociationTable
 from rankql.decisions.key_join import name_unit
 from rankql.errors import RankqlError, did_you_mean, require_package
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 from rankql.registry.parse import is_metric, parse
 
 if TYPE_CHECKING:

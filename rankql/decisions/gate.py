@@ -36,7 +36,7 @@ from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, set_directions
-from rankql.registry.options import require_choice, require_flag, require_whole_number
+from rankql.registry.argument_checks import require_choice, require_flag, require_whole_number
 from rankql.sources.tables import Data
 
 if TYPE_CHECKING:

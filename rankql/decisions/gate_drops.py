@@ -13,7 +13,7 @@ from rankql import text as show
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_means import undefined_row
 from rankql.decisions.gate_text import describe_inconclusive, format_drop_interval, format_limit
-from rankql.decisions.judgements import Judgement, Margin
+from rankql.decisions.margin_decisions import Judgement, Margin
 from rankql.decisions.paired_runs import BASELINE, RUN, PairedRuns
 from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW

@@ -14,8 +14,8 @@ from rankql.decisions.verdict import SCHEMA
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
-from rankql.registry.metric import Metric
 from rankql.registry.parse import is_metric, parse, value_range
+from rankql.registry.requested_metric import Metric
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rankql.decisions.gate_text import (
     format_drop_interval,
     format_limit,
 )
-from rankql.decisions.judgements import Margin
+from rankql.decisions.margin_decisions import Margin
 from rankql.decisions.paired_runs import CLUSTER, VALUE, number_clusters
 from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW

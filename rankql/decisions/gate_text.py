@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rankql import text as show
-from rankql.decisions.judgements import Judgement
+from rankql.decisions.margin_decisions import Judgement
 
 
 def describe_mean(mean: float, n: int, queries: int, interval: str = "") -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 from rankql.decisions.keyed_tables import KeyedTables
 from rankql.macros import quote
+from rankql.registry.all_metrics import NAMED
+from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
-from rankql.registry.metrics import NAMED
-from rankql.registry.options import require
 from rankql.registry.parse import is_metric, parse
 from rankql.sources.session import Session
 from rankql.sources.tables import Table

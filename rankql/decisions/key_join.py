@@ -17,8 +17,8 @@ from rankql import text as show
 from rankql.decisions.keyed_tables import KeyedTables
 from rankql.errors import RankqlError, did_you_mean
 from rankql.expressions.columns import require_plain_name
-from rankql.registry.options import require
-from rankql.sources.run import execute
+from rankql.registry.argument_checks import require
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import same_kind
 

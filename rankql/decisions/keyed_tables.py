@@ -15,7 +15,7 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.combining import read_metadata
 from rankql.evaluation.result import Result
 from rankql.macros import literal, quote
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, same_kind
 

@@ -14,8 +14,8 @@ from rankql.decisions.association_table import AssociationTable
 from rankql.decisions.keyed_tables import KeyedTables
 from rankql.decisions.rounding import ROUNDING
 from rankql.errors import require_package
-from rankql.registry.options import normal_z, require
-from rankql.sources.run import execute
+from rankql.registry.argument_checks import normal_z, require
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import duckdb_errors
 from rankql.sources.session import open_session as open_session
 from rankql.sources.tables import Data

@@ -11,7 +11,7 @@ from rankql.decisions.key_join import KeyJoin
 from rankql.decisions.rounding import ROUNDING
 from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 
 _SEVERAL_ROWS = {
     "per_query": "metrics are averaged",

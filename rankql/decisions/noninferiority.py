@@ -18,12 +18,12 @@ import numpy as np
 from scipy import special
 
 from rankql.decisions.gate_text import format_level
-from rankql.decisions.judgements import Judgement, Margin
+from rankql.decisions.margin_decisions import Judgement, Margin
 from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
 from rankql.decisions.significance import TESTS, explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 from rankql.errors import RankqlError, find_closest
-from rankql.registry.options import require_whole_number
+from rankql.registry.argument_checks import require_whole_number
 
 # The tests whose interval is one of the mean difference.
 INTERVAL_TESTS = ("t", "randomisation", "bootstrap")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rankql.errors import require_package
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 
 
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:

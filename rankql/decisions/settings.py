@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rankql.decisions.corrections import CORRECTIONS
 from rankql.decisions.significance import TESTS
 from rankql.errors import RankqlError, did_you_mean
-from rankql.registry.options import require_whole_number
+from rankql.registry.argument_checks import require_whole_number
 
 FAMILIES = ("all", "metric")
 _SMALLEST = {"resamples": 100, "seed": 0, "min_queries": 0}

@@ -11,7 +11,7 @@ from rankql import text
 from rankql.diagnostics.findings import Finding, json_value
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table, same_kind
 

@@ -9,10 +9,10 @@ from typing import Any
 from rankql.evaluation.ctes import BY_ITEM, ranking_ctes, source_ctes, with_ctes
 from rankql.evaluation.metric_columns import gain_sql
 from rankql.macros import literal
+from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
-from rankql.registry.metrics import EVALUATED
-from rankql.registry.records import Rows
+from rankql.registry.metric_record import Rows
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
 # A sum smaller than this is 0 but for rounding.

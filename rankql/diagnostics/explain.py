@@ -11,22 +11,22 @@ import polars as pl
 
 from rankql.diagnostics.contributions import EXPLAINED, losses_sql, metric_terms, positions_sql
 from rankql.diagnostics.explanation import LOSS_COLUMNS, Explanation
-from rankql.diagnostics.selection import select_only_system, select_query, select_system
+from rankql.diagnostics.one_system import select_only_system, select_query, select_system
 from rankql.errors import RankqlError
-from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, find_duplicates, validate_inputs
+from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
-from rankql.registry.metric import Metric
-from rankql.registry.options import require_whole_number
+from rankql.registry.metric_record import Rows
 from rankql.registry.parse import parse
-from rankql.registry.records import Rows
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles
 

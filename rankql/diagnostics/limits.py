@@ -27,10 +27,10 @@ from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
-from rankql.registry.metric import Metric
 from rankql.registry.parse import parse
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data
 

@@ -18,7 +18,7 @@ from rankql.diagnostics.unjudged import relevant_label
 from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
+from rankql.registry.requested_metric import Metric
 
 
 def describe_limits(

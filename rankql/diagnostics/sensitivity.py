@@ -19,9 +19,9 @@ from rankql.evaluation.metric_columns import mask_undefined, metric_call, rows_n
 from rankql.evaluation.result import Result
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 
 # The last swap of a metric without a cutoff, and of any metric.

@@ -12,8 +12,8 @@ from rankql.errors import RankqlError
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
 from rankql.registry.relevance import RELEVANT
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
 

@@ -26,11 +26,11 @@ def translate(query: str, dialect: str) -> str:
     """
     _require_dialect(dialect, DIALECTS)
     if dialect == "clickhouse":
-        from rankql.engines import clickhouse
+        from rankql.engines import clickhouse_functions as clickhouse
 
         return clickhouse.translate_to_clickhouse(query)
     if dialect == "spark":
-        from rankql.engines.spark_sql import SPARK
+        from rankql.engines.spark_target import SPARK
         from rankql.engines.translation import translate_query
 
         return translate_query(query, SPARK)
@@ -44,7 +44,7 @@ def create_functions(dialect: str) -> str:
     if dialect in DIALECTS and dialect != "clickhouse":
         raise RankqlError(f"{dialect} has no such functions: give the query to be translated")
     _require_dialect(dialect, ["clickhouse"])
-    from rankql.engines import clickhouse
+    from rankql.engines import clickhouse_functions as clickhouse
 
     return clickhouse.create_clickhouse_functions()
 

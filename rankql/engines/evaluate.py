@@ -65,7 +65,7 @@ def evaluate(
     'trec_eval_10', 'sklearn', 'ranx', 'recbole' or 'spark'. Each further option changes one of its
     conventions, such as ties='expected'; see `rankql.Conventions`.
 
-    `check`, `limits` and `explain` take the same arguments, but work in DuckDB only.
+    `check`, `limits`, `explain`, `correlate` and `associate` work in DuckDB only.
 
     >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from rankql.errors import RankqlError
-from rankql.evaluation.columns import count_ids, require_ids, validate_numbers
+from rankql.evaluation.column_checks import count_ids, require_ids, validate_numbers
 from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.overlap import (
     count_ranked_rows,
@@ -42,9 +42,9 @@ from rankql.evaluation.validation import (
 )
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
 
 # The column that holds the report of a part.

@@ -27,7 +27,7 @@ from rankql.engines.remote_tables import (
 )
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments
-from rankql.evaluation.columns import validate_numbers
+from rankql.evaluation.column_checks import validate_numbers
 from rankql.evaluation.overlap import (
     no_judged_query_message,
     require_common_items,
@@ -48,7 +48,7 @@ from rankql.evaluation.validation import (
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors, open_session
 
 

@@ -13,7 +13,7 @@ from rankql.evaluation.metric_columns import gain_sql, last_position, mask_undef
 from rankql.evaluation.query import Query
 from rankql.macros import MISSING, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 from rankql.sources.tables import Table, same_kind
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from rankql.engines.databases import ATTRIBUTES, IDS, NUMERIC, Database, RemoteTable
 from rankql.errors import RankqlError
-from rankql.evaluation.columns import require_ids
+from rankql.evaluation.column_checks import require_ids
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs

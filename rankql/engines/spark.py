@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from rankql import macros
 from rankql.engines import partitions
-from rankql.engines.spark_sql import SPARK, spark_with_grades
+from rankql.engines.spark_target import SPARK, spark_with_grades
 from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings

@@ -8,7 +8,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.metric_columns import gain_sql, option_sql
 from rankql.macros import INTERNAL_PREFIX, literal, quote, read_parameters
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
+from rankql.registry.requested_metric import Metric
 
 
 def bound_calls(

@@ -14,7 +14,7 @@ from rankql.evaluation.ctes import BY_ITEM
 from rankql.evaluation.writing import atomic_path
 from rankql.macros import literal
 from rankql.sources.inputs import lowest_is_best
-from rankql.sources.run import prepare
+from rankql.sources.macro_sql import prepare
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles
 

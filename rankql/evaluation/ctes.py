@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from rankql.evaluation.metric_columns import last_position, needs_scores
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
-from rankql.registry.records import Rows
+from rankql.registry.metric_record import Rows
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 

@@ -17,13 +17,13 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation.arguments import EvaluateArguments
-from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.run import execute, prepare, render_script
+from rankql.sources.macro_sql import execute, prepare, render_script
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
 

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from rankql.macros import INTERNAL_PREFIX, literal
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
-from rankql.registry.records import Rows
+from rankql.registry.metric_record import Rows
 from rankql.registry.relevance import RELEVANT
+from rankql.registry.requested_metric import Metric
 
 # A gain and a threshold as the gain of a row.
 Gained: TypeAlias = Callable[[str | Mapping[float, float], float], str]

@@ -10,7 +10,7 @@ from rankql.evaluation.ctes import RunSql, with_source_ctes
 from rankql.macros import literal
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 
 # Of a system: its queries, those of them that are judged, and some that are not.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rankql.evaluation.packed import BITS, Top, at_index, digit_bits, double
-from rankql.registry.metric import Metric
-from rankql.registry.metrics import FUNCTIONS
+from rankql.registry.all_metrics import FUNCTIONS
+from rankql.registry.requested_metric import Metric
 
 _OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
 

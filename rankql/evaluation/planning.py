@@ -15,11 +15,11 @@ from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
-from rankql.registry.metric import Metric
 from rankql.registry.parse import parse
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
+from rankql.sources.macro_sql import execute, render_script
 from rankql.sources.messages import reword_error
-from rankql.sources.run import execute, render_script
 from rankql.sources.session import Session
 
 

@@ -28,8 +28,8 @@ from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
 from rankql.macros import INTERNAL_PREFIX, MISSING, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
-from rankql.registry.records import Rows
+from rankql.registry.metric_record import Rows
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
 # What errors about duplicates begin with: evaluate() then looks for examples.

@@ -18,8 +18,8 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.summary import attribute_column, connect, summarise
 from rankql.evaluation.writing import atomic_path, parquet_path
 from rankql.macros import MISSING, literal, quote
+from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
-from rankql.registry.metrics import NAMED
 from rankql.registry.parse import lower_is_better, parse
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import duckdb
 
 from rankql.errors import RankqlError
-from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
 from rankql.evaluation.overlap import (
     note_unjudged_queries,

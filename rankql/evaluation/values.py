@@ -20,10 +20,10 @@ from rankql.evaluation.combining import combine, read_metadata, require_one_row_
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
+from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
-from rankql.registry.metrics import NAMED
 from rankql.registry.parse import is_metric, lower_is_better, parse
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import ROLES, Data, Table, same_kind
 

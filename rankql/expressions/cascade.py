@@ -13,7 +13,7 @@ import polars as pl
 from rankql.expressions.columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import as_number, require, require_p
+from rankql.registry.argument_checks import as_number, require, require_p
 
 
 @metric()

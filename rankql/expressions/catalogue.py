@@ -14,7 +14,7 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, column
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.options import (
+from rankql.registry.argument_checks import (
     as_number,
     is_whole_number,
     require,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 from rankql.text import TEXT_TYPES
 
 Column: TypeAlias = str | pl.Expr

@@ -22,7 +22,7 @@ from rankql.expressions.item_pairs import (
 )
 from rankql.expressions.ranking import Ranking, ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.options import as_number, require
+from rankql.registry.argument_checks import as_number, require
 
 
 @metric()

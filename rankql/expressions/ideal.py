@@ -14,7 +14,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.expressions.columns import as_float
-from rankql.registry.options import as_number, require
+from rankql.registry.argument_checks import as_number, require
 
 LEVELS = 4  # the grades 1 to 4 are counted
 HALF = 1 << 32  # two counters in an integer: no group of polars has more rows

@@ -15,7 +15,7 @@ import polars as pl
 from rankql.expressions.columns import Column, column, with_checks
 from rankql.expressions.ideal import LEVELS, discounted_sum, ideal_by_sort, ideal_of_counts
 from rankql.expressions.ranking import SHARED, near_one, ranking, ratio, refuse_above
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 
 BITS = 15  # of one counter, where all share an integer
 _RUN = pl.Struct({"first": pl.Boolean, "count": pl.Int64, "most": pl.Int64})

@@ -17,7 +17,7 @@ import polars as pl
 from rankql.expressions.columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import require, require_p
+from rankql.registry.argument_checks import require, require_p
 
 
 @metric(in_order=True, ties=True)

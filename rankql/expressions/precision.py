@@ -14,7 +14,7 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, column
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.options import require
+from rankql.registry.argument_checks import require
 
 
 @metric()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import polars as pl
 
 from rankql.expressions.columns import Column, as_float, column
-from rankql.registry.options import require, require_cutoff, require_finite
+from rankql.registry.argument_checks import require, require_cutoff, require_finite
 
 
 @dataclass(frozen=True, eq=False)

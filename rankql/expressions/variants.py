@@ -14,8 +14,8 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, as_grade_lists, column, with_checks
 from rankql.expressions.ranking import Ranking, shared_positions
-from rankql.registry.metrics import FUNCTIONS
-from rankql.registry.options import require, require_choice, require_flag
+from rankql.registry.all_metrics import FUNCTIONS
+from rankql.registry.argument_checks import require, require_choice, require_flag
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)

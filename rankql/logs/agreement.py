@@ -7,7 +7,7 @@ import polars as pl
 from rankql.expressions.columns import Column, column, refuse_values
 from rankql.expressions.variants import Frame, in_frame_like, require_columns
 from rankql.logs.table_macros import run_table_macro
-from rankql.registry.options import require, require_choice
+from rankql.registry.argument_checks import require, require_choice
 from rankql.text import TEXT_TYPES
 
 

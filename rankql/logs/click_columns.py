@@ -15,7 +15,7 @@ from rankql.expressions.columns import (
     require_plain_name,
 )
 from rankql.expressions.variants import require_columns
-from rankql.registry.options import as_number, describe, require
+from rankql.registry.argument_checks import as_number, describe, require
 
 
 def select_columns(

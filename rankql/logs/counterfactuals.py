@@ -23,7 +23,7 @@ from rankql.logs.click_columns import (
     weigh_clicks,
 )
 from rankql.logs.ratios import cutoff_suffix, estimate_ratios, stack_columns
-from rankql.registry.options import normal_z, require
+from rankql.registry.argument_checks import normal_z, require
 
 
 def counterfactual(

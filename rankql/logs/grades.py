@@ -12,7 +12,7 @@ import polars as pl
 from rankql.expressions.columns import Column, as_float, column, refuse_values
 from rankql.expressions.variants import Frame, in_frame_like, metric, require_columns
 from rankql.logs.moments import Duration, Moment, decimal_as_float, is_finite, weigh_by_moment
-from rankql.registry.options import require, require_choice
+from rankql.registry.argument_checks import require, require_choice
 from rankql.text import TEXT_TYPES
 
 

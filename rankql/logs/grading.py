@@ -12,8 +12,8 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.logs.grades import event_name, require_cap, require_grades
 from rankql.logs.moments import decimal_as_float, is_finite
 from rankql.macros import literal, quote
-from rankql.registry.options import require, require_choice
-from rankql.sources.run import execute
+from rankql.registry.argument_checks import require, require_choice
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
 

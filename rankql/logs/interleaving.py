@@ -19,7 +19,7 @@ import polars as pl
 
 from rankql.expressions.columns import Column, as_floats, column, refuse_values
 from rankql.expressions.variants import metric
-from rankql.registry.options import require, require_cutoff, require_flag
+from rankql.registry.argument_checks import require, require_cutoff, require_flag
 
 Items: TypeAlias = Sequence[Hashable]
 

@@ -18,7 +18,13 @@ from rankql.logs.click_columns import (
     select_columns,
 )
 from rankql.logs.ratios import cutoff_suffix, estimate_ratios, stack_columns
-from rankql.registry.options import as_number, is_whole_number, normal_z, require, require_finite
+from rankql.registry.argument_checks import (
+    as_number,
+    is_whole_number,
+    normal_z,
+    require,
+    require_finite,
+)
 
 
 def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float = 1.5) -> pl.Expr:

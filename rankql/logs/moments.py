@@ -10,7 +10,7 @@ from typing import TypeAlias
 import polars as pl
 
 from rankql.expressions.columns import Column, column, refuse_values
-from rankql.registry.options import as_number, require
+from rankql.registry.argument_checks import as_number, require
 from rankql.text import TEXT_TYPES
 
 Moment: TypeAlias = date | datetime | float

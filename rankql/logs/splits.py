@@ -8,7 +8,7 @@ from rankql.expressions.columns import Column, column
 from rankql.expressions.variants import Frame, require_columns
 from rankql.logs.moments import Moment, require_moments
 from rankql.logs.table_macros import add_column_by_table_macro
-from rankql.registry.options import is_whole_number, require
+from rankql.registry.argument_checks import is_whole_number, require
 
 
 def leave_one_out(

@@ -1,5 +1,6 @@
 """Charts and the HTML report.
 
-It is imported by cli, and by results when `plot` or `save` is called; it may import everything
-else.
+`charts` draws results, comparisons and associations; `report` writes the page from
+`report_sections`. It imports decisions, diagnostics and what is below. Nothing imports it but the
+`plot` and `save` methods of results, when they are called.
 """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from rankql.output.chart_selection import SLICES
 from rankql.output.panels import (
     grid_axis,
     join_descriptions,
@@ -14,7 +15,6 @@ from rankql.output.panels import (
     make_panel,
     make_tooltips,
 )
-from rankql.output.selection import SLICES
 from rankql.output.style import GREY, HEIGHT, PALETTE
 from rankql.text import format_interval
 

@@ -9,9 +9,9 @@ import altair as alt
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.output.association_charts import draw_correlations, draw_quadrants, draw_scatter
+from rankql.output.chart_selection import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import draw_cutoffs, draw_distribution, draw_means
-from rankql.output.selection import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.style import CONFIG
 from rankql.registry.parse import parse
 

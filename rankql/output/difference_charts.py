@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import polars as pl
 
+from rankql.output.chart_selection import SLICES, select_pairs
 from rankql.output.panels import (
     colour_by_system,
     grid_axis,
@@ -18,7 +19,6 @@ from rankql.output.panels import (
     make_tooltips,
     make_zero_line,
 )
-from rankql.output.selection import SLICES, select_pairs
 from rankql.output.style import GREY, HEIGHT
 from rankql.text import format_interval
 

@@ -7,6 +7,16 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from rankql.output.chart_selection import (
+    SLICES,
+    Evaluation,
+    add_system,
+    assign_colours,
+    list_chart_systems,
+    per_query_by_system,
+    result_of,
+    summary_by_system,
+)
 from rankql.output.panels import (
     colour_by_system,
     grid_axis,
@@ -17,16 +27,6 @@ from rankql.output.panels import (
     make_tooltips,
     row_axis,
     spread_labels,
-)
-from rankql.output.selection import (
-    SLICES,
-    Evaluation,
-    add_system,
-    assign_colours,
-    list_chart_systems,
-    per_query_by_system,
-    result_of,
-    summary_by_system,
 )
 from rankql.output.style import GREY, HEIGHT, PALETTE, ROW_HEIGHT
 from rankql.registry.parse import parse

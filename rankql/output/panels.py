@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from rankql.output.selection import Evaluation, assign_colours
+from rankql.output.chart_selection import Evaluation, assign_colours
 from rankql.output.style import CONFIG, GREY, HEIGHT, ROW_HEIGHT, WIDTH
 
 # A description names so many rows.

@@ -11,6 +11,7 @@ import polars as pl
 from rankql.diagnostics.contributions import EXPLAINED
 from rankql.diagnostics.explain import explain
 from rankql.diagnostics.explanation import Explanation
+from rankql.output.chart_selection import select_pairs
 from rankql.output.report_elements import Case, ReportTable, Section
 from rankql.output.report_source import (
     NO_SOURCE,
@@ -18,7 +19,6 @@ from rankql.output.report_source import (
     describe_source_error,
     parse_metric,
 )
-from rankql.output.selection import select_pairs
 from rankql.text import format_cell
 
 if TYPE_CHECKING:

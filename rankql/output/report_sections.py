@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.output.chart_selection import (
+    METRICS,
+    SLICES,
+    assign_colours,
+    select_chart_metrics,
+    select_pairs,
+)
 from rankql.output.difference_charts import BARS, draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import draw_cutoffs, draw_distribution, draw_means, draw_sensitivity
 from rankql.output.report_elements import ReportTable, Section
@@ -19,13 +26,6 @@ from rankql.output.report_source import (
     parse_metric,
 )
 from rankql.output.report_tables import ROWS, describe_pairs
-from rankql.output.selection import (
-    METRICS,
-    SLICES,
-    assign_colours,
-    select_chart_metrics,
-    select_pairs,
-)
 from rankql.output.style import GREY, PALETTE
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import polars as pl
 from rankql.diagnostics.limits import limits
 from rankql.diagnostics.limits_result import Limits
 from rankql.errors import RankqlError
-from rankql.registry.metric import Metric
 from rankql.registry.parse import parse
+from rankql.registry.requested_metric import Metric
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison

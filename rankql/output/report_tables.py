@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.output.chart_selection import order_systems, select_pairs
 from rankql.output.report_elements import ReportTable
-from rankql.output.selection import order_systems, select_pairs
 from rankql.text import format_interval
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from rankql.registry.metric_record import MetricRecord
 from rankql.registry.parameters import (
     ALPHA,
     ATTENTION,
@@ -18,7 +19,6 @@ from rankql.registry.parameters import (
     USERS,
     K,
 )
-from rankql.registry.records import MetricRecord
 
 NOTHING_SHOWN = "nothing is shown"
 NO_PAIR = "there are not two items"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from rankql.registry.metric_record import MetricRecord
 from rankql.registry.parameters import BOUND, NORMALIZED, K, P
-from rankql.registry.records import MetricRecord
 
 ORDER = (
     MetricRecord(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankql.registry.records import Parameter
+from rankql.registry.metric_record import Parameter
 
 # Of `evaluate` alone: SQL and polars take an expression in the place of the grade.
 GAIN = Parameter(

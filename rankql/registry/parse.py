@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean, find_closest
-from rankql.registry.metric import Metric
-from rankql.registry.metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
+from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
+from rankql.registry.metric_record import MetricRecord, Parameter
 from rankql.registry.parameters import GAIN
-from rankql.registry.records import MetricRecord, Parameter
+from rankql.registry.requested_metric import Metric
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rankql.registry.metric_record import ExplanationSql, MetricRecord
 from rankql.registry.parameters import (
     AP_DENOMINATOR,
     BASE,
@@ -18,7 +19,6 @@ from rankql.registry.parameters import (
     K,
     P,
 )
-from rankql.registry.records import ExplanationSql, MetricRecord
 
 NO_RELEVANT_ITEM = "no judged item is relevant"
 NO_GAIN = "no grade is positive"

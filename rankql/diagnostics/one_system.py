@@ -11,7 +11,7 @@ from rankql.evaluation.ctes import with_source_ctes
 from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.run import execute
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankql.registry.beyond import BEYOND
+from rankql.registry.metric_record import MetricRecord
 from rankql.registry.order import MICRO_RATING, ORDER, RATING
-from rankql.registry.records import MetricRecord
 from rankql.registry.relevance import MICRO, RELEVANCE
 
 if TYPE_CHECKING:

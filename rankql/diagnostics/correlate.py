@@ -11,7 +11,7 @@ import polars as pl
 from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.columns import validate_columns
+from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import (
     BY_ITEM,
     RunSql,
@@ -26,13 +26,13 @@ from rankql.evaluation.overlap import format_examples, no_common_item_message, r
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
+from rankql.registry.all_metrics import CORRELATIONS
+from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions
-from rankql.registry.metric import Metric
-from rankql.registry.metrics import CORRELATIONS
-from rankql.registry.options import require_whole_number
 from rankql.registry.parse import parse
+from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.run import execute, render_script
+from rankql.sources.macro_sql import execute, render_script
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data
 

@@ -48,7 +48,7 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
 @column_options
 def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Say how alike the rankings of runs are to those of another."""
-    from rankql.diagnostics.correlation import DEFAULT_CORRELATIONS, correlate
+    from rankql.diagnostics.correlate import DEFAULT_CORRELATIONS, correlate
 
     run, reference = split_inputs(inputs)
     if reference is None or options.pop("rel") is not None:

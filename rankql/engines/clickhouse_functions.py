@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import cache
 
 from rankql import macros
-from rankql.engines.clickhouse_sql import CLICKHOUSE
+from rankql.engines.clickhouse_target import CLICKHOUSE
 from rankql.engines.translation import macro_parameters, translate_call, translate_query
-from rankql.registry.metrics import FUNCTIONS
+from rankql.registry.all_metrics import FUNCTIONS
 
 
 def translate_to_clickhouse(query: str) -> str:

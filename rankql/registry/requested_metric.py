@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankql.macros import literal
-from rankql.registry.records import MetricRecord, Rows
+from rankql.registry.metric_record import MetricRecord, Rows
 from rankql.registry.relevance import RELEVANT, RETRIEVED
 
 
