@@ -26,6 +26,7 @@ from polars.testing import assert_frame_equal
 import rankql
 from rankql.evaluation.intervals import interval_within_range
 from rankql.registry import parse as names
+from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import CHOICES, PROFILES, choose
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -818,10 +819,10 @@ def test_names_of_trec_eval_keep_their_meaning():
 
 
 def test_every_macro_has_a_name():
-    macros = {m.macro for m in names.MEASURES}
+    macros = {m.macro for m in EVALUATED}
     rows = {n for n in rankql.__all__ if f"{n}_by_score" in rankql.__all__} | {"rmse", "mse", "mae"}
     assert macros == rows
-    assert all(m.definition for m in names.MEASURES)
+    assert all(m.definition for m in EVALUATED)
 
 
 # Errors: one line that names what is wrong

@@ -218,7 +218,8 @@ def micro_precision_at(
         size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
     else:
         hits = _ranking_key(query).filter(r.hits(threshold) == 1)
-        size = hits.unique_counts().clip(upper_bound=r.k).sum() + 0 * _depths(r, query)
+        counts = pl.element().unique_counts().clip(upper_bound=r.k)
+        size = hits.implode().list.agg(counts.sum()) + 0 * _depths(r, query)
     return ratio(r.top(r.hits(threshold)).sum(), size).fill_null(0)
 
 

@@ -50,7 +50,7 @@ class Metric:
             default = self.record.default(name, conventions)
             option = self.record.options.get(name)
             same = option.same_without_k if option and self.k is None else ()
-            if value != default and not {value, default} <= {*same}:
+            if value != default and not (value in same and default in same):
                 kept[name] = value
         return replace(self, options=kept)
 
