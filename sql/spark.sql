@@ -7,6 +7,8 @@ CREATE OR REPLACE MACRO typeof(value) AS
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
+CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) RLIKE '^(array<|void)';
+
 CREATE OR REPLACE MACRO error(message) AS raise_error(message);
 
 CREATE OR REPLACE MACRO rankql_fail(message) AS raise_error(message);
@@ -82,3 +84,20 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
                   THEN struct(grade AS grade, a.run + 1L AS run, a.n + 1L AS n, a.pairs + a.n - a.run AS pairs)
                   ELSE struct(grade AS grade, 1L AS run, a.n + 1L AS n, a.pairs + a.n AS pairs) END,
               a -> a.pairs);
+
+-- Histograms.
+
+CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
+    get(transform(array(struct(ideal AS ideal, rels AS rels)), lists ->
+        array_min(filter(array_distinct(lists.rels), grade ->
+            array_size(filter(lists.rels, x -> x = grade)) > array_size(filter(lists.ideal, x -> x = grade))))), 0);
+
+-- The hits of all rankings, at most k of each: sorted, all but those that the one k places before is of the same ranking.
+CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
+    CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
+         WHEN rankql_slots(pos, k, query) >= 0
+         THEN CAST(get(transform(
+            array(sort_array(collect_list(struct(query AS query)) FILTER (WHERE rankql_hit(rel, threshold) = 1))),
+            hits -> array_size(filter(hits, (hit, i) ->
+                i < rankql_cutoff(k) OR NOT hit <=> get(hits, CAST(i - rankql_cutoff(k) AS INT))))), 0) AS DOUBLE)
+    END;

@@ -181,7 +181,7 @@ REFUSED = [
         r"RankqlError: {metric}\(\) has no translation for",
     ),
     Refused(
-        (*WINDOWS, "Spark"),
+        WINDOWS,
         "micro precision over min(k, R)",
         lambda case: (
             case.metric == "micro_precision_at"

@@ -89,12 +89,15 @@ SPARK = Target(
     "Spark",
     "spark",
     functions=frozenset(
-        ("ceil", "flatten", "greatest", "least", "log2", "pow", "power", "stddev_samp", "var_samp")
+        {
+            *("ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power"),
+            *("stddev_samp", "var_samp"),
+        }
     ),
     aggregates=frozenset({"any_value", "collect_list", "count_if"}),
     types={int: "int", str: "string", type(None): "void"},
     null_for_null=frozenset({"transform", "filter"}),
-    helpers=frozenset({"typeof", "encode"}),
+    helpers=frozenset({"typeof", "encode", "left"}),
     zero_is_null=True,  # unless spark.sql.ansi.enabled
     check=_refuse_for_spark,
     rules={
