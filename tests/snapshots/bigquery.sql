@@ -156,7 +156,9 @@ SELECT
     )
     ELSE CASE
       WHEN CASE
-        WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS FLOAT64) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS FLOAT64) + 0.0
+        ) > 0
         THEN coalesce(
           sum(`rankql_nth` / (
             `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
@@ -174,7 +176,9 @@ SELECT
         'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
       )
       WHEN CASE
-        WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS FLOAT64) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS FLOAT64) + 0.0
+        ) > 0
         THEN coalesce(
           sum(`rankql_nth` / (
             `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
@@ -190,7 +194,9 @@ SELECT
       END >= 0.9999999999990905
       THEN 1.0
       ELSE CASE
-        WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS FLOAT64) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS FLOAT64) + 0.0
+        ) > 0
         THEN coalesce(
           sum(`rankql_nth` / (
             `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END

@@ -150,7 +150,9 @@ SELECT
     THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN CASE
-        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) + 0.0
+        ) > 0
         THEN coalesce(
           sum("rankql_nth" / (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
@@ -166,7 +168,9 @@ SELECT
       END > 1.0000000000009095
       THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN CASE
-        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) + 0.0
+        ) > 0
         THEN coalesce(
           sum("rankql_nth" / (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
@@ -182,7 +186,9 @@ SELECT
       END >= 0.9999999999990905
       THEN 1.0
       ELSE CASE
-        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) + 0.0
+        ) > 0
         THEN coalesce(
           sum("rankql_nth" / (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END

@@ -183,7 +183,9 @@ SELECT
     )
     ELSE CASE
       WHEN CASE
-        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+        ) > 0
         THEN coalesce(
           sum("rankql_nth" / (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
@@ -204,7 +206,9 @@ SELECT
         )
       )
       WHEN CASE
-        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+        ) > 0
         THEN coalesce(
           sum("rankql_nth" / (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
@@ -220,7 +224,9 @@ SELECT
       END >= 0.9999999999990905
       THEN 1.0
       ELSE CASE
-        WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0.0
+        WHEN (
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+        ) > 0
         THEN coalesce(
           sum("rankql_nth" / (
             "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
