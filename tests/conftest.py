@@ -24,7 +24,7 @@ from rankql.errors import RankqlError
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("brief", max_examples=6, derandomize=True, **QUIET)
-settings.register_profile("ci", max_examples=20, derandomize=True, **QUIET)
+settings.register_profile("ci", max_examples=12, derandomize=True, **QUIET)
 settings.register_profile("long", max_examples=500, database=None, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 

@@ -218,9 +218,9 @@ def test_grades_that_are_named(spark, kind):
     grades = GRADED[kind]
     draw = random.Random(kind)
     rows = [
-        [g, draw.choice([None, -1, 0, *grades]), draw.choice([None, *range(1, 8)])]
+        [g, draw.choice([None, -1, 0, *grades]), draw.choice([None, pos, pos])]
         for g in range(40)
-        for _ in range(draw.choice([1, 5, 30]))
+        for pos in draw.sample(range(1, 31), draw.choice([1, 5, 30]))
     ]
     rows += [[40, None, 1], [41, 0, 1], [42, -1, None]]
     drawn = pl.DataFrame(rows, {"g": pl.Int64, "rel": pl.Float64, "pos": pl.Int64}, orient="row")
