@@ -64,7 +64,7 @@ LIMITS = (
     Limit("polars", ".pipe(ndcg)", 30, ratio=1, guard=5),
     Limit("polars", ".pipe(ndcg)", 100, ratio=2, guard=7),
     Limit("polars streaming", ".agg(ndcg)", ratio=3, guard=13),
-    Limit("polars streaming", ".pipe(ndcg)", 30, ratio=1.2, guard=4),
+    Limit("polars streaming", ".pipe(ndcg)", 30, ratio=1.2, guard=7),
     Limit("polars streaming", ".pipe(ndcg)", 100, ratio=2, guard=8),
     Limit("billion", NDCG, seconds=10, memory=4),
     Limit("billion", PANEL, seconds=30, memory=4),
