@@ -416,7 +416,7 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                 lambda u, step: list_transform([{
                     'height': x_['df'] * rankql_log_cosh(u),
                     'goal': rankql_log_beta_half(x_['df'] / 2) + ln(
-                        CASE WHEN x_['central'] THEN abs(x_['p'] - 0.5) ELSE least(x_['p'], 1 - x_['p']) END),
+                        CASE WHEN x_['central'] THEN greatest(1e-300, abs(x_['p'] - 0.5)) ELSE least(x_['p'], 1 - x_['p']) END),
                     'end': CASE WHEN x_['central'] THEN 0
                                 ELSE acosh(exp(least(700, rankql_log_cosh(u) + 30 / x_['df']))) END}],
                 lambda y_: list_transform([
