@@ -28,7 +28,7 @@ COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the sh
 
 -- A list of attributes as a set of texts, NULL where it has none.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
-    CASE WHEN typeof(attributes) NOT LIKE '%]' AND typeof(attributes) <> '"NULL"'
+    CASE WHEN NOT rankql_is_list(attributes)
          THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
@@ -58,7 +58,7 @@ CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding 
 -- Is there a vector? It is checked.
 CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
-              OR (typeof(embedding) NOT LIKE '%]' AND typeof(embedding) <> '"NULL"')
+              OR NOT rankql_is_list(embedding)
          THEN rankql_fail('embedding must be a list of numbers, not ' || typeof(embedding))
          WHEN embedding IS NULL THEN false
          WHEN list_count(CAST(embedding AS DOUBLE[])) < len(CAST(embedding AS DOUBLE[]))
@@ -101,7 +101,7 @@ CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
 
 CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
     rankql_one_ranking(
-        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (typeof(attribute) LIKE '%]'
+        count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
                                AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
         / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';

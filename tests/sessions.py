@@ -16,7 +16,12 @@ PLAIN = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": "3g",
+    # Pages of 64 MB and the plans of a thousand queries fill the memory.
+    "spark.buffer.pageSize": "1m",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankql.decisions.keyed_tables import KeyedTables
-from rankql.macros import quote
+from rankql.evaluation.column_checks import holds_numbers
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, parse
 from rankql.sources.session import Session
-from rankql.sources.tables import Table
 
 OutcomeNames = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -93,13 +92,7 @@ def resolve_outcome_columns(
 
 def _holds_numbers(session: Session, tables: KeyedTables, name: str) -> bool:
     """Is every value of a column a number, in all tables?"""
-    return all(_is_numeric(session, table, name) for table in tables.tables.values())
-
-
-def _is_numeric(session: Session, table: Table, name: str) -> bool:
-    if not table.text:  # its type is that of a number
-        return True
-    column = quote(name)
-    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
-    ((values, numbers),) = session.con.sql(sql).fetchall()
-    return bool(values) and values == numbers
+    # Unless it was read from a text file, its type is that of a number.
+    return all(
+        not table.text or holds_numbers(session, table, name) for table in tables.tables.values()
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rankql.engines.databases import Database, RemoteTable, Rows
 from rankql.engines.dialects import translate
 from rankql.engines.remote_tables import number_column
-from rankql.evaluation.ctes import original_score, ranks_before_join, score_order
+from rankql.evaluation.ctes import number_positions, original_score, ranks_before_join, score_order
 from rankql.evaluation.metric_columns import gain_sql, last_position, mask_undefined, metric_calls
 from rankql.evaluation.query import Query
 from rankql.macros import MISSING, quote
@@ -155,8 +155,7 @@ class RemoteQueries:
             place, order = "score", score_order(conventions.ties, by_item)
         pos = "pos"
         if inputs.scored or conventions.unjudged == "remove":
-            number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
-            pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
+            pos = number_positions(keys, place, order)
         scores = ["score"] if inputs.every("score") else []
         if inputs.scored and ranks_before_join(inputs, conventions):
             # Before the join, which few rows are left for.

@@ -80,3 +80,11 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> No
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
             execute(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
+
+
+def holds_numbers(session: Session, table: Table, name: str) -> bool:
+    """Is every value of a column of a text file a number, and is there one?"""
+    column = quote(name)
+    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
+    ((values, numbers),) = session.con.sql(sql).fetchall()
+    return bool(values) and values == numbers

@@ -154,13 +154,18 @@ def _join_then_rank(inputs: Inputs, conventions: Conventions) -> dict[str, str]:
     fields = ["*"]
     if conventions.ties != "expected" and (inputs.scored or conventions.unjudged == "remove"):
         order = score_order(conventions.ties) if inputs.scored else "pos ASC"
-        number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
-        pos = f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
+        pos = number_positions(keys, place, order)
         fields = [f"*, {pos}" if inputs.scored else f"* REPLACE ({pos})"]
         if inputs.ascending:
             fields = [f"* REPLACE ({original_score(inputs)}), {pos}"]
     rest = "WHERE rel IS NOT NULL" if conventions.unjudged == "remove" else ""
     return ctes | {"ranked": select_from(source, fields, rest)}
+
+
+def number_positions(keys: str, place: str, order: str) -> str:
+    """The column `pos`: the rows of a ranking numbered in an order, NULL without a place."""
+    number = f"row_number() OVER (PARTITION BY {keys}, {place} IS NULL ORDER BY {order})"
+    return f"CASE WHEN {place} IS NOT NULL THEN {number} END AS pos"
 
 
 def ranks_before_join(inputs: Inputs, conventions: Conventions) -> bool:

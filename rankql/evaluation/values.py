@@ -16,6 +16,7 @@ import duckdb
 
 from rankql import text as show
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.column_checks import holds_numbers
 from rankql.evaluation.combining import combine, read_metadata, require_one_row_per_query
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
@@ -217,13 +218,10 @@ def _one_row_per(session: Session, table: Table, key: str) -> bool:
 
 def _is_numeric(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
-    if not table.text:
-        kind = table.columns[name]
-        return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
-    column = quote(name)
-    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
-    ((values, numbers),) = session.con.sql(sql).fetchall()
-    return bool(values) and values == numbers
+    if table.text:
+        return holds_numbers(session, table, name)
+    kind = table.columns[name]
+    return same_kind([kind, "DOUBLE"]) and kind not in ("BOOLEAN", '"NULL"')
 
 
 def _number(session: Session, table: Table, name: str, label: str) -> str:

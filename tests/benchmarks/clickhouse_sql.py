@@ -14,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from houses import session  # noqa: E402
 
-from rankql.engines import clickhouse  # noqa: E402
+from rankql.engines import clickhouse_functions as clickhouse  # noqa: E402
 
 TABLE = """
 CREATE TABLE ranked ENGINE = Memory AS
