@@ -411,7 +411,7 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
         (RUN, RUN.with_columns(pos=pl.lit(0)), {}, "reference: pos must be a whole number from 1"),
         (RUN, RUN.drop("pos"), {}, "reference has no column that is known as score"),
         (RUN, RUN, {"metrics": "nDCG@10"}, "there is no metric 'nDCG'"),
-        (RUN, RUN, {"metrics": "RBO"}, "p must be given, between 0 and 1, such as RBO"),
+        (RUN, RUN, {"metrics": "RBO"}, "p must be given: the chance to look"),
         (RUN, RUN, {"metrics": "RBO(p=2)"}, "p must lie between 0 and 1, not 2"),
         (RUN, RUN, {"metrics": "RBO(p=.5, bound=top)"}, "bound must be one of ext, min, max"),
         (RUN, RUN, {"metrics": "x = 1"}, "'x' is an expression; name metrics of two rankings"),
