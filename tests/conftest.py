@@ -3,6 +3,8 @@
 Property tests draw few examples by default, more with HYPOTHESIS_PROFILE=ci, and new ones and many
 more with HYPOTHESIS_PROFILE=long.
 
+RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
+
 RANKQL_ERRORS=file adds the errors that the tests trigger to that file. After all parts of the suite
 `python tests/errors.py file` fails if an error in the source was never triggered.
 """
@@ -148,8 +150,10 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark heavy and slow tests, before pytest selects by marker."""
-    counted = Counter()
-    for item in items:
+    counted, every = Counter(), int(os.environ.get("RANKQL_EVERY", "1"))
+    for number, item in enumerate(items):
+        if number % every:
+            item.add_marker("slow")
         file = item.path.name
         for part in (f"{file}::{getattr(item, 'originalname', item.name)}", file):
             counted[part] += 1
