@@ -517,3 +517,18 @@ def test_dl19(pair):
     result = correlate(*paths)
     assert result.per_query.height == 43
     assert_values(result, by_hand(run, other))
+
+
+def test_cutoffs_side_by_side():
+    """Each metric reads its own top, whatever the others read."""
+    reference_run = pl.DataFrame(
+        {"query": ["a"] * 12, "item": range(12), "score": [float(-i) for i in range(12)]}
+    )
+    order = [2, 1, 0, 3, 4, 5, 11, 10, 9, 8, 7, 6]
+    other = reference_run.with_columns(item=pl.Series(order))
+    names = ["TauB@3", "TauB@10", "RBO(p=0.9)@5", "TauB"]
+    alone = {name: correlate(other, reference_run, name)[name] for name in names}
+    assert alone["TauB@3"] == -1 and len({*alone.values()}) == len(names)
+    for some in (names, names[:3], names[:2][::-1]):
+        together = correlate(other, reference_run, some)
+        assert {name: together[name] for name in some} == {name: alone[name] for name in some}
