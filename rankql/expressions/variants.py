@@ -255,21 +255,6 @@ def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None
             raise RankqlError("\n".join(lines))
 
 
-def sort_key(name: str, kind: pl.DataType) -> pl.Expr:
-    """A column to sort by: categories as text, not in an order of their own, as in SQL."""
-    text = kind in (pl.Enum, pl.Categorical)
-    return pl.col(name).cast(pl.String) if text else pl.col(name)
-
-
-def in_frame_like(frame: Frame, rows: pl.LazyFrame, slice: Column | None) -> Frame:
-    """The rows in order of their columns, the slice `s` named or left out, in a frame like that
-    which was given."""
-    order = [sort_key(name, kind) for name, kind in rows.collect_schema().items()]
-    rows = rows.sort(order, nulls_last=True)
-    rows = rows.drop("s") if slice is None else rows.rename({"s": "slice"})
-    return rows if isinstance(frame, pl.LazyFrame) else rows.collect()
-
-
 _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)
 
 
