@@ -5,7 +5,7 @@
 - `gate`: gate_limits and gate_inputs > gate_means and gate_drops (noninferiority, paired_runs,
   margin_decisions) > verdict.
 - `associate`: key_join > correlations > association.
-- Tests: sample > pairwise_tests, joint_tests, resampling, anytime > significance, corrections.
+- Tests: sample > pairwise_tests, resampling, anytime > significance, corrections.
 
 It imports engines, evaluation and what is below; output, cli and `rankql.testing` import it.
 """
