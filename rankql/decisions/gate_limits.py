@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rankql.decisions.gate_text import format_limit
 from rankql.decisions.verdict import SCHEMA
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
@@ -129,6 +128,11 @@ def _range(metric: Metric) -> tuple[float, float]:
     if metric.record is None or lowest is None or highest is None:
         return -math.inf, math.inf
     return lowest, highest
+
+
+def format_limit(value: float) -> str:
+    """A limit as text: 0.02, 1,000,000."""
+    return f"{value:,.15g}" if 1e3 <= abs(value) < 1e15 else f"{value:g}"
 
 
 def _parse_number(text: str) -> float | None:

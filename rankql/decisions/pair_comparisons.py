@@ -18,9 +18,9 @@ from rankql.decisions.sample import (
     SignificanceOptions,
     SignificanceResult,
 )
-from rankql.decisions.settings import Settings
+from rankql.decisions.settings import Settings, difference_ranges
 from rankql.decisions.significance import TESTS, explain_untestable
-from rankql.decisions.system_values import SystemValues, difference_ranges
+from rankql.decisions.system_values import SystemValues
 
 MICRO = "a mean over all queries at once"
 TOO_FEW = "too few queries"

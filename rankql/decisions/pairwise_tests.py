@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy import special
 
+from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.resampling import sum_all_signs, sum_random_signs, sum_resamples
-from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.sample import Array, Sample, SignificanceOptions, SignificanceResult
 
 # Up to so many signs, all their patterns (2^20) are counted; beyond, they are sampled.
