@@ -16,10 +16,9 @@ import numpy as np
 from scipy import stats
 
 from rankql.decisions import anytime, pairwise_tests
-from rankql.decisions.corrections import adjust_p_values
 from rankql.decisions.noninferiority import Margin, judge_samples
 from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
-from rankql.decisions.significance import TESTS, explain_untestable
+from rankql.decisions.significance import TESTS, adjust_p_values, explain_untestable
 
 ALPHA = 0.05
 REPEATS = 2_000

@@ -21,7 +21,7 @@ from rankql.registry.parse import is_metric, parse
 if TYPE_CHECKING:
     import altair as alt
 
-    from rankql.decisions.settings import Settings
+    from rankql.decisions.pair_comparisons import Settings
 
 
 # The cutoffs at which `Comparison.cutoffs` looks.

@@ -23,11 +23,11 @@ from rankql.decisions.gate_inputs import (
 )
 from rankql.decisions.gate_limits import (
     list_default_drops,
+    mean_rows,
     parse_drops,
     parse_minima,
     split_limits,
 )
-from rankql.decisions.gate_means import mean_rows
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.arguments import parse_groupings

@@ -12,8 +12,7 @@ import polars as pl
 
 from rankql import text as show
 from rankql.decisions.alignment import ROUNDING
-from rankql.decisions.gate_limits import GateLimit, format_limit
-from rankql.decisions.gate_means import undefined_row
+from rankql.decisions.gate_limits import GateLimit, format_limit, undefined_row
 from rankql.decisions.noninferiority import (
     Judgement,
     Margin,

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rankql import text as show
-from rankql.decisions.corrections import CORRECTIONS
-from rankql.decisions.pair_comparisons import PairComparison
-from rankql.decisions.settings import Settings
-from rankql.decisions.significance import TESTS
+from rankql.decisions.pair_comparisons import PairComparison, Settings
+from rankql.decisions.significance import CORRECTIONS, TESTS
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 
 
