@@ -14,12 +14,14 @@ from rankql.decisions.arguments import (
     Results,
     arrange_arguments,
     combine_results,
-    list_options,
+    require_attributes,
+    require_known_options,
+    require_no_run_options,
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.engines.evaluate import evaluate
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require
@@ -86,9 +88,7 @@ def compare(
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate; compare has none")
-    for name in options:
-        if name not in (known := list_options(compare)):
-            raise RankqlError(describe_unknown("option", name, known))
+    require_known_options(compare, options)
     groups = parse_groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
@@ -97,8 +97,9 @@ def compare(
     request = Request.of(keywords, metrics, attributes, higher_is_better)
     result = combine_results(runs, qrels, request)
     if result is not None:
-        _require_no_run_options(keywords)
-        result = select_metrics(result, metrics, attributes)
+        require_no_run_options(keywords)
+        require_attributes(result, attributes)
+        result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         result = evaluate(runs, qrels, metrics or DEFAULT_METRICS, interval=None, **keywords)
@@ -115,17 +116,6 @@ def compare(
     result.meta["groupings"] = groups
     table, notes = compare_pairs(result, systems, settings)
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
-
-
-def _require_no_run_options(keywords: Mapping[str, Any]) -> None:
-    """Refuse the options of runs where results were given."""
-    used = ("con", "query")  # to read tables of values
-    unused = [name for name in keywords if name not in used and keywords[name] is not None]
-    if unused:
-        raise RankqlError(
-            f"{unused[0]}= is an option for runs. These are results, evaluated already: leave "
-            "it out, or pass the runs."
-        )
 
 
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:

@@ -12,7 +12,7 @@ import duckdb
 import polars as pl
 
 from rankql.decisions.alignment import align_systems
-from rankql.decisions.arguments import Results, list_options
+from rankql.decisions.arguments import Results, require_known_options
 from rankql.decisions.gate_inputs import (
     combine_runs,
     match_conventions,
@@ -29,7 +29,7 @@ from rankql.decisions.gate_limits import (
     split_limits,
 )
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require_choice, require_flag, require_whole_number
@@ -100,9 +100,7 @@ def gate(
         require_package("scipy", "stats", "gate")
     groups = parse_groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
-    for name in options:
-        if name not in (available := list_options(gate)):
-            raise RankqlError(describe_unknown("option", name, available))
+    require_known_options(gate, options)
     keywords = {"conventions": conventions, **options, "con": con}
     texts = (*split_limits("minimum", minimum), *split_limits("max_drop", max_drop or ()))
     names = [re.split("[<>=:]", text)[0].strip() for text in texts]
