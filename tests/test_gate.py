@@ -300,6 +300,41 @@ def test_less_is_better():
     assert back.table["hi"][0] == -verdict.table["lo"][1]
 
 
+def test_bounds_of_a_minimum():
+    """minimum_bound=True holds the interval to the limit; the mean is 0.49."""
+    lo, hi = map(float, stats.ttest_1samp(BASE, 0).confidence_interval(0.95))
+    for limit, status in (("<=", (hi + 1e-6, "passed")), ("<", (lo, "failed")),
+                          (">=", (lo - 1e-6, "passed")), (">", (hi, "failed")),
+                          (">=", (lo + 1e-6, "inconclusive")), ("<", (hi - 1e-6, "inconclusive")),
+                          (">=", (hi + 1e-6, "failed"))):  # fmt: skip
+        number, wanted = status
+        verdict = rankql.gate(OLD, minimum=f"nDCG@10{limit}{number!r}", minimum_bound=True)
+        assert verdict.table["status"].to_list() == [wanted], (limit, number)
+        assert verdict.table.select("lo", "hi").row(0) == pytest.approx((lo, hi))
+    assert rankql.gate(OLD, minimum="nDCG@10>=0.48").passed
+    verdict = rankql.gate(OLD, minimum="nDCG@10>=0.48", minimum_bound=True, by="segment")
+    assert said(verdict)[0] == (
+        "0.49 (95% CI 0.435 to 0.545) on 20 queries. Inconclusive: the mean may be on either side "
+        "of 0.48. About 1,300 queries would decide"
+    )
+    assert said(verdict, "segment=old")[0].endswith("on 8 queries, fewer than 10: not checked")
+    flat = OLD.with_columns(pl.lit(0.5).alias("nDCG@10"))
+    for limit, status in ((">=0.5", "passed"), (">0.5", "failed"), ("<=0.5", "passed")):
+        verdict = rankql.gate(flat, minimum=f"nDCG@10{limit}", minimum_bound=True)
+        assert verdict.table["status"].to_list() == [status]
+    undefined = OLD.with_columns(pl.when(segment="new").then("nDCG@10").alias("nDCG@10"))
+    verdict = rankql.gate(undefined, minimum="nDCG@10>=0", by="segment", minimum_bound=True)
+    assert statuses(verdict)["nDCG@10 >= 0", "segment=old"] == "too few queries"
+    with pytest.raises(rankql.RankqlError, match="microP@1 is one value for all queries"):
+        rankql.gate(RUN, QRELS, minimum="microP@1>=0", minimum_bound=True)
+
+
+def test_a_minimum_below_zero_where_gains_may_be_negative():
+    judged = QRELS.with_columns(rel=-1)
+    verdict = rankql.gate(RUN, judged, minimum="DCG>=-0.5", negative="keep")
+    assert not verdict.passed and verdict.table["mean"][0] < -0.5
+
+
 # Minima
 
 
@@ -362,7 +397,9 @@ def test_undefined_fails():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("limit", [{"minimum": "nDCG@10>=0.1"}, {"max_drop": "nDCG@10:0.1"}])
+@pytest.mark.parametrize(
+    "limit", [{"minimum": "nDCG@10>=0.1", "minimum_bound": True}, {"max_drop": "nDCG@10:0.1"}]
+)
 def test_values_that_are_not_finite_are_refused(value, limit):
     """As in compare: a run whose failed queries are NaN would pass if they were left out."""
     frame = OLD.with_columns(pl.when(segment=pl.lit("new")).then("nDCG@10").otherwise(value))
@@ -449,12 +486,14 @@ def test_clusters():
     assert "Queries are clustered by user: 30 clusters of 4 queries" in verdict.notes
     one = rankql.gate(new.head(4), baseline=old.head(4), cluster="user", max_drop="AP:0.01")
     assert one.exit_code == 3 and "4 queries gave no confidence interval" in said(one)[0]
+    means = rankql.gate(new, baseline=old, cluster="user", minimum="AP>=0.5", minimum_bound=True)
+    assert means.table["lo"][0] is not None
 
 
 @pytest.mark.parametrize("name", ["value", "cluster", "run", "baseline", "difference"])
 def test_attributes_of_any_name(name):
     old, new = (frame.rename({"segment": name}) for frame in (OLD, WORSE))
-    limits = {"max_drop": "nDCG@10:0.05", "minimum": "nDCG@10>=0.1"}
+    limits = {"max_drop": "nDCG@10:0.05", "minimum": "nDCG@10>=0.1", "minimum_bound": True}
     verdict = rankql.gate(new, baseline=old, by=name, cluster=name, **limits)
     assert set(verdict.table["slice"]) == {"all", f"{name}=new", f"{name}=old"}
     assert verdict.pairs.differences("nDCG@10").height == 20
@@ -531,6 +570,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
+        ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
         ((RUN, QRELS, RUN), {"beyond_noise": "no"}, "beyond_noise must be true or false, not no"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
         ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
@@ -667,6 +707,8 @@ def test_exit_codes(folder):
     command("noisy.parquet", *old, "--any-drop", code=1)
     command("noisy.parquet", *old, "--alpha", "0.999", code=1)
     command("old.parquet", "--min", "nDCG@10>=0.48")
+    command("old.parquet", "--min", "nDCG@10>=0.48", "--min-bound", code=3)
+    command("old.parquet", "--min", "nDCG@10>=0.8", "--min-bound", code=1)
     command("run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min", "P@1>=0.5")
     command("run.parquet", "qrels.parquet", "--min", "RR>=0.75", "--min", "P@1>0.5", code=1)
     sliced = [*old, "--by", "segment", "--min-queries", "8"]

@@ -44,6 +44,12 @@ from rankql.cli.options import (
     help="What to do if there are too few queries to decide: fail with exit code 3, or warn.",
 )
 @click.option(
+    "--min-bound",
+    "minimum_bound",
+    is_flag=True,
+    help="Hold the confidence interval of the mean to --min, not the mean.",
+)
+@click.option(
     "--any-drop",
     is_flag=True,
     help="Compare the means alone: fail any drop beyond its limit, even by chance.",

@@ -44,6 +44,7 @@ def gate(
     minimum: str | Sequence[str] = (),
     max_drop: str | Sequence[str] | None = None,
     inconclusive: str = "fail",
+    minimum_bound: bool = False,
     beyond_noise: bool = True,
     alpha: float = 0.05,
     by: str | Sequence[str | Sequence[str]] = (),
@@ -71,7 +72,7 @@ def gate(
     compares the means alone.
 
     `minimum` is a limit on the mean itself, such as `nDCG@10>=0.45` or `RMSE<0.9`, or a list of
-    them.
+    them. minimum_bound=True holds the confidence interval to it instead.
 
     Limits over all queries are not adjusted for their number. With `by`, the slices of a limit are
     adjusted among themselves (Holm). A slice with fewer than `min_queries` queries never passes: it
@@ -93,10 +94,11 @@ def gate(
         raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
+    require_flag("minimum_bound", minimum_bound)
     require_flag("beyond_noise", beyond_noise)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
-    if baseline is not None:
+    if baseline is not None or minimum_bound:
         require_package("scipy", "stats", "gate")
     groups = parse_groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
@@ -125,15 +127,26 @@ def gate(
     run_result = select_run(run_result, limits, groups, attributes, cluster)
     run_result = set_directions(run_result, higher_is_better, evaluated)
     notes: list[str] = []
-    rows = [row for limit in minima for row in mean_rows(limit, run_result, min_queries)]
+    tested = [*(minima if minimum_bound else ()), *(drops if beyond_noise else ())]
+    if tested:
+        from rankql.decisions.gate_drops import describe_rule
+
+        require_means(tested, run_result)
+        no_limit = any(not limit.bound and not limit.operator for limit in tested)
+        notes += describe_rule(alpha, bool(groups), no_limit)
+    rows: list[dict[str, Any]] = []
+    for limit in minima:
+        if minimum_bound:
+            from rankql.decisions.gate_bounds import bound_rows
+
+            rows += bound_rows(limit, run_result, alpha, min_queries, cluster)
+        else:
+            rows += mean_rows(limit, run_result, min_queries)
     pairs = None
     if baseline_result:
-        from rankql.decisions.gate_drops import describe_rule, drop_rows, recommend_limit
+        from rankql.decisions.gate_drops import drop_rows, recommend_limit
         from rankql.decisions.system_values import PairedRuns
 
-        if beyond_noise:
-            require_means(drops, run_result)
-            notes += describe_rule(alpha, bool(groups), any(not limit.bound for limit in drops))
         baseline_result = select_baseline(baseline_result, run_result, drops)
         combined, pair_notes = combine_runs(run_result, baseline_result)
         pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)

@@ -57,7 +57,7 @@ def drop_rows(
             decision = PASSED if loss <= limit.bound + ROUNDING else FAILED
             judgement = Judgement(TOO_FEW if small else decision)
         change = _Change(limit.bound, lower, loss, n, judgement, part in identical, min_queries)
-        lo, hi = change.interval(1 if lower else -1)
+        lo, hi = judgement.interval(1 if lower else -1)
         yield limit.row(
             pairs.result, slice=part, mean=mean, baseline=baseline, difference=mean - baseline,
             lo=lo, hi=hi, n=n, status=judgement.decision, message=change.message(),
@@ -114,13 +114,6 @@ class _Change:
     identical: bool
     min_queries: int
 
-    def interval(self, sign: int) -> tuple[float | None, float | None]:
-        """The interval of sign * loss, the lower bound first."""
-        if self.judgement.lo is None or self.judgement.hi is None:
-            return None, None
-        lo, hi = sorted((0.0 + sign * self.judgement.lo, 0.0 + sign * self.judgement.hi))
-        return lo, hi
-
     def message(self) -> str:
         """What was found, in a sentence."""
         decision, change, limit = (
@@ -135,13 +128,9 @@ class _Change:
             queries = f"{show.format_queries(self.n)}, fewer than {self.min_queries}"
             return f"{change}{note} on {queries}: not checked"
         if decision == INCONCLUSIVE:
-            if self.judgement.lo is None:
-                queries = show.format_queries(self.n)
-                return f"{change}. Inconclusive: {queries} gave no confidence interval"
-            needed = self.judgement.queries_needed
-            many = f"About {needed:,} queries" if needed else "More than a billion queries"
-            unclear = f"a {word} {'within' if beyond else 'beyond'} the limit of {limit}"
-            return f"{change}. Inconclusive: {unclear} cannot be ruled out. {many} would decide"
+            side = "within" if beyond else "beyond"
+            unclear = f"a {word} {side} the limit of {limit} cannot be ruled out"
+            return f"{change}. {describe_inconclusive(self.judgement, self.n, unclear)}"
         if self.judgement.confidence is not None and not self.limit:
             if decision == FAILED:
                 return f"{change}: a significant {word}"
@@ -159,16 +148,35 @@ class _Change:
         else:
             verb = ("rose" if self.lower_is_better else "dropped") if self.loss > 0 else "improved"
             words, sign = f"{verb} by {{}}", 1 if self.loss > 0 else -1
-        lo, hi = self.interval(sign)
+        lo, hi = self.judgement.interval(sign)
         if lo is None or hi is None:
             everywhere = " in every query" if self.judgement.constant else ""
             return words.format(show.format_number(abs(self.loss))) + everywhere
         digits = show.count_decimals_apart(lo, hi, sign * self.limit)
         decimals = max(digits, -math.floor(math.log10(abs(self.loss) or 1)))
         size = show.format_decimal(abs(self.loss), decimals)
-        low, high = (show.format_decimal(end, digits) for end in (lo, hi))
-        level = _format_level(self.judgement.confidence or 0)
-        return f"{words.format(size)} ({level} CI {low} to {high})"
+        interval = format_gate_interval(lo, hi, self.judgement, sign * self.limit)
+        return f"{words.format(size)}{interval}"
+
+
+def describe_inconclusive(judgement: Judgement, n: int, unclear: str) -> str:
+    """Why a limit is inconclusive, and how many queries would decide it."""
+    if judgement.lo is None:
+        return f"Inconclusive: {show.format_queries(n)} gave no confidence interval"
+    needed = judgement.queries_needed
+    many = f"About {needed:,} queries" if needed else "More than a billion queries"
+    return f"Inconclusive: {unclear}. {many} would decide"
+
+
+def format_gate_interval(
+    lo: float | None, hi: float | None, judgement: Judgement, limit: float
+) -> str:
+    """The interval in brackets, with the digits that tell it from the limit; or nothing."""
+    if lo is None or hi is None or judgement.confidence is None:
+        return ""
+    digits = show.count_decimals_apart(lo, hi, limit)
+    level = _format_level(judgement.confidence)
+    return f" ({level} CI {show.format_decimal(lo, digits)} to {show.format_decimal(hi, digits)})"
 
 
 def _format_level(confidence: float) -> str:

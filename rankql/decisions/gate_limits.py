@@ -61,6 +61,8 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
             )
         for spelling, metric in _parse_metrics(match["metric"], known):
             lowest, highest = _range(metric)
+            if metric.record and metric.record.sums_gains:  # with negative='keep'
+                lowest = -math.inf
             if not lowest <= bound <= highest:
                 raise RankqlError(
                     f"minimum={text!r}: {metric.name} lies between {lowest:g} and {highest:g}. "

@@ -35,15 +35,16 @@ class Margin:
     """How large a mean loss may be.
 
     Where `required`, the loss must be shown to be within the margin. Otherwise only a loss that is
-    shown to be beyond it fails.
+    shown to be beyond it fails. Where `strict`, a loss that equals the margin is beyond it.
     """
 
     size: float
     required: bool = True
+    strict: bool = False
 
     def holds(self, loss: float) -> bool:
         """Whether a known loss is within the margin."""
-        return loss <= self.size + ROUNDING
+        return loss < self.size - ROUNDING if self.strict else loss <= self.size + ROUNDING
 
     def decide(self, lo: float, hi: float) -> str:
         """The decision for a loss that lies between two bounds."""
@@ -66,6 +67,13 @@ class Judgement:
     confidence: float | None = None
     queries_needed: int | None = None
     constant: bool = False
+
+    def interval(self, sign: int, origin: float = 0.0) -> tuple[float | None, float | None]:
+        """The interval of origin + sign * loss, the lower bound first."""
+        if self.lo is None or self.hi is None:
+            return None, None
+        lo, hi = sorted((origin + sign * self.lo, origin + sign * self.hi))
+        return lo, hi
 
 
 def judge_slices(
