@@ -2,10 +2,9 @@
 
 from .decisions.associate import associate, sign_agreement
 from .decisions.association import Association
-from .decisions.compare import compare
+from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
-from .decisions.power import queries_needed
 from .decisions.verdict import Verdict
 from .diagnostics.check import check
 from .diagnostics.correlate import correlate

@@ -16,11 +16,9 @@ import numpy as np
 from scipy import stats
 
 from rankql.decisions import anytime, pairwise_tests
-from rankql.decisions.corrections import adjust_p_values
-from rankql.decisions.margin_decisions import Margin
-from rankql.decisions.noninferiority import judge_samples
+from rankql.decisions.noninferiority import Margin, judge_samples
 from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
-from rankql.decisions.significance import TESTS, explain_untestable
+from rankql.decisions.significance import TESTS, adjust_p_values, explain_untestable
 
 ALPHA = 0.05
 REPEATS = 2_000
@@ -248,7 +246,7 @@ def gated(shape, n, true, repeats=REPEATS, users=None):
             losses = losses[codes] + rng.normal(0, 0.1, len(codes))
         sample = Sample(losses, codes)
         counts["constant"] += sample.constant
-        counts[judge_samples([sample], margin, "t", setting)[0].decision] += 1
+        counts[judge_samples([sample], margin, ALPHA)[0].decision] += 1
         counts["t"] += sample.constant or TESTS["t"].pair(sample, setting).hi <= LIMIT
     return {name: count / repeats for name, count in counts.items()}
 

@@ -62,17 +62,14 @@ def test_one_named_input(files):
 
 
 def test_options_of_the_tests(files):
-    """What compare and gate take, the command line takes."""
+    """What compare takes, the command line takes."""
     common = ("--correction", "bh", "--resamples", 200, "--seed", 3)
     both = ("one=one.run", "two=two.run", "qrels", "-m", "RR@10", *common)
     out, _ = run(files, "compare", *both, "--format", "json")
     said = {"correction": "bh", "resamples": 200, "seed": 3, "bounds": None}
     assert said.items() <= json.loads(out)["settings"].items()
     run(files, "report", *both, "-o", "page.md")
-    limits = ("--max-drop", "RR@10:1", "--test", "randomisation", "--resamples", 200, "--seed", 3)
-    run(files, "gate", "one.run", "qrels", "--baseline", "two.run", *limits)
-    wrong = ("--baseline", "two.run", *limits, "--seed", -1)
-    _, err = run(files, "gate", "one.run", "qrels", *wrong, code=2)
+    _, err = run(files, "compare", *both, "--seed", -1, code=2)
     assert "seed must be a whole number" in err
 
 

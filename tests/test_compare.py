@@ -157,7 +157,7 @@ def test_results_and_runs_do_not_mix():
     result = rankql.evaluate(OLD, QRELS, "RR")
     for given, qrels, said in (
         ({"old": result, "new": NEW}, QRELS, "'old' is a result"),
-        ({"old": result, "new": result}, QRELS, "qrels= is for runs"),
+        ({"old": result, "new": result}, QRELS, "qrels= is an option for runs"),
         ({"old": result, "new": rankql.evaluate(NEW, QRELS, "AP")}, None, "no metric in common"),
         (
             {"old": result, "new": rankql.evaluate(NEW, QRELS, "RR", undefined="zero")},

@@ -20,8 +20,7 @@ from scipy import stats
 
 import rankql
 from rankql import RankqlError
-from rankql.decisions import anytime, pairwise_tests, resampling
-from rankql.decisions.corrections import CORRECTIONS, adjust_p_values, significance_levels
+from rankql.decisions import anytime, pairwise_tests
 from rankql.decisions.sample import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
@@ -31,7 +30,13 @@ from rankql.decisions.sample import (
     SignificanceOptions,
     SignificanceResult,
 )
-from rankql.decisions.significance import TESTS, explain_untestable
+from rankql.decisions.significance import (
+    CORRECTIONS,
+    TESTS,
+    adjust_p_values,
+    explain_untestable,
+    significance_levels,
+)
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
 RUNS = ("BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL")
@@ -342,7 +347,7 @@ def block(n, m, seed=1):
 def test_resamples_in_batches(name, monkeypatch):
     d = skewed(100)
     whole = outcome(name, d, resamples=2_000)
-    monkeypatch.setattr(resampling, "BATCH", 2_000)
+    monkeypatch.setattr(pairwise_tests, "BATCH", 2_000)
     parts = outcome(name, d, resamples=2_000)
     assert within(whole.p, parts.p, 2_000, errors=6)
     assert (whole.lo, whole.hi) == pytest.approx((parts.lo, parts.hi), abs=0.02)

@@ -69,14 +69,7 @@ from rankql.cli.options import (
     help="A slice with fewer queries cannot pass; it is reported, or fails if the drop is beyond "
     "doubt.",
 )
-@click.option(
-    "--test",
-    metavar="NAME",
-    help="Where the interval comes from: t (default), randomisation or bootstrap.",
-)
 @click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong together.")
-@click.option("--resamples", type=int, help="Number of resamples (default 9999).")
-@click.option("--seed", type=int, help="Seed of the resampling (default 7).")
 @LOWER_IS_BETTER
 @click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Check slices too.")
 @click.option("--attributes", metavar="TABLE", help="A table with attributes of the queries.")

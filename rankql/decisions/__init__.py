@@ -1,11 +1,10 @@
 """Is it better, may it ship, does it pay: compare, gate, associate, and their statistics.
 
-- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table, with sentences
-  from pair_sentences and method_notes, makes a comparison.
-- `gate`: gate_limits and gate_inputs > gate_means and gate_drops (noninferiority, paired_runs,
-  margin_decisions) > verdict.
+- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table and method_notes
+  makes a comparison.
+- `gate`: gate_inputs > gate_limits and gate_drops (noninferiority) > verdict.
 - `associate`: key_join > correlations > association.
-- Tests: sample > pairwise_tests, resampling, anytime > significance, corrections.
+- Tests: sample > pairwise_tests and anytime > significance.
 
 It imports engines, evaluation and what is below; output, cli and `rankql.testing` import it.
 """

@@ -11,7 +11,11 @@ from rankql import text as show
 from rankql.errors import RankqlError
 from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
+from rankql.evaluation.summary import attribute_column
 from rankql.macros import MISSING
+
+# The size below which a difference is one of rounding, relative to the greatest value.
+ROUNDING = 1e-12
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
@@ -109,3 +113,25 @@ def describe_missing_rule(
     if rules["missing"] == "skip" or len(errors) == len(metrics):
         return "left out"
     return f"counted as 0 (left out for {show.join_words(errors)})" if errors else "counted as 0"
+
+
+def query_differences(
+    result: Result, metric: str, a: str, b: str, columns: tuple[str, str] = ("a", "b")
+) -> pl.DataFrame:
+    """Every query with its attributes, its values in two systems, and b - a, the worst first."""
+    own = (*columns, "difference")
+    names = {x: attribute_column(x, own) for x in (result.meta["query"], *result.meta["by"])}
+    key = names[result.meta["query"]]
+    attributes = [pl.col(name).alias(column) for name, column in names.items()]
+    rows, value = result.frame(), compared_value(metric, result.conventions)
+    of_a, of_b = (
+        rows.filter(pl.col("system") == system).select(*attributes, value.alias(column))
+        for system, column in zip((a, b), columns, strict=True)
+    )
+    gain = pl.col(columns[1]) - pl.col(columns[0])
+    return (
+        of_a.join(of_b.select(key, columns[1]), on=key)
+        .with_columns(gain.alias("difference"))
+        .drop_nulls("difference")
+        .sort(-gain if result.lower_is_better(metric) else gain, key)
+    )

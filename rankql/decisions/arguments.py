@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,7 @@ def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
     certain_results = [name for name, data in runs_by_name.items() if is_result(data)]
     if qrels is not None:
         if len(certain_results) == len(runs_by_name):
-            raise RankqlError(
-                "qrels= is for runs. These are results, evaluated already: leave it out, or pass "
-                "the runs."
-            )
+            require_no_run_options({"qrels": qrels})
         if certain_results:
             raise RankqlError(
                 f"{certain_results[0]!r} is a result; evaluate the others too, or give its run"
@@ -135,13 +132,8 @@ def is_result(data: Any) -> bool:
     )
 
 
-def select_metrics(result: Result, metrics: Any, attributes: Sequence[str]) -> Result:
-    """The result with these metrics only, if it has them and the attributes."""
-    known = result.meta["by"]
-    for name in attributes:
-        if name not in known:
-            hint = did_you_mean(name, known) if known else "; evaluate them with by="
-            raise RankqlError(f"the results have no attribute {name!r}{hint}")
+def select_metrics(result: Result, metrics: Any) -> Result:
+    """The result with these metrics only, if it has them."""
     if metrics is None:
         return result
     names = []
@@ -152,17 +144,46 @@ def select_metrics(result: Result, metrics: Any, attributes: Sequence[str]) -> R
         if not is_metric(text):
             raise RankqlError(describe_unknown("metric", text, result.metrics))
         names += [metric.under(result.conventions).name for metric in parse(text)]
-    for name in names:
-        if name not in result.metrics:
-            raise RankqlError(f"{name!r} was not evaluated{did_you_mean(name, result.metrics)}")
+    require_metrics(result, names)
     return replace(result, meta=result.meta | {"metrics": list(dict.fromkeys(names))})
 
 
-def list_options(function: Any) -> list[str]:
-    """The options of `compare` or `gate`: its own and those that it passes on to `evaluate`."""
-    own = [name for name in inspect.signature(function).parameters if name not in _NOT_OPTIONS]
-    passed = [name for name in inspect.signature(evaluate).parameters if name not in _NOT_OPTIONS]
-    return list(dict.fromkeys([*own, *passed, *option_names()]))
+def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
+    """Refuse metrics that a result lacks."""
+    for name in names:
+        if name not in result.metrics:
+            hint = did_you_mean(name, result.metrics)
+            raise RankqlError(f"{label}{name!r} was not evaluated{hint}")
+
+
+def require_attributes(
+    result: Result, names: Sequence[str], subject: str = "the results have"
+) -> None:
+    """Refuse attributes that a result lacks."""
+    known = result.meta["by"]
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) if known else "; evaluate with by="
+            raise RankqlError(f"{subject} no attribute {name!r}{hint}")
+
+
+def require_no_run_options(keywords: Mapping[str, Any]) -> None:
+    """Refuse the options of runs where results were given; `con` and `query` read tables."""
+    for name, value in keywords.items():
+        if name not in ("con", "query") and value is not None:
+            raise RankqlError(
+                f"{name}= is an option for runs. These are results, evaluated already: leave it "
+                "out, or pass the runs."
+            )
+
+
+def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
+    """Refuse what is an option neither of `compare` or `gate` nor of `evaluate`."""
+    names = [*signature(function).parameters, *signature(evaluate).parameters, *option_names()]
+    known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]
+    for name in options:
+        if name not in known:
+            raise RankqlError(describe_unknown("option", name, known))
 
 
 _NOT_OPTIONS = ("run", "runs", "data", "interval", "output", "options")

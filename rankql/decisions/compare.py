@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,14 +14,17 @@ from rankql.decisions.arguments import (
     Results,
     arrange_arguments,
     combine_results,
-    list_options,
+    require_attributes,
+    require_known_options,
+    require_no_run_options,
     select_metrics,
 )
 from rankql.decisions.comparison import ComparedRuns, Comparison
 from rankql.engines.evaluate import evaluate
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.values import Request, set_directions
+from rankql.registry.argument_checks import require
 from rankql.sources.tables import Data
 
 
@@ -75,8 +79,8 @@ def compare(
     """
     require_package("scipy", "stats", "compare")
     from rankql.decisions.alignment import align_systems
+    from rankql.decisions.pair_comparisons import Settings
     from rankql.decisions.pair_table import compare_pairs
-    from rankql.decisions.settings import Settings
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
                         min_queries, bounds)  # fmt: skip
@@ -84,9 +88,7 @@ def compare(
     for option in ("interval", "output"):
         if option in options:
             raise RankqlError(f"{option}= is an option of evaluate; compare has none")
-    for name in options:
-        if name not in (known := list_options(compare)):
-            raise RankqlError(describe_unknown("option", name, known))
+    require_known_options(compare, options)
     groups = parse_groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
@@ -95,8 +97,9 @@ def compare(
     request = Request.of(keywords, metrics, attributes, higher_is_better)
     result = combine_results(runs, qrels, request)
     if result is not None:
-        _require_no_run_options(keywords)
-        result = select_metrics(result, metrics, attributes)
+        require_no_run_options(keywords)
+        require_attributes(result, attributes)
+        result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
         result = evaluate(runs, qrels, metrics or DEFAULT_METRICS, interval=None, **keywords)
@@ -115,12 +118,36 @@ def compare(
     return Comparison(result, table, settings, systems, [*notes, *result.notes], source)
 
 
-def _require_no_run_options(keywords: Mapping[str, Any]) -> None:
-    """Refuse the options of runs where results were given."""
-    used = ("con", "query")  # to read tables of values
-    unused = [name for name in keywords if name not in used and keywords[name] is not None]
-    if unused:
-        raise RankqlError(
-            f"{unused[0]}= is an option for runs. These are results, evaluated already: leave "
-            "it out, or pass the runs."
+def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
+    """How many queries a paired t test needs to show an effect d_z with this power.
+
+    The least n at which `P(|T| > t(1 - alpha/2, n - 1))` reaches the power, T noncentral t with
+    n - 1 degrees of freedom and noncentrality d_z sqrt(n).
+
+    >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]
+    [199, 90, 34, 15]
+    """
+    require_package("scipy", "stats", "queries_needed")
+    from scipy import special, stats
+
+    for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
+        require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
+    require(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
+    require(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
+    require(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
+
+    def reached(n: int) -> bool:
+        critical = special.stdtrit(n - 1, 1 - alpha / 2)
+        centre = abs(effect) * math.sqrt(n)
+        return bool(
+            stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre) >= power
         )
+
+    high = 2
+    while not reached(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

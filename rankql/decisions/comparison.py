@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import text as show
-from rankql.decisions.alignment import compared_value
+from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import attribute_column
 from rankql.registry.parse import is_metric, parse
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from rankql.decisions.settings import Settings
+    from rankql.decisions.pair_comparisons import Settings
 
 
 # The cutoffs at which `Comparison.cutoffs` looks.
@@ -109,23 +108,7 @@ class Comparison(show.Tabular):
             if value not in known:
                 hint = did_you_mean(value, known)
                 raise RankqlError(f"nothing was compared by the name {value!r}{hint}")
-        key, by = self.result.meta["query"], self.result.meta["by"]
-        columns = {x: attribute_column(x, ("a", "b", "difference")) for x in [key, *by]}
-        attributes = [pl.col(x).alias(column) for x, column in columns.items()]
-        key = columns[key]
-        compared = compared_value(name, self.result.conventions)
-        rows = self.result.frame()
-        of_a, of_b = (
-            rows.filter(pl.col("system") == system).select(*attributes, compared.alias(column))
-            for system, column in ((a, "a"), (b, "b"))
-        )
-        gain = pl.col("b") - pl.col("a")
-        return (
-            of_a.join(of_b.select(key, "b"), on=key)
-            .with_columns(gain.alias("difference"))
-            .drop_nulls("difference")
-            .sort((-gain if self.result.lower_is_better(name) else gain), key)
-        )
+        return query_differences(self.result, name, a, b)
 
     def discriminative_power(self) -> pl.DataFrame:
         """By metric, the share of pairs with p <= 1 - confidence, uncorrected (Sakai 2006)."""

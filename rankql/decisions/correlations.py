@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rankql import text as show
+from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.key_join import KeyJoin
-from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.sample import Array
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import INTERNAL_PREFIX

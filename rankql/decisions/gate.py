@@ -6,14 +6,13 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import polars as pl
 
 from rankql.decisions.alignment import align_systems
-from rankql.decisions.arguments import Results, list_options
-from rankql.decisions.gate_drops import drop_rows, recommend_limit
+from rankql.decisions.arguments import Results, require_known_options
 from rankql.decisions.gate_inputs import (
     combine_runs,
     match_conventions,
@@ -23,24 +22,18 @@ from rankql.decisions.gate_inputs import (
     select_run,
 )
 from rankql.decisions.gate_limits import (
-    GateLimit,
     list_default_drops,
+    mean_rows,
     parse_drops,
     parse_minima,
     split_limits,
 )
-from rankql.decisions.gate_means import bound_rows, mean_rows
-from rankql.decisions.paired_runs import PairedRuns
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require_choice, require_flag, require_whole_number
 from rankql.sources.tables import Data
-
-if TYPE_CHECKING:
-    from rankql.decisions.noninferiority import NoninferiorityTest
 
 
 def gate(
@@ -56,11 +49,8 @@ def gate(
     alpha: float = 0.05,
     by: str | Sequence[str | Sequence[str]] = (),
     min_queries: int = 10,
-    test: str = "t",
     cluster: str | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
-    resamples: int = 9_999,
-    seed: int = 7,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
     **options: Any,
@@ -88,9 +78,9 @@ def gate(
     adjusted among themselves (Holm). A slice with fewer than `min_queries` queries never passes: it
     fails when its interval lies beyond the limit, and is reported as too small otherwise.
 
-    `test` gives the interval: 't' (Student's, widened for skewed differences), 'randomisation' or
-    'bootstrap'; `rankql.compare` explains `cluster`, `resamples` and `seed`. A query that only the
-    run has is left out of the drops; a query that the run lost counts as the conventions say.
+    The interval is Student's, widened for skewed differences; `cluster` names the attribute of
+    queries that belong together. A query that only the run has is left out of the drops; a query
+    that the run lost counts as the conventions say.
 
     >>> old = pl.DataFrame({"query": [*"abcde"], "AP": [0.7, 0.5, 0.6, 0.8, 0.4]})
     >>> new = pl.DataFrame({"query": [*"abcde"], "AP": [0.4, 0.3, 0.3, 0.6, 0.1]})
@@ -108,19 +98,11 @@ def gate(
     require_flag("beyond_noise", beyond_noise)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop needs a baseline to drop from: baseline=")
-    noninferiority: NoninferiorityTest | None = None
-    if minimum_bound or (baseline is not None and beyond_noise):
+    if baseline is not None or minimum_bound:
         require_package("scipy", "stats", "gate")
-        from rankql.decisions.noninferiority import NoninferiorityTest
-        from rankql.decisions.sample import SignificanceOptions
-
-        significance = SignificanceOptions(alpha, resamples, seed)
-        noninferiority = NoninferiorityTest(test, significance, min_queries, cluster)
     groups = parse_groupings(by)
     attributes = [*groups, *([[cluster]] if cluster else [])]
-    for name in options:
-        if name not in (available := list_options(gate)):
-            raise RankqlError(describe_unknown("option", name, available))
+    require_known_options(gate, options)
     keywords = {"conventions": conventions, **options, "con": con}
     texts = (*split_limits("minimum", minimum), *split_limits("max_drop", max_drop or ()))
     names = [re.split("[<>=:]", text)[0].strip() for text in texts]
@@ -145,34 +127,34 @@ def gate(
     run_result = select_run(run_result, limits, groups, attributes, cluster)
     run_result = set_directions(run_result, higher_is_better, evaluated)
     notes: list[str] = []
-    rows: list[dict[str, Any]] = []
-    if noninferiority:
-        notes += noninferiority.notes(bool(groups), any(not limit.bound for limit in drops))
-        tested = [*(drops if beyond_noise else ()), *(minima if minimum_bound else ())]
+    tested = [*(minima if minimum_bound else ()), *(drops if beyond_noise else ())]
+    if tested:
+        from rankql.decisions.gate_drops import describe_rule
+
         require_means(tested, run_result)
+        no_limit = any(not limit.bound and not limit.operator for limit in tested)
+        notes += describe_rule(alpha, bool(groups), no_limit)
+    rows: list[dict[str, Any]] = []
     for limit in minima:
-        if noninferiority and minimum_bound:
-            rows += bound_rows(limit, run_result, noninferiority)
+        if minimum_bound:
+            from rankql.decisions.gate_bounds import bound_rows
+
+            rows += bound_rows(limit, run_result, alpha, min_queries, cluster)
         else:
             rows += mean_rows(limit, run_result, min_queries)
     pairs = None
     if baseline_result:
-        pairs, pair_notes = _pair_runs(run_result, baseline_result, drops, cluster)
-        notes += pair_notes
-        for limit in drops:
-            rows += drop_rows(limit, pairs, noninferiority if beyond_noise else None, min_queries)
-        if default and noninferiority:
-            notes += [note for x in drops for note in recommend_limit(x, pairs, noninferiority)]
+        from rankql.decisions.gate_drops import drop_rows, recommend_limit
+        from rankql.decisions.system_values import PairedRuns
+
+        baseline_result = select_baseline(baseline_result, run_result, drops)
+        combined, pair_notes = combine_runs(run_result, baseline_result)
+        pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
+        notes += [*pair_notes, *pairs.notes]
+        level = alpha if beyond_noise else None
+        rows += [row for limit in drops for row in drop_rows(limit, pairs, level, min_queries)]
+        if default and beyond_noise:
+            notes += [note for x in drops for note in recommend_limit(x, pairs, alpha)]
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)
     return Verdict(table, replace(run_result, notes=notes), inconclusive, pairs)
-
-
-def _pair_runs(
-    run: Result, baseline: Result, drops: Sequence[GateLimit], cluster: str | None
-) -> tuple[PairedRuns, list[str]]:
-    """The run and its baseline by query, and notes on queries that are left out."""
-    require_package("scipy", "stats", "gate")
-    combined, notes = combine_runs(run, select_baseline(baseline, run, drops))
-    pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
-    return pairs, [*notes, *pairs.notes()]

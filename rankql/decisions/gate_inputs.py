@@ -11,10 +11,15 @@ import duckdb
 import polars as pl
 
 from rankql import text as show
-from rankql.decisions.arguments import is_result
+from rankql.decisions.arguments import (
+    is_result,
+    require_attributes,
+    require_metrics,
+    require_no_run_options,
+)
 from rankql.decisions.gate_limits import GateLimit
 from rankql.engines.evaluate import evaluate
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError
 from rankql.evaluation.combining import combine_systems, require_finite_metrics
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, read_result
@@ -64,7 +69,7 @@ def read_gate_inputs(
     results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
     options = {name: value for name, value in keywords.items() if name != "con"}
     if all(results.values()):
-        _require_unused({"qrels": qrels, **options, "query": None})
+        require_no_run_options({"qrels": qrels, **options})
     return GateInputs(data, results, qrels, attributes, keywords["con"], options)
 
 
@@ -77,11 +82,6 @@ def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result 
         return None
     require_finite_metrics(result.frame(), result.metrics, result.meta["query"], repr(label))
     return result
-
-
-def _require_unused(keywords: Mapping[str, Any]) -> None:
-    if name := next((name for name, value in keywords.items() if value is not None), None):
-        raise RankqlError(f"{name} goes with a run; what was given is evaluated already")
 
 
 def _require_one_system(name: str, result: Result) -> Result:
@@ -121,12 +121,10 @@ def select_run(
     cluster: str | None,
 ) -> Result:
     """The run with the metrics of the limits, the slices and the attributes."""
-    by, known = list(dict.fromkeys(itertools.chain(*attributes))), run.meta["by"]
+    by = list(dict.fromkeys(itertools.chain(*attributes)))
     for name in by:
-        if name not in known:
-            hint = did_you_mean(name, known) if known else "; evaluate it with by="
-            option = "cluster" if name == cluster else "by"
-            raise RankqlError(f"{option}: the run has no attribute {name!r}{hint}")
+        option = "cluster" if name == cluster else "by"
+        require_attributes(run, [name], f"{option}: the run has")
     meta = {"metrics": _metric_names("run", run, run, limits), "by": by, "groupings": list(groups)}
     return replace(run, meta=run.meta | meta, interval=None, _summary=None)
 
@@ -150,10 +148,7 @@ def _metric_names(
 ) -> list[str]:
     """What the metrics are called, if the result has them."""
     names = list(dict.fromkeys(limit.name(run) for limit in limits))
-    for name in names:
-        if name not in result.metrics:
-            hint = did_you_mean(name, result.metrics)
-            raise RankqlError(f"{label}: {name!r} was not evaluated{hint}")
+    require_metrics(result, names, f"{label}: ")
     return names
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from rankql import text as show
-from rankql.decisions.rounding import ROUNDING
+from rankql.decisions.alignment import ROUNDING
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.overlap import format_examples
 from rankql.expressions.columns import require_plain_name

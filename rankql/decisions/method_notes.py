@@ -7,15 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from rankql import text as show
-from rankql.decisions.alignment import describe_missing_rule
-from rankql.decisions.corrections import CORRECTIONS
-from rankql.decisions.pair_comparisons import PairComparison
-from rankql.decisions.settings import Settings
-from rankql.decisions.significance import TESTS
-from rankql.decisions.system_values import SystemValues
+from rankql.decisions.pair_comparisons import PairComparison, Settings
+from rankql.decisions.significance import CORRECTIONS, TESTS
+from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 
 
 def describe_tests(
@@ -40,15 +35,8 @@ def describe_tests(
             "Valid at any number of looks, if each query counts once and the metric stays within "
             "its range"
         )
-    if values.clusters is not None:
-        sizes = np.bincount(values.clusters)[np.unique(values.clusters)]
-        span = show.format_queries(int(sizes.max()))
-        span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
-        notes.append(
-            f"Queries are clustered by {settings.cluster}: "
-            f"{show.format_count(len(sizes), 'cluster')} of "
-            f"{span}"
-        )
+    if settings.cluster is not None:
+        notes.append(describe_clusters(values, settings.cluster))
     untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)
     if untested:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
@@ -56,27 +44,9 @@ def describe_tests(
             f"Not tested: {untested.total():,} of {show.format_count(len(pairs), 'row')} "
             f"({reasons})"
         )
-    return [*notes, *_describe_left_out(values, rules)]
-
-
-def _describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterable[str]:
-    """The queries that are missing or undefined in a system, and the direction of the metrics."""
-    total = len(values.queries)
-    for system, count in values.missing.items():
-        if count:
-            rule = describe_missing_rule(rules, list(values.values), values.lower)
-            lacking = f"{count:,} of {show.format_queries(total)} {show.is_or_are(count)} missing"
-            yield f"{lacking} in {system}: {rule}"
-    for metric, count in values.undefined.items():
-        if count:
-            rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
-            yield (
-                f"{metric}: {count:,} of {show.format_queries(total)} {show.is_or_are(count)} "
-                "undefined in some "
-                f"system and {rule}"
-            )
-    if lower := [metric for metric in values.values if metric in values.lower]:
-        yield f"Lower is better: {', '.join(lower)}"
+    lower = [metric for metric in values.values if metric in values.lower]
+    direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
+    return [*notes, *describe_left_out(values, rules), *direction]
 
 
 def _describe_method(tests: int, settings: Settings) -> str:

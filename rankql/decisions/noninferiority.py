@@ -17,16 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from rankql.decisions.gate_text import format_level
-from rankql.decisions.margin_decisions import Judgement, Margin
+from rankql.decisions.alignment import ROUNDING
+from rankql.decisions.pairwise_tests import t
 from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
-from rankql.decisions.significance import TESTS, explain_untestable
+from rankql.decisions.significance import explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
-from rankql.errors import RankqlError, find_closest
-from rankql.registry.argument_checks import require_whole_number
 
-# The tests whose interval is one of the mean difference.
-INTERVAL_TESTS = ("t", "randomisation", "bootstrap")
 # A sample skewness is too small on average. This factor, 1 + 6 / n, keeps the bound below 5% on
 # lognormal losses of 20 queries (tests/simulation.py). Fewer queries get no larger one: it would
 # widen the interval past any use.
@@ -35,88 +31,76 @@ INFLATED_FROM = 20
 
 
 @dataclass(frozen=True)
-class NoninferiorityTest:
-    """How limits are tested."""
+class Margin:
+    """How large a mean loss may be.
 
-    test: str
-    options: SignificanceOptions
-    min_queries: int
-    cluster: str | None = None
+    Where `required`, the loss must be shown to be within the margin. Otherwise only a loss that is
+    shown to be beyond it fails. Where `strict`, a loss that equals the margin is beyond it.
+    """
 
-    def __post_init__(self) -> None:
-        """Refuse a test that has no interval, and numbers that are too small."""
-        if self.test not in INTERVAL_TESTS:
-            if self.test not in TESTS:
-                likely = find_closest(str(self.test), INTERVAL_TESTS)
-                hint = f"Did you mean {likely!r}? " if likely else ""
-                raise RankqlError(
-                    f"Unknown test {self.test!r}. {hint}"
-                    f"Use one of {', '.join(map(repr, INTERVAL_TESTS))}"
-                )
-            raise RankqlError(
-                f"test={self.test!r} has no confidence interval of the mean, which a gate needs. "
-                f"Use one of {', '.join(map(repr, INTERVAL_TESTS))}"
-            )
-        require_whole_number("resamples", self.options.resamples, 100)
-        require_whole_number("seed", self.options.seed, 0)
-        if self.cluster is not None and not TESTS[self.test].clusters:
-            supported = ", ".join(repr(name) for name in INTERVAL_TESTS if TESTS[name].clusters)
-            raise RankqlError(
-                f"test={self.test!r} does not support cluster=. Use one of {supported}"
-            )
+    size: float
+    required: bool = True
+    strict: bool = False
 
-    def judge_slices(self, samples: Mapping[str, Sample], margin: Margin) -> dict[str, Judgement]:
-        """Hold the mean of every slice to the margin.
+    def holds(self, loss: float) -> bool:
+        """Whether a known loss is within the margin."""
+        return loss < self.size - ROUNDING if self.strict else loss <= self.size + ROUNDING
 
-        All queries together are one test, unadjusted; slices are adjusted among themselves; those
-        with fewer queries than `min_queries` are too, so that they weaken no other.
-        """
-        parts = [part for part in samples if part != "all"]
-        large = [x for x in parts if len(samples[x].differences) >= self.min_queries]
-        small = [x for x in parts if x not in large]
-        judgements: dict[str, Judgement] = {}
-        for family in (["all"] if "all" in samples else [], large, small):
-            family_samples = [samples[part] for part in family]
-            family_judgements = judge_samples(family_samples, margin, self.test, self.options)
-            if family is small:
-                family_judgements = [
-                    self._judge_small(*each, len(small))
-                    for each in zip(family_samples, family_judgements, strict=True)
-                ]
-            judgements |= dict(zip(family, family_judgements, strict=True))
-        return judgements
+    def decide(self, lo: float, hi: float) -> str:
+        """The decision for a loss that lies between two bounds."""
+        if not self.holds(lo):
+            return FAILED
+        return PASSED if self.holds(hi) or not self.required else INCONCLUSIVE
 
-    def _judge_small(self, sample: Sample, judgement: Judgement, family: int) -> Judgement:
-        """A small slice fails if all its losses could not share a sign by chance; or has no say."""
-        possible = 2.0 ** (1 - sample.units) <= self.options.alpha / family
-        if judgement.decision == FAILED and possible:
-            return judgement
-        return replace(judgement, decision=TOO_FEW, queries_needed=None)
-
-    def notes(self, sliced: bool, no_limit: bool) -> list[str]:
-        """How the limits are tested, in sentences."""
-        label = TESTS[self.test].label
-        how = f"{label}, widened for skewed values" if self.test == "t" else label
-        level = format_level(1 - self.options.alpha)
-        notes = [
-            f"a limit passes if the {level} confidence interval (CI) lies within it, fails if it "
-            f"lies beyond, and is inconclusive otherwise; CI: {how}"
-        ]
-        if no_limit:
-            notes.append("a limit of 0 on a drop fails only if the CI lies beyond it")
-        if TESTS[self.test].resamples:
-            notes.append(f"{self.options.resamples:,} resamples with seed {self.options.seed}")
-        if sliced:
-            notes.append(
-                "CIs of slices are adjusted for the number of slices (Holm), those of all queries "
-                "are not"
-            )
-        return notes
+    def excluded(self, lo: float, hi: float) -> bool:
+        """Whether the margin lies outside the bounds, so that the test at it rejects."""
+        return not self.holds(lo) or self.holds(hi)
 
 
-def judge_samples(
-    samples: Sequence[Sample], margin: Margin, test: str, options: SignificanceOptions
-) -> list[Judgement]:
+@dataclass(frozen=True)
+class Judgement:
+    """A decision, with the interval of the mean loss that led to it and the interval's level."""
+
+    decision: str
+    lo: float | None = None
+    hi: float | None = None
+    confidence: float | None = None
+    queries_needed: int | None = None
+    constant: bool = False
+
+    def interval(self, sign: int, origin: float = 0.0) -> tuple[float | None, float | None]:
+        """The interval of origin + sign * loss, the lower bound first."""
+        if self.lo is None or self.hi is None:
+            return None, None
+        lo, hi = sorted((origin + sign * self.lo, origin + sign * self.hi))
+        return lo, hi
+
+
+def judge_slices(
+    samples: Mapping[str, Sample], margin: Margin, alpha: float, min_queries: int
+) -> dict[str, Judgement]:
+    """Hold the mean of every slice to the margin.
+
+    All queries together are one test, unadjusted; slices are adjusted among themselves; those with
+    fewer than `min_queries` queries are too, so that they weaken no other.
+    """
+    parts = [part for part in samples if part != "all"]
+    large = [x for x in parts if len(samples[x].differences) >= min_queries]
+    small = [x for x in parts if x not in large]
+    judgements: dict[str, Judgement] = {}
+    for family in (["all"] if "all" in samples else [], large, small):
+        found = judge_samples([samples[part] for part in family], margin, alpha)
+        judgements |= dict(zip(family, found, strict=True))
+    for part in small:
+        # A small slice fails if all its losses could not share a sign by chance; or has no say.
+        possible = 2.0 ** (1 - samples[part].units) <= alpha / len(small)
+        if judgements[part].decision != FAILED or not possible:
+            undecided = replace(judgements[part], decision=TOO_FEW, queries_needed=None)
+            judgements[part] = undecided
+    return judgements
+
+
+def judge_samples(samples: Sequence[Sample], margin: Margin, alpha: float) -> list[Judgement]:
     """Hold the mean of every sample to the margin, adjusted for their number (Holm).
 
     Each stage takes the intervals of all undecided samples at level alpha / (their number); those
@@ -125,10 +109,10 @@ def judge_samples(
     judgements = {i: _judge_without_interval(sample, margin) for i, sample in enumerate(samples)}
     undecided = [i for i, judgement in judgements.items() if judgement is None]
     while undecided:
-        level = options.alpha / len(undecided)
+        level = alpha / len(undecided)
         decided = []
         for i in undecided:
-            interval = mean_interval(samples[i], test, replace(options, alpha=level))
+            interval = mean_interval(samples[i], level)
             judgements[i] = _judge_interval(samples[i], margin, interval, level)
             if interval and margin.excluded(*interval):
                 decided.append(i)
@@ -161,21 +145,14 @@ def _judge_interval(
     return Judgement(decision, *interval, confidence, needed)
 
 
-def mean_interval(
-    sample: Sample, test: str, options: SignificanceOptions
-) -> tuple[float, float] | None:
-    """The confidence interval of the mean at level 1 - alpha; None where the test has none.
-
-    `test="t"` is widened for skewness; the other tests give their own interval.
-    """
-    if explain_untestable(test, sample):
+def mean_interval(sample: Sample, alpha: float) -> tuple[float, float] | None:
+    """Student's confidence interval of the mean, widened for skewness; None where it has none."""
+    if explain_untestable("t", sample):
         return None
-    result = TESTS[test].pair(sample, options)
+    result = t(sample, SignificanceOptions(alpha))
     if result.lo is None or result.hi is None:
         return None
-    if test != "t":
-        return result.lo, result.hi
-    low, high = _skewness_factors(sample, options.alpha)
+    low, high = _skewness_factors(sample, alpha)
     mean = sample.mean
     return mean - low * (mean - result.lo), mean + high * (result.hi - mean)
 
@@ -191,13 +168,13 @@ def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
     skewness = _skewness(sample)
     if abs(skewness) < 1e-6:
         return 1.0, 1.0
-    t = float(special.stdtrit(n - 1, 1 - alpha / 2))
+    quantile = float(special.stdtrit(n - 1, 1 - alpha / 2))
     slopes = skewness / math.sqrt(n) * np.linspace(0.05, 1, 20)
 
     def reach(x: float) -> float:
         return float(np.abs(3 / slopes * (np.cbrt(1 + slopes * (x - slopes / 6)) - 1)).max())
 
-    return max(1.0, reach(t) / t), max(1.0, reach(-t) / t)
+    return max(1.0, reach(quantile) / quantile), max(1.0, reach(-quantile) / quantile)
 
 
 def _skewness(sample: Sample) -> float:
@@ -241,8 +218,8 @@ def testable_margin(sample: Sample, interval: tuple[float, float], level: float)
 
 def _with_power(sample: Sample, width: float, level: float) -> float:
     """How far the true mean must be from the margin, by the width of the interval on that side."""
-    t = float(special.stdtrit(sample.units - 1, 1 - level / 2))
-    return width * (1 + float(special.ndtri(POWER)) / t)
+    quantile = float(special.stdtrit(sample.units - 1, 1 - level / 2))
+    return width * (1 + float(special.ndtri(POWER)) / quantile)
 
 
 def _rounded_up(value: float) -> float:

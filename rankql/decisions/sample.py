@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rankql.decisions.rounding import ROUNDING
+from rankql.decisions.alignment import ROUNDING
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -1,9 +1,8 @@
-"""The values of every system and query as arrays, and the ranges of their differences."""
+"""The values of every system and query as arrays, and what is left out of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +10,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankql.decisions.alignment import compared_value
-from rankql.decisions.rounding import ROUNDING
-from rankql.decisions.sample import Array
-from rankql.decisions.settings import Settings
-from rankql.errors import RankqlError, did_you_mean
+from rankql import text as show
+from rankql.decisions.alignment import (
+    compared_value,
+    describe_missing_rule,
+    query_differences,
+)
+from rankql.decisions.sample import Array, Sample
+from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
-from rankql.registry.parse import parse
 
 
 @dataclass(frozen=True)
@@ -86,55 +87,50 @@ class SystemValues:
         return of_a[kept], of_b[kept], clusters
 
 
-def difference_ranges(
-    values: SystemValues, metrics: Sequence[str], rules: Mapping[str, Any], settings: Settings
-) -> dict[str, tuple[float, float]]:
-    """The range of the difference of two values, by metric, for the test that needs it."""
-    if settings.test != "anytime":
-        return {}
-    bounds = settings.bounds or {}
-    if not isinstance(bounds, Mapping) or not all(map(_is_range, bounds.values())):
-        raise RankqlError(
-            f"bounds must be a dict of metric: (lowest, highest), such as {{'DCG@10': (0, 20)}}, "
-            f"not {settings.bounds!r}"
-        )
-    for name in bounds:
-        if name not in metrics:
-            raise RankqlError(f"bounds: {name!r} is not compared{did_you_mean(name, metrics)}")
-    ranges = {}
-    for name in metrics:
-        low, high = bounds[name] if name in bounds else _known_range(name, rules)
-        if low is None or high is None:
-            raise RankqlError(
-                f"test='anytime' needs the range of {name}, which has no upper or lower limit. "
-                f"Pass bounds={{{name!r}: (lowest, highest)}} (CLI: --bounds {name}:LOWEST:HIGHEST)"
-                ", limits that hold for every query, known in advance"
-            )
-        defined = values.values[name][~np.isnan(values.values[name])]
-        outside = defined[(defined < low - ROUNDING) | (defined > high + ROUNDING)]
-        if len(outside):
-            raise RankqlError(
-                f"{name} is {outside[0]:.6g} for a query, outside its range of {low:g} to "
-                f"{high:g}. Pass bounds={{{name!r}: (lowest, highest)}} with the true limits"
-            )
-        ranges[name] = (float(low - high), float(high - low))
-    return ranges
+def describe_clusters(values: SystemValues, cluster: str) -> str:
+    """How many clusters there are, and of what size."""
+    sizes = values.queries.group_by(cluster).len()["len"].to_numpy()
+    span = show.format_queries(int(sizes.max()))
+    span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
+    clusters = show.format_count(len(sizes), "cluster")
+    return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
-def _is_range(value: Any) -> bool:
-    """Is this a pair of finite numbers, the first below the second?"""
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        return False
-    numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in value)
-    return numbers and value[0] < value[1]
+def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
+    """The queries that are missing or undefined in a system."""
+    total = show.format_queries(len(values.queries))
+    for system, count in values.missing.items():
+        if count:
+            rule = describe_missing_rule(rules, list(values.values), values.lower)
+            yield f"{count:,} of {total} {show.is_or_are(count)} missing in {system}: {rule}"
+    for metric, count in values.undefined.items():
+        if count:
+            rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
+            queries = f"{count:,} of {total} {show.is_or_are(count)}"
+            yield f"{metric}: {queries} undefined in some system and {rule}"
 
 
-def _known_range(name: str, rules: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """The lowest and highest value of a metric, as far as they are known."""
-    try:
-        (metric,) = parse(name)
-    except (RankqlError, ValueError):  # the user's own
-        return None, None
-    if metric.record is None or {**rules, **metric.options}.get("negative") == "keep":
-        return None, None
-    return metric.record.lowest, metric.record.highest
+class PairedRuns:
+    """The run and its baseline, lined up by query."""
+
+    def __init__(self, result: Result, cluster: str | None) -> None:
+        self.result = result
+        self.values = SystemValues.of(result, ["baseline", "run"], cluster)
+        self.notes = [
+            *([describe_clusters(self.values, cluster)] if cluster is not None else []),
+            *describe_left_out(self.values, result.conventions),
+        ]
+
+    def differences(self, metric: str) -> pl.DataFrame:
+        """The values of every query in both, and run - baseline, the largest loss first."""
+        frame = query_differences(self.result, metric, "baseline", "run", ("baseline", "run"))
+        return frame.select(frame.columns[0], "baseline", "run", "difference")
+
+    def losses(self, metric: str) -> dict[str, Sample]:
+        """How much worse the run is on every query, by slice; empty slices are left out."""
+        sign, samples = 1 if metric in self.values.lower else -1, {}
+        for part in self.values.slices:
+            baseline, run, clusters = self.values.pair(metric, "baseline", "run", part)
+            if len(run):
+                samples[part] = Sample(sign * (run - baseline), clusters)
+        return samples

@@ -15,7 +15,7 @@ from rankql import text as show
 from rankql.evaluation.result import Result
 
 if TYPE_CHECKING:
-    from rankql.decisions.paired_runs import PairedRuns
+    from rankql.decisions.system_values import PairedRuns
 
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
@@ -36,9 +36,9 @@ class Verdict(show.Tabular):
     `table` has a row per limit and slice: the means, the limit, the difference (run - baseline),
     the interval that decided (`lo`, `hi`, and its level `confidence`), the number of queries `n`,
     about how many would decide an inconclusive limit (`queries_needed`), a status ('failed',
-    'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` bound the difference,
-    or with `minimum_bound` the mean; they are NULL where the means alone decided. `result` holds
-    the values of the run, `pairs.differences(metric)` those of run and baseline by query.
+    'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` bound the difference;
+    they are NULL where the means alone decided. `result` holds the values of the run,
+    `pairs.differences(metric)` those of run and baseline by query.
     """
 
     table: pl.DataFrame
