@@ -39,17 +39,13 @@ from .expressions.cascade import (
 from .expressions.catalogue import (
     average_popularity,
     catalogue_coverage,
-    disparate_treatment,
     expected_exposure_loss,
     exposure,
     exposure_disparity,
-    first_position,
-    first_time,
     gini,
     novelty,
     personalisation,
     shannon_entropy,
-    user_coverage,
 )
 from .expressions.diversity import (
     alpha_dcg,
@@ -177,7 +173,6 @@ __all__ = [
     "dcg",
     "dcg_by_score",
     "debiased",
-    "disparate_treatment",
     "duplicate_share",
     "effective_sample_size",
     "err",
@@ -191,8 +186,6 @@ __all__ = [
     "exposure_disparity",
     "f1_at",
     "f1_at_by_score",
-    "first_position",
-    "first_time",
     "fleiss_kappa",
     "gate",
     "gini",
@@ -278,5 +271,4 @@ __all__ = [
     "time_split",
     "translate",
     "unexpectedness",
-    "user_coverage",
 ]

@@ -1278,11 +1278,6 @@ CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
 
-CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
-    rankql_distinct(user)
-    / rankql_total(users, rankql_distinct(user), 'users', 'users who could be shown something');
-COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
-
 -- How often each item was shown, the least often first.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
@@ -1351,28 +1346,6 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
 
-CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
-    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
-         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
-                                              || rankql_text(shown_at)) END;
-
--- Where each item stood when it was first shown, and when that was.
-CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
-    list_transform([list_sort(
-        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
-            FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
-        'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
-
-CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_['pos']));
-COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
-
-CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_['time']));
-COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
-
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
         lambda shown: 1 - list_sum(list_transform(
@@ -1407,11 +1380,6 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
         }], lambda total_:
             list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
-
-CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
-    min(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0))
-    / nullif(max(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0)), 0);
-COMMENT ON MACRO disparate_treatment IS 'Disparate treatment: the least exposure per merit of a group, over the greatest.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
     coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);
