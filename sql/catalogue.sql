@@ -9,13 +9,10 @@ CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item
 -- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
-         WHEN NOT coalesce(rankql_option(total) BETWEEN 1 AND 9007199254740992
-                           AND rankql_option(total) = floor(rankql_option(total)), false)
-         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(total))
          WHEN rankql_option(total) < found
          THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
-         ELSE rankql_option(total)
+         ELSE rankql_whole(total, 1, name)
     END;
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
@@ -50,13 +47,6 @@ CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := f
            ELSE rankql_checked(1, rankql_catalogue(catalogue, rankql_counts(item))) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
 
--- A finite number from 0, NULL where there is none.
-CREATE OR REPLACE MACRO rankql_amount(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
-    END;
-
 CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
     CASE rankql_text(unseen)
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
@@ -64,16 +54,19 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
+-- How many of the users had an item.
+CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > users
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || CAST(users AS BIGINT))
+         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         ELSE rankql_amount(popularity, 'popularity') END;
+
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
-    CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || rankql_text(users))
-         WHEN rankql_amount(popularity, 'popularity') >= 1
-         THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
-         WHEN rankql_amount(popularity, 'popularity') > 0
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-    END;
+    log2(rankql_option(users) / nullif(rankql_known_by(
+        popularity, rankql_total(users, 0, 'users', 'users in the training data')), 0));
 
 -- The bits that it takes to tell one user from all.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));

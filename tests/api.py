@@ -54,7 +54,7 @@ randomised_propensity(log, query='query', pos='pos', click='click', slice=None, 
 harvested_propensity(log, pairs='all', query='query', item='item', pos='pos', click='click', \
 slice=None, confidence=0.95)
 click_model(log, query='query', item='item', pos='pos', click='click', slice=None, \
-confidence=0.95, tolerance=1e-9, max_iterations=10000)
+confidence=0.95, max_iterations=10000)
 """
 
 # Beyond accuracy: of columns of their own; tests/test_beyond.py has their cases.
