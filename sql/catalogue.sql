@@ -54,15 +54,6 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
--- How many of the users had an item.
-CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
-    CASE WHEN rankql_amount(popularity, 'popularity') > users
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || CAST(users AS BIGINT))
-         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-         ELSE rankql_amount(popularity, 'popularity') END;
-
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
     log2(rankql_option(users) / nullif(rankql_known_by(

@@ -151,6 +151,15 @@ CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) >= 0, name, 'a finite number from 0');
 
+-- How many of the users had an item.
+CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > users
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || CAST(users AS BIGINT))
+         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         ELSE rankql_amount(popularity, 'popularity') END;
+
 -- An option that must be a number that fits; and one that must be a whole number.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;

@@ -151,6 +151,15 @@ CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) >= 0, name, 'a finite number from 0');
 
+-- How many of the users had an item.
+CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > users
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || CAST(users AS BIGINT))
+         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         ELSE rankql_amount(popularity, 'popularity') END;
+
 -- An option that must be a number that fits; and one that must be a whole number.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
@@ -1293,15 +1302,6 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
-
--- How many of the users had an item.
-CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
-    CASE WHEN rankql_amount(popularity, 'popularity') > users
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || CAST(users AS BIGINT))
-         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-         ELSE rankql_amount(popularity, 'popularity') END;
 
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
@@ -2697,7 +2697,7 @@ CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
 CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
 -- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
--- are relevant and not relevant while the open ones are neither.
+-- are relevant while the open ones are not.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
@@ -2705,9 +2705,7 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'hits': rankql_places(list_filter(marks, lambda x_: x_['hit'] = 1)),
         'open': rankql_places(list_filter(marks, lambda x_: x_['hit'] IS NULL)),
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
-                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1)),
-        'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
-                  + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 0))})[1];
+                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1))})[1];
 
 -- How many of the positions lie within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
@@ -2834,50 +2832,6 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
 CREATE OR REPLACE MACRO rankql_sums(list) AS
     list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
-
--- What stands in front of bpref: the hits once if all that is open is relevant ('a') and once if nothing is ('b'), with
--- the sums of the others above them and the hits before each other; and the `ranks` of the open among the hits of 'a'.
-CREATE OR REPLACE MACRO rankql_preferences(hits) AS
-    list_transform([{
-        'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
-        'b': rankql_ones(hits)}], lambda found_: {
-        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
-        'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
-                                   lambda i, j: i - j),
-        'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
-                                   lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
-
-CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
-    (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
-
--- The sum of least(n, most) over the hits after the `lo`-th up to the `hi`-th, n being the others above a hit and
--- `shift` more: `sums` are those of n, `before` how many hits stand above the 1st, 2nd, ... other.
-CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
-    list_transform([greatest(lo, least(hi, CASE WHEN most > shift
-                                                THEN coalesce(before[CAST(most - shift AS BIGINT)], hi) ELSE 0 END))],
-        lambda t: sums[t + 1] - sums[lo + 1] + shift * (t - lo) + most * (hi - t))[1];
-
-CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([rankql_preferences(list_transform(marked_['items'], lambda x_: x_['hit']))], lambda found_:
-            list_transform([{'hits': len(found_['b']) - 1, 'all': len(found_['a']) - 1, 'open': len(found_['ranks']),
-                             'relevant': marked_['relevant'], 'others': marked_['others'] + len(found_['ranks'])}], lambda n_:
-                rankql_span(
-                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
-                        n_['hits'] + m,
-                        rankql_capped(found_['b'], found_['before_b'], 0,
-                                      coalesce(found_['ranks'][n_['open'] - m] - (n_['open'] - m), 0), n_['relevant'] + m, 0)
-                        + rankql_capped(found_['a'], found_['before_a'], coalesce(found_['ranks'][n_['open'] - m], 0), n_['all'],
-                                        n_['relevant'] + m, n_['open'] - m),
-                        n_['relevant'] + m, n_['others'] - m)),
-                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
-                        n_['hits'] + m,
-                        rankql_capped(found_['a'], found_['before_a'], 0, coalesce(found_['ranks'][m], 0), n_['relevant'] + m, 0)
-                        + rankql_capped(found_['b'], found_['before_b'], coalesce(found_['ranks'][m] - m, 0), n_['hits'],
-                                        n_['relevant'] + m, -m),
-                        n_['relevant'] + m, n_['others'] - m))))[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {

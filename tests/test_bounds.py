@@ -20,7 +20,7 @@ FILE = Path(__file__).parent.parent / "sql" / "bounds.sql"
 # The metrics that have a cutoff, and those that look at the whole ranking.
 DEEP = ["ndcg", "dcg", "cg", "idcg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
 DEEP += ["rr", "arhr", "err", "rbp"]
-WHOLE = ["r_precision", "bpref"]
+WHOLE = ["r_precision"]
 LEVELS = [[0, 1, 2, 3], [0, 0.5, 3], [0, 1], [0, 1.75, 2], [0]]
 # What was drawn must be few enough for every judgement of the unjudged to be tried.
 MOST = 5
