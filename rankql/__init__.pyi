@@ -119,7 +119,7 @@ from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from .logs.counterfactuals import counterfactual
-from .logs.debias import clipped_share, debiased, effective_sample_size, largest_weight
+from .logs.debias import debiased, effective_sample_size
 from .logs.grades import consensus, graded, tally
 from .logs.grading import grade_events
 from .logs.interleaving import (
@@ -161,7 +161,6 @@ __all__ = [
     "cg_by_score",
     "check",
     "click_model",
-    "clipped_share",
     "cohen_kappa",
     "combine",
     "compare",
@@ -205,7 +204,6 @@ __all__ = [
     "kendall_tau_distance",
     "kendall_tau_distance_by_score",
     "krippendorff_alpha",
-    "largest_weight",
     "leave_one_out",
     "limits",
     "list_ap",

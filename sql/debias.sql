@@ -41,21 +41,11 @@ CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
      'cut': coalesce(sum(clicked * CAST(divisor > seen AS DOUBLE)), 0)};
 
-CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
-    rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
-                rankql_divisor(rankql_seen(click, propensity), clip));
-
 CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
+    list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
+                                rankql_divisor(rankql_seen(click, propensity), clip))],
+        lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
-
-CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
-    rankql_click_load(click, propensity, clip).largest;
-COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
-
-CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['cut'] / nullif(x_['clicks'], 0))[1];
-COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 -- The number of positions of a query, each of one item.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS

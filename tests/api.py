@@ -95,8 +95,6 @@ sign_test(preference)
 DEBIAS_SIGNATURES = """
 debiased(click, propensity, clip=None, predicted=None)
 effective_sample_size(click, propensity, clip=None)
-largest_weight(click, propensity, clip=None)
-clipped_share(click, propensity, clip=None)
 item_propensity(popularity, users, a=0.55, b=1.5)
 """
 

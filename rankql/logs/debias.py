@@ -63,38 +63,6 @@ def effective_sample_size(
     return ratio((c / d).sum().pow(2), (c / d / d).sum())
 
 
-@metric(by=None)
-def largest_weight(
-    click: Column = "click", propensity: Column = "propensity", clip: float | None = None
-) -> pl.Expr:
-    """The largest weight that a click has: 1 / the propensity of its slot.
-
-    Or 1 / clip where that is less. NULL where there is no click.
-
-    >>> log = pl.DataFrame({"click": [1, 1, 0], "propensity": [1.0, 0.5, 0.1]})
-    >>> log.select(largest_weight()).item()
-    2.0
-    """
-    c, _, d = _weigh_clicks(click, propensity, clip)
-    return (c / d).replace(0, None).max()
-
-
-@metric(by=None)
-def clipped_share(
-    click: Column = "click", propensity: Column = "propensity", clip: float | None = None
-) -> pl.Expr:
-    """The share of the clicks whose weight is cut off by clip.
-
-    NULL where there is no click.
-
-    >>> log = pl.DataFrame({"click": [1, 1, 0], "propensity": [1.0, 0.5, 0.1]})
-    >>> log.select(clipped_share(clip=0.6)).item()
-    0.5
-    """
-    c, t, d = _weigh_clicks(click, propensity, clip)
-    return ratio((c * (d > t)).sum(), c.sum())
-
-
 def _weigh_clicks(
     click: Column, propensity: Column, clip: float | None
 ) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
