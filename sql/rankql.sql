@@ -2750,23 +2750,6 @@ CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
 
--- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
--- and j-th of the depths has i - j positions before it.
-CREATE OR REPLACE MACRO rankql_above(positions, depths) AS
-    list_transform(rankql_ones(list_transform(
-        list_sort(list_concat(list_transform(positions, lambda p: p - 0.5::DOUBLE), depths), 'ASC', 'NULLS LAST'),
-        lambda x: CASE WHEN x = floor(x) THEN 1 END)), lambda i, j: i - j);
-
-CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([list_transform(range(len(marked_['open']) + 1), lambda m: marked_['relevant'] + m)], lambda depths:
-            list_transform([{'hits': rankql_above(marked_['hits'], depths), 'open': rankql_above(marked_['open'], depths),
-                             'all': len(marked_['open'])}], lambda n_: rankql_span(
-                list_transform(depths, lambda r, j:
-                    (n_['hits'][j] + greatest(j - 1 - (n_['all'] - n_['open'][j]), 0)) / nullif(r, 0)),
-                list_transform(depths, lambda r, j:
-                    (n_['hits'][j] + least(j - 1, n_['open'][j])) / nullif(r, 0))))[1])[1])[1];
-
 -- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
 -- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
 -- relevant so far, `best` the highest or the lowest ap so far.
@@ -2886,14 +2869,6 @@ CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts :=
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
         'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
--- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
-CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
-    list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
-                     'open': list_filter(rankql_items(items), lambda x_: x_['rel'] IS NULL)}], lambda x_: {
-        'low': list_idcg(x_['judged'], k, discounts, base),
-        'high': list_idcg(list_concat(x_['judged'], list_transform(x_['open'], lambda item: levels[-1])), k, discounts, base)
-        })[1];
-
 -- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
 -- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
 -- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
@@ -2950,6 +2925,7 @@ CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
             coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
                                      list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
+-- Where the ideal is made from the retrieved items only, `judged` are the grades of those.
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
 -- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
 -- even the highest dcg is below 0, the highest idcg is best.
