@@ -37,17 +37,13 @@ from .expressions.cascade import (
 from .expressions.catalogue import (
     average_popularity,
     catalogue_coverage,
-    disparate_treatment,
     expected_exposure_loss,
     exposure,
     exposure_disparity,
-    first_position,
-    first_time,
     gini,
     novelty,
     personalisation,
     shannon_entropy,
-    user_coverage,
 )
 from .expressions.diversity import (
     alpha_dcg,
@@ -121,7 +117,7 @@ from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from .logs.counterfactuals import counterfactual
-from .logs.debias import clipped_share, debiased, effective_sample_size, largest_weight
+from .logs.debias import debiased, effective_sample_size
 from .logs.grades import consensus, graded, tally
 from .logs.grading import grade_events
 from .logs.interleaving import (
@@ -163,7 +159,6 @@ __all__ = [
     "cg_by_score",
     "check",
     "click_model",
-    "clipped_share",
     "cohen_kappa",
     "combine",
     "compare",
@@ -175,7 +170,6 @@ __all__ = [
     "dcg",
     "dcg_by_score",
     "debiased",
-    "disparate_treatment",
     "duplicate_share",
     "effective_sample_size",
     "err",
@@ -189,8 +183,6 @@ __all__ = [
     "exposure_disparity",
     "f1_at",
     "f1_at_by_score",
-    "first_position",
-    "first_time",
     "fleiss_kappa",
     "gate",
     "gini",
@@ -210,7 +202,6 @@ __all__ = [
     "kendall_tau_distance",
     "kendall_tau_distance_by_score",
     "krippendorff_alpha",
-    "largest_weight",
     "leave_one_out",
     "limits",
     "list_ap",
@@ -276,5 +267,4 @@ __all__ = [
     "time_split",
     "translate",
     "unexpectedness",
-    "user_coverage",
 ]

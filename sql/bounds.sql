@@ -19,7 +19,7 @@ CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
 CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
 -- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
--- are relevant and not relevant while the open ones are neither.
+-- are relevant while the open ones are not.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
@@ -27,9 +27,7 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'hits': rankql_places(list_filter(marks, lambda x_: x_['hit'] = 1)),
         'open': rankql_places(list_filter(marks, lambda x_: x_['hit'] IS NULL)),
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
-                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1)),
-        'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
-                  + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 0))})[1];
+                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1))})[1];
 
 -- How many of the positions lie within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
@@ -83,23 +81,6 @@ CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, thresho
 CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
-
--- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
--- and j-th of the depths has i - j positions before it.
-CREATE OR REPLACE MACRO rankql_above(positions, depths) AS
-    list_transform(rankql_ones(list_transform(
-        list_sort(list_concat(list_transform(positions, lambda p: p - 0.5::DOUBLE), depths), 'ASC', 'NULLS LAST'),
-        lambda x: CASE WHEN x = floor(x) THEN 1 END)), lambda i, j: i - j);
-
-CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([list_transform(range(len(marked_['open']) + 1), lambda m: marked_['relevant'] + m)], lambda depths:
-            list_transform([{'hits': rankql_above(marked_['hits'], depths), 'open': rankql_above(marked_['open'], depths),
-                             'all': len(marked_['open'])}], lambda n_: rankql_span(
-                list_transform(depths, lambda r, j:
-                    (n_['hits'][j] + greatest(j - 1 - (n_['all'] - n_['open'][j]), 0)) / nullif(r, 0)),
-                list_transform(depths, lambda r, j:
-                    (n_['hits'][j] + least(j - 1, n_['open'][j])) / nullif(r, 0))))[1])[1])[1];
 
 -- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
 -- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
@@ -156,50 +137,6 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
 CREATE OR REPLACE MACRO rankql_sums(list) AS
     list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
-
--- What stands in front of bpref: the hits once if all that is open is relevant ('a') and once if nothing is ('b'), with
--- the sums of the others above them and the hits before each other; and the `ranks` of the open among the hits of 'a'.
-CREATE OR REPLACE MACRO rankql_preferences(hits) AS
-    list_transform([{
-        'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
-        'b': rankql_ones(hits)}], lambda found_: {
-        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
-        'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
-                                   lambda i, j: i - j),
-        'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
-                                   lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
-
-CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
-    (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
-
--- The sum of least(n, most) over the hits after the `lo`-th up to the `hi`-th, n being the others above a hit and
--- `shift` more: `sums` are those of n, `before` how many hits stand above the 1st, 2nd, ... other.
-CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
-    list_transform([greatest(lo, least(hi, CASE WHEN most > shift
-                                                THEN coalesce(before[CAST(most - shift AS BIGINT)], hi) ELSE 0 END))],
-        lambda t: sums[t + 1] - sums[lo + 1] + shift * (t - lo) + most * (hi - t))[1];
-
-CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([rankql_preferences(list_transform(marked_['items'], lambda x_: x_['hit']))], lambda found_:
-            list_transform([{'hits': len(found_['b']) - 1, 'all': len(found_['a']) - 1, 'open': len(found_['ranks']),
-                             'relevant': marked_['relevant'], 'others': marked_['others'] + len(found_['ranks'])}], lambda n_:
-                rankql_span(
-                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
-                        n_['hits'] + m,
-                        rankql_capped(found_['b'], found_['before_b'], 0,
-                                      coalesce(found_['ranks'][n_['open'] - m] - (n_['open'] - m), 0), n_['relevant'] + m, 0)
-                        + rankql_capped(found_['a'], found_['before_a'], coalesce(found_['ranks'][n_['open'] - m], 0), n_['all'],
-                                        n_['relevant'] + m, n_['open'] - m),
-                        n_['relevant'] + m, n_['others'] - m)),
-                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
-                        n_['hits'] + m,
-                        rankql_capped(found_['a'], found_['before_a'], 0, coalesce(found_['ranks'][m], 0), n_['relevant'] + m, 0)
-                        + rankql_capped(found_['b'], found_['before_b'], coalesce(found_['ranks'][m] - m, 0), n_['hits'],
-                                        n_['relevant'] + m, -m),
-                        n_['relevant'] + m, n_['others'] - m))))[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
@@ -264,14 +201,6 @@ CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts :=
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
         'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
--- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
-CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
-    list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
-                     'open': list_filter(rankql_items(items), lambda x_: x_['rel'] IS NULL)}], lambda x_: {
-        'low': list_idcg(x_['judged'], k, discounts, base),
-        'high': list_idcg(list_concat(x_['judged'], list_transform(x_['open'], lambda item: levels[-1])), k, discounts, base)
-        })[1];
-
 -- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
 -- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
 -- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
@@ -328,6 +257,7 @@ CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
             coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
                                      list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
+-- Where the ideal is made from the retrieved items only, `judged` are the grades of those.
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
 -- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
 -- even the highest dcg is below 0, the highest idcg is best.

@@ -9,24 +9,16 @@ CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item
 -- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
-         WHEN NOT coalesce(rankql_option(total) BETWEEN 1 AND 9007199254740992
-                           AND rankql_option(total) = floor(rankql_option(total)), false)
-         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(total))
          WHEN rankql_option(total) < found
          THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
-         ELSE rankql_option(total)
+         ELSE rankql_whole(total, 1, name)
     END;
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     rankql_distinct(item)
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
-
-CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
-    rankql_distinct(user)
-    / rankql_total(users, rankql_distinct(user), 'users', 'users who could be shown something');
-COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
 
 -- How often each item was shown, the least often first.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
@@ -55,13 +47,6 @@ CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := f
            ELSE rankql_checked(1, rankql_catalogue(catalogue, rankql_counts(item))) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
 
--- A finite number from 0, NULL where there is none.
-CREATE OR REPLACE MACRO rankql_amount(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
-    END;
-
 CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
     CASE rankql_text(unseen)
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
@@ -71,14 +56,8 @@ COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity 
 
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
-    CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || rankql_text(users))
-         WHEN rankql_amount(popularity, 'popularity') >= 1
-         THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
-         WHEN rankql_amount(popularity, 'popularity') > 0
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-    END;
+    log2(rankql_option(users) / nullif(rankql_known_by(
+        popularity, rankql_total(users, 0, 'users', 'users in the training data')), 0));
 
 -- The bits that it takes to tell one user from all.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
@@ -95,28 +74,6 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
         lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
-
-CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
-    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
-         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
-                                              || rankql_text(shown_at)) END;
-
--- Where each item stood when it was first shown, and when that was.
-CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
-    list_transform([list_sort(
-        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
-            FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
-        'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
-
-CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_['pos']));
-COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
-
-CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_['time']));
-COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
@@ -152,11 +109,6 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
         }], lambda total_:
             list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
-
-CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
-    min(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0))
-    / nullif(max(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0)), 0);
-COMMENT ON MACRO disparate_treatment IS 'Disparate treatment: the least exposure per merit of a group, over the greatest.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
     coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);

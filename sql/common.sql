@@ -140,6 +140,35 @@ CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
 CREATE OR REPLACE MACRO rankql_key(value) AS
     {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
 
+-- A column that holds finite numbers, as DOUBLE, NULL where there is none: `must` says in an error which of them fit.
+CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
+    END;
+
+-- A finite number from 0, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_amount(value, name) AS
+    rankql_number(value, TRY_CAST(value AS DOUBLE) >= 0, name, 'a finite number from 0');
+
+-- How many of the users had an item.
+CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > users
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || CAST(users AS BIGINT))
+         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         ELSE rankql_amount(popularity, 'popularity') END;
+
+-- An option that must be a number that fits; and one that must be a whole number.
+CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
+    CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
+
+CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
+    rankql_argument(value, rankql_option(value) BETWEEN least AND 9007199254740992
+                           AND rankql_option(value) = floor(rankql_option(value)),
+                    name, ' must be a whole number from ' || least);
+
 -- The key of a column of a row; of a slice that is not asked for one and the same.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
@@ -348,41 +377,6 @@ CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
 CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
     list_reduce(coefficients, lambda sum, next: sum * x + next);
 
--- The value below which a standard normal variable lies with the chance p, to 16 digits: Wichura 1988, AS 241.
-CREATE OR REPLACE MACRO rankql_normal_quantile(p) AS
-    list_transform([{'q': CAST(p AS DOUBLE) - 0.5,
-                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x_:
-        CASE WHEN abs(x_['q']) <= 0.425
-             THEN x_['q'] * rankql_polynomial(
-                    [2509.0809287301227e0, 33430.57558358813e0, 67265.7709270087e0, 45921.95393154987e0,
-                     13731.69376550946e0, 1971.5909503065513e0, 133.14166789178438e0, 3.3871328727963665e0],
-                    0.180625 - x_['q'] * x_['q'])
-                  / rankql_polynomial(
-                    [5226.495278852854e0, 28729.085735721943e0, 39307.89580009271e0, 21213.794301586597e0,
-                     5394.196021424751e0, 687.1870074920579e0, 42.31333070160091e0, 1e0],
-                    0.180625 - x_['q'] * x_['q'])
-             WHEN x_['r'] <= 5
-             THEN sign(x_['q']) * rankql_polynomial(
-                    [0.0007745450142783414e0, 0.022723844989269184e0, 0.2417807251774506e0,
-                     1.2704582524523684e0, 3.6478483247632045e0, 5.769497221460691e0, 4.630337846156546e0,
-                     1.4234371107496835e0],
-                    x_['r'] - 1.6)
-                  / rankql_polynomial(
-                    [1.0507500716444169e-09, 0.0005475938084995345e0, 0.015198666563616457e0,
-                     0.14810397642748008e0, 0.6897673349851e0, 1.6763848301838038e0, 2.053191626637759e0, 1e0],
-                    x_['r'] - 1.6)
-             ELSE sign(x_['q']) * rankql_polynomial(
-                    [2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784e0,
-                     0.026532189526576124e0, 0.29656057182850487e0, 1.7848265399172913e0, 5.463784911164114e0,
-                     6.657904643501103e0],
-                    x_['r'] - 5)
-                  / rankql_polynomial(
-                    [2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05,
-                     0.0007868691311456133e0, 0.014875361290850615e0, 0.1369298809227358e0, 0.599832206555888e0,
-                     1e0],
-                    x_['r'] - 5)
-        END)[1];
-
 -- ln(cosh(u)), without loss of digits where u is small.
 CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
 
@@ -434,9 +428,9 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
--- How many standard errors an interval of this confidence reaches to either side.
+-- How many standard errors an interval of this confidence reaches to either side: the normal quantile.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
-         THEN -rankql_normal_quantile((1 - rankql_option(confidence)) / 2)
+         THEN rankql_t_quantile((1 + rankql_option(confidence)) / 2, 1e13)
          ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;

@@ -7,11 +7,8 @@ CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
 
 -- A chance that can be divided by.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1
-         THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
-    END;
+    rankql_number(value, TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1, name,
+                  'above 0 and at most 1');
 
 -- The chance that a slot is looked at, known wherever something was shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
@@ -21,19 +18,17 @@ CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
 
 -- The least that a click is divided by; NULL where there is none.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
-    CASE WHEN rankql_option(clip) > 0 AND rankql_option(clip) <= 1 THEN rankql_option(clip)
-         WHEN clip IS NOT NULL THEN rankql_fail('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
+    CASE WHEN clip IS NOT NULL THEN rankql_argument(
+        clip, rankql_option(clip) > 0 AND rankql_option(clip) <= 1, 'clip', ' must be above 0 and at most 1') END;
 
 -- What a click is divided by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
-    CASE WHEN rankql_is_text(predicted) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(predicted AS DOUBLE)) AND TRY_CAST(predicted AS DOUBLE) BETWEEN 0 AND 1
-         THEN TRY_CAST(predicted AS DOUBLE)
-         WHEN predicted IS NOT NULL THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
-    END;
+    CASE WHEN TRY_CAST(predicted AS DOUBLE) NOT BETWEEN 0 AND 1 AND NOT rankql_is_text(predicted)
+         THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
+         ELSE rankql_amount(predicted, name) END;
 
 CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := NULL) AS
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
@@ -46,21 +41,11 @@ CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
      'cut': coalesce(sum(clicked * CAST(divisor > seen AS DOUBLE)), 0)};
 
-CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
-    rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
-                rankql_divisor(rankql_seen(click, propensity), clip));
-
 CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
+    list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
+                                rankql_divisor(rankql_seen(click, propensity), clip))],
+        lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
-
-CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
-    rankql_click_load(click, propensity, clip).largest;
-COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
-
-CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['cut'] / nullif(x_['clicks'], 0))[1];
-COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 -- The number of positions of a query, each of one item.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
@@ -203,40 +188,20 @@ CREATE OR REPLACE MACRO counterfactual(
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
--- The number of users; of fewer than three, the formula has no chances to give.
-CREATE OR REPLACE MACRO rankql_users(users) AS
-    CASE WHEN rankql_option(users) BETWEEN 3 AND 9007199254740992 AND rankql_option(users) = floor(rankql_option(users))
-         THEN rankql_option(users)
-         ELSE rankql_fail('users must be a whole number from 3, not ' || rankql_text(users)) END;
-
 CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
-         ELSE rankql_fail(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
+    rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
+                    ' must be a finite number above 0');
 
-CREATE OR REPLACE MACRO rankql_had(popularity, users) AS
-    CASE WHEN rankql_is_text(popularity) THEN rankql_fail('popularity must be a number, not text; cast it first')
-         WHEN popularity IS NULL THEN NULL
-         WHEN NOT coalesce(isfinite(TRY_CAST(popularity AS DOUBLE)) AND TRY_CAST(popularity AS DOUBLE) >= 0, false)
-         THEN rankql_fail('popularity must be a finite number from 0, not ' || rankql_text(popularity))
-         WHEN TRY_CAST(popularity AS DOUBLE) > users
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || CAST(users AS BIGINT))
-         WHEN TRY_CAST(popularity AS DOUBLE) > 0 AND TRY_CAST(popularity AS DOUBLE) < 1
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-         ELSE TRY_CAST(popularity AS DOUBLE) END;
-
+-- Of fewer than three users the formula has no chances to give.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
-    1 / (1 + (ln(rankql_users(users)) - 1)
-             * pow((rankql_parameter(b, 'b') + 1) / (rankql_had(popularity, rankql_users(users))
+    1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
+             * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
 COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
 
 -- Whether it is relevant, 1 or 0; NULL where it is not known.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(rel AS DOUBLE))
-         THEN CAST(TRY_CAST(rel AS DOUBLE) >= rankql_threshold(threshold) AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_fail(name || ' must be a finite number, not ' || rankql_text(rel)) END;
+    CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
 
 -- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
 -- the plain labels, which is the same for both.
@@ -245,8 +210,7 @@ CREATE OR REPLACE MACRO propensity_scored(
     slice := NULL, confidence := 0.95
 ) AS TABLE
     WITH given AS (
-        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-               rankql_key(struct_extract(rankql_row, query)) AS q,
+        SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
                rankql_judgment(struct_extract(rankql_row, rel), threshold, rel) AS hit,
                struct_extract(rankql_row, propensity) AS t, rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
@@ -256,8 +220,7 @@ CREATE OR REPLACE MACRO propensity_scored(
             ELSE coalesce(rankql_chance(t, propensity), 1) END AS w
         FROM given
     ), queries AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') END AS unnamed,
-               unnest([
+        SELECT s, unnest([
                    {'line': 1, 'metric': 'PSP', 'value': rankql_checked(
                         rankql_checked(cg(w, p, k), list_sum(rankql_best(w, w > 0, k))), rankql_alone(p, pos, q, query)),
                     'part': list_sum(rankql_best(w, w > 0, k))},
@@ -272,7 +235,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                any_value(estimate) AS value,
                any_value(estimate) - rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS lo,
                any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
-               count(value) + count(unnamed) AS queries
+               count(value) AS queries
         FROM summed GROUP BY s, line, metric
         UNION ALL BY NAME -- no row, but checked also where there are no rankings
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0

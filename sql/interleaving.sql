@@ -95,9 +95,7 @@ COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1
 
 -- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
-    CASE WHEN rankql_is_text(preference) THEN rankql_fail('preference must be a number, not text; cast it first')
-         WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
-         ELSE rankql_fail('preference must be a finite number, not ' || rankql_text(preference)) END;
+    rankql_number(preference, true, 'preference', 'a finite number');
 
 -- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS

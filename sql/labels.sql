@@ -180,17 +180,14 @@ COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their
 -- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
-           CASE WHEN u.value IS NULL THEN rankql_fail(unit || ' must not be NULL')
-                WHEN annotator IS NOT NULL AND a.value IS NULL THEN rankql_fail(annotator || ' must not be NULL')
-                WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
+           CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
                 THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
                 THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
                            || rankql_text(u.value) || ' twice; keep one of the labels')
                 ELSE rankql_key(v) END AS v
-    FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-                 rankql_key(struct_extract(rankql_row, unit)) AS u,
-                 rankql_key(CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END) AS a,
+    FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, unit) AS u,
+                 CASE WHEN annotator IS NOT NULL THEN rankql_id(rankql_row, annotator) END AS a,
                  struct_extract(rankql_row, label) AS v
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
@@ -331,8 +328,7 @@ COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree
 
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     WITH found AS (
-        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-               rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
+        SELECT rankql_slice(rankql_row, slice) AS s, rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
         FROM query_table(labels) AS rankql_row GROUP BY ALL
     ), shared AS (
         SELECT s, a, s.value AS slice, a.value AS grade, n,
@@ -347,10 +343,6 @@ CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
     CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
          ELSE rankql_refuse_time(value, moment) END;
 
-CREATE OR REPLACE MACRO rankql_last(n) AS
-    CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
-         ELSE rankql_fail('n must be a whole number from 1, not ' || rankql_text(n)) END;
-
 -- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
 CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
     CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
@@ -360,7 +352,7 @@ CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 1, 'n') AS most,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     ), latest AS (
@@ -377,7 +369,7 @@ COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last
 -- as one of few dates may, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
+        SELECT rankql_row, rankql_slice(rankql_row, query) AS q,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row

@@ -6,13 +6,11 @@
 -- too, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
-    FROM (SELECT s, k, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
-                 CASE WHEN item IS NOT NULL AND i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
+    FROM (SELECT s, q, i, k,
                  CASE WHEN k IS NOT NULL AND c IS NULL THEN rankql_fail(click || ' must be 0 or 1, not NULL')
                       ELSE rankql_clicked(c, click) END AS c
-          FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-                       rankql_key(struct_extract(rankql_row, query)) AS q,
-                       rankql_key(CASE WHEN item IS NOT NULL THEN struct_extract(rankql_row, item) END) AS i,
+          FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
+                       CASE WHEN item IS NOT NULL THEN rankql_id(rankql_row, item) END AS i,
                        rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS k,
                        struct_extract(rankql_row, click) AS c
                 FROM query_table(log) AS rankql_row))
@@ -108,10 +106,6 @@ CREATE OR REPLACE MACRO rankql_moved(x, step) AS
     list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
         list_transform(y, lambda a: a - list_max(y)))[1];
 
-CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
-    CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
-         ELSE rankql_fail('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
-
 -- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
 -- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
 CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
@@ -172,15 +166,11 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                          - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
-CREATE OR REPLACE MACRO rankql_iterations(most) AS
-    CASE WHEN rankql_option(most) >= 1 AND rankql_option(most) = floor(rankql_option(most)) THEN rankql_option(most)
-         ELSE rankql_fail('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
-
 -- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
 -- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
 -- of 1 binds: its likelihood is then that of Bradley and Terry.
 CREATE OR REPLACE MACRO rankql_propensities(
-    log, pairs, query, item, pos, click, slice, confidence, tolerance, max_iterations
+    log, pairs, query, item, pos, click, slice, confidence, max_iterations
 ) AS TABLE
     WITH RECURSIVE shown AS MATERIALIZED (
         FROM rankql_impressions(log, query, item, pos, click, slice)
@@ -239,7 +229,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
         UNION ALL
         SELECT s, turn + 1, ahead AND list_max(list_transform(x, lambda a, i: abs(y[i] - a)))
-                            < rankql_tolerance(tolerance), clicks, x, y, step, slope, matrix
+                            < 1e-9, clicks, x, y, step, slope, matrix
         FROM (SELECT *, rankql_moved(x, step) AS y
               FROM (SELECT s, turn, ahead, clicks, matrix, unnest(CASE WHEN ahead
                         THEN {'x': y, 'step': rankql_newton(y, fresh, matrix, clicks), 'slope': fresh}
@@ -254,7 +244,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
                                               FROM (SELECT climb.s AS s, times, unit,
                                                            list_transform(y, lambda a: exp(a)) AS p
                                                     FROM climb JOIN rounds ON climb.s IS NOT DISTINCT FROM rounds.s
-                                                    WHERE NOT done AND turn < rankql_iterations(max_iterations)))
+                                                    WHERE NOT done AND turn < rankql_whole(max_iterations, 1, 'max_iterations')))
                                         GROUP BY s, k, l)
                                   GROUP BY s, k)
                             GROUP BY s) AS seen ON climb.s IS NOT DISTINCT FROM seen.s)))
@@ -306,7 +296,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
                                 rankql_propensity(k, x, reach, -1)) AS note
     FROM compared
     UNION ALL BY NAME -- no row, but checked also where the log has none
-    SELECT 0 AS a WHERE rankql_z(confidence) + rankql_tolerance(tolerance) + rankql_iterations(max_iterations)
+    SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')
                         + len(pairs) < 0;
 
 CREATE OR REPLACE MACRO rankql_chosen_pairs(pairs) AS
@@ -318,15 +308,15 @@ CREATE OR REPLACE MACRO harvested_propensity(
     confidence := 0.95
 ) AS TABLE
     SELECT COLUMNS(lambda name: rankql_handed(name, slice) AND name NOT IN ('iterations', 'converged'))
-    FROM rankql_propensities(log, rankql_chosen_pairs(pairs), query, item, pos, click, slice, confidence, 1e-9, 1000)
+    FROM rankql_propensities(log, rankql_chosen_pairs(pairs), query, item, pos, click, slice, confidence, 1000)
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE harvested_propensity IS 'Propensities of positions from items that one query has shown at several of them.';
 
 CREATE OR REPLACE MACRO click_model(
     log, query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL, confidence := 0.95,
-    tolerance := 1e-9, max_iterations := 10000
+    max_iterations := 10000
 ) AS TABLE
     SELECT COLUMNS(lambda name: rankql_handed(name, slice))
-    FROM rankql_propensities(log, 'model', query, item, pos, click, slice, confidence, tolerance, max_iterations)
+    FROM rankql_propensities(log, 'model', query, item, pos, click, slice, confidence, max_iterations)
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE click_model IS 'The position-based click model: the propensities under which the clicks are most likely.';

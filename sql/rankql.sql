@@ -140,6 +140,35 @@ CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
 CREATE OR REPLACE MACRO rankql_key(value) AS
     {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
 
+-- A column that holds finite numbers, as DOUBLE, NULL where there is none: `must` says in an error which of them fit.
+CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+         WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
+         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
+    END;
+
+-- A finite number from 0, NULL where there is none.
+CREATE OR REPLACE MACRO rankql_amount(value, name) AS
+    rankql_number(value, TRY_CAST(value AS DOUBLE) >= 0, name, 'a finite number from 0');
+
+-- How many of the users had an item.
+CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
+    CASE WHEN rankql_amount(popularity, 'popularity') > users
+         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
+                    || CAST(users AS BIGINT))
+         WHEN rankql_amount(popularity, 'popularity') > 0 AND rankql_amount(popularity, 'popularity') < 1
+         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
+         ELSE rankql_amount(popularity, 'popularity') END;
+
+-- An option that must be a number that fits; and one that must be a whole number.
+CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
+    CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
+
+CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
+    rankql_argument(value, rankql_option(value) BETWEEN least AND 9007199254740992
+                           AND rankql_option(value) = floor(rankql_option(value)),
+                    name, ' must be a whole number from ' || least);
+
 -- The key of a column of a row; of a slice that is not asked for one and the same.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
@@ -348,41 +377,6 @@ CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
 CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
     list_reduce(coefficients, lambda sum, next: sum * x + next);
 
--- The value below which a standard normal variable lies with the chance p, to 16 digits: Wichura 1988, AS 241.
-CREATE OR REPLACE MACRO rankql_normal_quantile(p) AS
-    list_transform([{'q': CAST(p AS DOUBLE) - 0.5,
-                     'r': sqrt(-ln(least(CAST(p AS DOUBLE), 1 - CAST(p AS DOUBLE))))}], lambda x_:
-        CASE WHEN abs(x_['q']) <= 0.425
-             THEN x_['q'] * rankql_polynomial(
-                    [2509.0809287301227e0, 33430.57558358813e0, 67265.7709270087e0, 45921.95393154987e0,
-                     13731.69376550946e0, 1971.5909503065513e0, 133.14166789178438e0, 3.3871328727963665e0],
-                    0.180625 - x_['q'] * x_['q'])
-                  / rankql_polynomial(
-                    [5226.495278852854e0, 28729.085735721943e0, 39307.89580009271e0, 21213.794301586597e0,
-                     5394.196021424751e0, 687.1870074920579e0, 42.31333070160091e0, 1e0],
-                    0.180625 - x_['q'] * x_['q'])
-             WHEN x_['r'] <= 5
-             THEN sign(x_['q']) * rankql_polynomial(
-                    [0.0007745450142783414e0, 0.022723844989269184e0, 0.2417807251774506e0,
-                     1.2704582524523684e0, 3.6478483247632045e0, 5.769497221460691e0, 4.630337846156546e0,
-                     1.4234371107496835e0],
-                    x_['r'] - 1.6)
-                  / rankql_polynomial(
-                    [1.0507500716444169e-09, 0.0005475938084995345e0, 0.015198666563616457e0,
-                     0.14810397642748008e0, 0.6897673349851e0, 1.6763848301838038e0, 2.053191626637759e0, 1e0],
-                    x_['r'] - 1.6)
-             ELSE sign(x_['q']) * rankql_polynomial(
-                    [2.0103343992922881e-07, 2.7115555687434876e-05, 0.0012426609473880784e0,
-                     0.026532189526576124e0, 0.29656057182850487e0, 1.7848265399172913e0, 5.463784911164114e0,
-                     6.657904643501103e0],
-                    x_['r'] - 5)
-                  / rankql_polynomial(
-                    [2.0442631033899397e-15, 1.421511758316446e-07, 1.8463183175100548e-05,
-                     0.0007868691311456133e0, 0.014875361290850615e0, 0.1369298809227358e0, 0.599832206555888e0,
-                     1e0],
-                    x_['r'] - 5)
-        END)[1];
-
 -- ln(cosh(u)), without loss of digits where u is small.
 CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
 
@@ -434,10 +428,10 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
--- How many standard errors an interval of this confidence reaches to either side.
+-- How many standard errors an interval of this confidence reaches to either side: the normal quantile.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
-         THEN -rankql_normal_quantile((1 - rankql_option(confidence)) / 2)
+         THEN rankql_t_quantile((1 + rankql_option(confidence)) / 2, 1e13)
          ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;
 
@@ -1264,24 +1258,16 @@ CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item
 -- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
-         WHEN NOT coalesce(rankql_option(total) BETWEEN 1 AND 9007199254740992
-                           AND rankql_option(total) = floor(rankql_option(total)), false)
-         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(total))
          WHEN rankql_option(total) < found
          THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
-         ELSE rankql_option(total)
+         ELSE rankql_whole(total, 1, name)
     END;
 
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     rankql_distinct(item)
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
-
-CREATE OR REPLACE MACRO user_coverage(user, users := NULL) AS
-    rankql_distinct(user)
-    / rankql_total(users, rankql_distinct(user), 'users', 'users who could be shown something');
-COMMENT ON MACRO user_coverage IS 'User coverage: the share of the users who are shown anything.';
 
 -- How often each item was shown, the least often first.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
@@ -1310,13 +1296,6 @@ CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := f
            ELSE rankql_checked(1, rankql_catalogue(catalogue, rankql_counts(item))) END;
 COMMENT ON MACRO shannon_entropy IS 'Shannon entropy of how often items are shown, in bits: high if attention is spread.';
 
--- A finite number from 0, NULL where there is none.
-CREATE OR REPLACE MACRO rankql_amount(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(CAST(value AS DOUBLE)) AND CAST(value AS DOUBLE) >= 0 THEN CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be a finite number from 0, not ' || rankql_text(value))
-    END;
-
 CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
     CASE rankql_text(unseen)
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
@@ -1326,14 +1305,8 @@ COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity 
 
 -- What it tells to see an item, in bits; NULL where nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
-    CASE WHEN rankql_amount(popularity, 'popularity') > rankql_total(users, 0, 'users', 'users in the training data')
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || rankql_text(users))
-         WHEN rankql_amount(popularity, 'popularity') >= 1
-         THEN log2(rankql_option(users) / rankql_amount(popularity, 'popularity'))
-         WHEN rankql_amount(popularity, 'popularity') > 0
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-    END;
+    log2(rankql_option(users) / nullif(rankql_known_by(
+        popularity, rankql_total(users, 0, 'users', 'users in the training data')), 0));
 
 -- The bits that it takes to tell one user from all.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
@@ -1350,28 +1323,6 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
         lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
-
-CREATE OR REPLACE MACRO rankql_shown_at(shown_at) AS
-    CASE WHEN rankql_is_text(shown_at) THEN rankql_fail('shown_at must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(shown_at AS DOUBLE)) THEN TRY_CAST(shown_at AS DOUBLE)
-         WHEN shown_at IS NOT NULL THEN rankql_fail('shown_at must be a finite number, such as epoch(shown_at), not '
-                                              || rankql_text(shown_at)) END;
-
--- Where each item stood when it was first shown, and when that was.
-CREATE OR REPLACE MACRO rankql_firsts(item, shown_at, pos) AS
-    list_transform([list_sort(
-        list({'item': rankql_bytes(item), 'time': rankql_shown_at(shown_at), 'pos': rankql_pos(pos, NULL)})
-            FILTER (WHERE item IS NOT NULL AND rankql_shown_at(shown_at) + rankql_pos(pos, NULL) IS NOT NULL),
-        'ASC', 'NULLS LAST')], lambda rows:
-        list_filter(rows, lambda x_, i: i = 1 OR x_['item'] IS DISTINCT FROM rows[i - 1].item))[1];
-
-CREATE OR REPLACE MACRO first_position(item, shown_at, pos) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, pos), lambda x_: x_['pos']));
-COMMENT ON MACRO first_position IS 'Mean position at which items stand when they are first shown.';
-
-CREATE OR REPLACE MACRO first_time(item, shown_at) AS
-    list_avg(list_transform(rankql_firsts(item, shown_at, 1), lambda x_: x_['time']));
-COMMENT ON MACRO first_time IS 'Mean time at which items are first shown.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
@@ -1407,11 +1358,6 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
         }], lambda total_:
             list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
 COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
-
-CREATE OR REPLACE MACRO disparate_treatment(exposure, merit) AS
-    min(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0))
-    / nullif(max(rankql_exposed(exposure) / nullif(rankql_amount(merit, 'merit'), 0)), 0);
-COMMENT ON MACRO disparate_treatment IS 'Disparate treatment: the least exposure per merit of a group, over the greatest.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
     coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);
@@ -1825,17 +1771,14 @@ COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their
 -- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
-           CASE WHEN u.value IS NULL THEN rankql_fail(unit || ' must not be NULL')
-                WHEN annotator IS NOT NULL AND a.value IS NULL THEN rankql_fail(annotator || ' must not be NULL')
-                WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
+           CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
                 THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
                 THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
                            || rankql_text(u.value) || ' twice; keep one of the labels')
                 ELSE rankql_key(v) END AS v
-    FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-                 rankql_key(struct_extract(rankql_row, unit)) AS u,
-                 rankql_key(CASE WHEN annotator IS NOT NULL THEN struct_extract(rankql_row, annotator) END) AS a,
+    FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, unit) AS u,
+                 CASE WHEN annotator IS NOT NULL THEN rankql_id(rankql_row, annotator) END AS a,
                  struct_extract(rankql_row, label) AS v
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
@@ -1976,8 +1919,7 @@ COMMENT ON MACRO TABLE fleiss_kappa IS 'Fleiss'' kappa: how far annotators agree
 
 CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     WITH found AS (
-        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-               rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
+        SELECT rankql_slice(rankql_row, slice) AS s, rankql_key(struct_extract(rankql_row, label)) AS a, count(*) AS n
         FROM query_table(labels) AS rankql_row GROUP BY ALL
     ), shared AS (
         SELECT s, a, s.value AS slice, a.value AS grade, n,
@@ -1992,10 +1934,6 @@ CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
     CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
          ELSE rankql_refuse_time(value, moment) END;
 
-CREATE OR REPLACE MACRO rankql_last(n) AS
-    CASE WHEN rankql_option(n) >= 1 AND rankql_option(n) = floor(rankql_option(n)) THEN rankql_option(n)
-         ELSE rankql_fail('n must be a whole number from 1, not ' || rankql_text(n)) END;
-
 -- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
 CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
     CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
@@ -2005,7 +1943,7 @@ CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
-               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_last(n) AS most,
+               rankql_logged(struct_extract(rankql_row, moment), moment) AS t, rankql_whole(n, 1, 'n') AS most,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
     ), latest AS (
@@ -2022,7 +1960,7 @@ COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last
 -- as one of few dates may, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
-        SELECT rankql_row, rankql_key(CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END) AS q,
+        SELECT rankql_row, rankql_slice(rankql_row, query) AS q,
                rankql_logged(struct_extract(rankql_row, moment), moment) AS t,
                typeof(struct_pack(*COLUMNS(lambda name: lower(name) <> 'split'))) AS others
         FROM query_table(log) AS rankql_row
@@ -2056,11 +1994,8 @@ CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
 
 -- A chance that can be divided by.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1
-         THEN TRY_CAST(value AS DOUBLE)
-         WHEN value IS NOT NULL THEN rankql_fail(name || ' must be above 0 and at most 1, not ' || rankql_text(value))
-    END;
+    rankql_number(value, TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1, name,
+                  'above 0 and at most 1');
 
 -- The chance that a slot is looked at, known wherever something was shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
@@ -2070,19 +2005,17 @@ CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
 
 -- The least that a click is divided by; NULL where there is none.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
-    CASE WHEN rankql_option(clip) > 0 AND rankql_option(clip) <= 1 THEN rankql_option(clip)
-         WHEN clip IS NOT NULL THEN rankql_fail('clip must be above 0 and at most 1, not ' || rankql_text(clip)) END;
+    CASE WHEN clip IS NOT NULL THEN rankql_argument(
+        clip, rankql_option(clip) > 0 AND rankql_option(clip) <= 1, 'clip', ' must be above 0 and at most 1') END;
 
 -- What a click is divided by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
-    CASE WHEN rankql_is_text(predicted) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(predicted AS DOUBLE)) AND TRY_CAST(predicted AS DOUBLE) BETWEEN 0 AND 1
-         THEN TRY_CAST(predicted AS DOUBLE)
-         WHEN predicted IS NOT NULL THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
-    END;
+    CASE WHEN TRY_CAST(predicted AS DOUBLE) NOT BETWEEN 0 AND 1 AND NOT rankql_is_text(predicted)
+         THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
+         ELSE rankql_amount(predicted, name) END;
 
 CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := NULL) AS
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
@@ -2095,21 +2028,11 @@ CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
      'cut': coalesce(sum(clicked * CAST(divisor > seen AS DOUBLE)), 0)};
 
-CREATE OR REPLACE MACRO rankql_click_load(click, propensity, clip) AS
-    rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
-                rankql_divisor(rankql_seen(click, propensity), clip));
-
 CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
+    list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
+                                rankql_divisor(rankql_seen(click, propensity), clip))],
+        lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
-
-CREATE OR REPLACE MACRO largest_weight(click, propensity, clip := NULL) AS
-    rankql_click_load(click, propensity, clip).largest;
-COMMENT ON MACRO largest_weight IS 'The largest weight that a click has: 1 / the propensity of its slot.';
-
-CREATE OR REPLACE MACRO clipped_share(click, propensity, clip := NULL) AS
-    list_transform([rankql_click_load(click, propensity, clip)], lambda x_: x_['cut'] / nullif(x_['clicks'], 0))[1];
-COMMENT ON MACRO clipped_share IS 'The share of the clicks whose weight is cut off by clip.';
 
 -- The number of positions of a query, each of one item.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
@@ -2252,40 +2175,20 @@ CREATE OR REPLACE MACRO counterfactual(
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST, b ASC NULLS LAST;
 COMMENT ON MACRO TABLE counterfactual IS 'What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.';
 
--- The number of users; of fewer than three, the formula has no chances to give.
-CREATE OR REPLACE MACRO rankql_users(users) AS
-    CASE WHEN rankql_option(users) BETWEEN 3 AND 9007199254740992 AND rankql_option(users) = floor(rankql_option(users))
-         THEN rankql_option(users)
-         ELSE rankql_fail('users must be a whole number from 3, not ' || rankql_text(users)) END;
-
 CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
-    CASE WHEN isfinite(rankql_option(value)) AND rankql_option(value) > 0 THEN rankql_option(value)
-         ELSE rankql_fail(name || ' must be a finite number above 0, not ' || rankql_text(value)) END;
+    rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
+                    ' must be a finite number above 0');
 
-CREATE OR REPLACE MACRO rankql_had(popularity, users) AS
-    CASE WHEN rankql_is_text(popularity) THEN rankql_fail('popularity must be a number, not text; cast it first')
-         WHEN popularity IS NULL THEN NULL
-         WHEN NOT coalesce(isfinite(TRY_CAST(popularity AS DOUBLE)) AND TRY_CAST(popularity AS DOUBLE) >= 0, false)
-         THEN rankql_fail('popularity must be a finite number from 0, not ' || rankql_text(popularity))
-         WHEN TRY_CAST(popularity AS DOUBLE) > users
-         THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
-                    || CAST(users AS BIGINT))
-         WHEN TRY_CAST(popularity AS DOUBLE) > 0 AND TRY_CAST(popularity AS DOUBLE) < 1
-         THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
-         ELSE TRY_CAST(popularity AS DOUBLE) END;
-
+-- Of fewer than three users the formula has no chances to give.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
-    1 / (1 + (ln(rankql_users(users)) - 1)
-             * pow((rankql_parameter(b, 'b') + 1) / (rankql_had(popularity, rankql_users(users))
+    1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
+             * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
 COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
 
 -- Whether it is relevant, 1 or 0; NULL where it is not known.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail(name || ' must be a number, not text; cast it first')
-         WHEN isfinite(TRY_CAST(rel AS DOUBLE))
-         THEN CAST(TRY_CAST(rel AS DOUBLE) >= rankql_threshold(threshold) AS DOUBLE)
-         WHEN rel IS NOT NULL THEN rankql_fail(name || ' must be a finite number, not ' || rankql_text(rel)) END;
+    CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
 
 -- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
 -- the plain labels, which is the same for both.
@@ -2294,8 +2197,7 @@ CREATE OR REPLACE MACRO propensity_scored(
     slice := NULL, confidence := 0.95
 ) AS TABLE
     WITH given AS (
-        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-               rankql_key(struct_extract(rankql_row, query)) AS q,
+        SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
                rankql_judgment(struct_extract(rankql_row, rel), threshold, rel) AS hit,
                struct_extract(rankql_row, propensity) AS t, rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
@@ -2305,8 +2207,7 @@ CREATE OR REPLACE MACRO propensity_scored(
             ELSE coalesce(rankql_chance(t, propensity), 1) END AS w
         FROM given
     ), queries AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') END AS unnamed,
-               unnest([
+        SELECT s, unnest([
                    {'line': 1, 'metric': 'PSP', 'value': rankql_checked(
                         rankql_checked(cg(w, p, k), list_sum(rankql_best(w, w > 0, k))), rankql_alone(p, pos, q, query)),
                     'part': list_sum(rankql_best(w, w > 0, k))},
@@ -2321,7 +2222,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                any_value(estimate) AS value,
                any_value(estimate) - rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS lo,
                any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
-               count(value) + count(unnamed) AS queries
+               count(value) AS queries
         FROM summed GROUP BY s, line, metric
         UNION ALL BY NAME -- no row, but checked also where there are no rankings
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
@@ -2338,13 +2239,11 @@ COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that 
 -- too, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
-    FROM (SELECT s, k, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
-                 CASE WHEN item IS NOT NULL AND i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
+    FROM (SELECT s, q, i, k,
                  CASE WHEN k IS NOT NULL AND c IS NULL THEN rankql_fail(click || ' must be 0 or 1, not NULL')
                       ELSE rankql_clicked(c, click) END AS c
-          FROM (SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-                       rankql_key(struct_extract(rankql_row, query)) AS q,
-                       rankql_key(CASE WHEN item IS NOT NULL THEN struct_extract(rankql_row, item) END) AS i,
+          FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
+                       CASE WHEN item IS NOT NULL THEN rankql_id(rankql_row, item) END AS i,
                        rankql_pos(struct_extract(rankql_row, pos), NULL, pos) AS k,
                        struct_extract(rankql_row, click) AS c
                 FROM query_table(log) AS rankql_row))
@@ -2440,10 +2339,6 @@ CREATE OR REPLACE MACRO rankql_moved(x, step) AS
     list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
         list_transform(y, lambda a: a - list_max(y)))[1];
 
-CREATE OR REPLACE MACRO rankql_tolerance(tolerance) AS
-    CASE WHEN rankql_option(tolerance) > 0 AND rankql_option(tolerance) < 1 THEN rankql_option(tolerance)
-         ELSE rankql_fail('tolerance must lie between 0 and 1, not ' || rankql_text(tolerance)) END;
-
 -- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
 -- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
 CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
@@ -2504,15 +2399,11 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                          - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
-CREATE OR REPLACE MACRO rankql_iterations(most) AS
-    CASE WHEN rankql_option(most) >= 1 AND rankql_option(most) = floor(rankql_option(most)) THEN rankql_option(most)
-         ELSE rankql_fail('max_iterations must be a whole number from 1, not ' || rankql_text(most)) END;
-
 -- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
 -- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
 -- of 1 binds: its likelihood is then that of Bradley and Terry.
 CREATE OR REPLACE MACRO rankql_propensities(
-    log, pairs, query, item, pos, click, slice, confidence, tolerance, max_iterations
+    log, pairs, query, item, pos, click, slice, confidence, max_iterations
 ) AS TABLE
     WITH RECURSIVE shown AS MATERIALIZED (
         FROM rankql_impressions(log, query, item, pos, click, slice)
@@ -2571,7 +2462,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
         UNION ALL
         SELECT s, turn + 1, ahead AND list_max(list_transform(x, lambda a, i: abs(y[i] - a)))
-                            < rankql_tolerance(tolerance), clicks, x, y, step, slope, matrix
+                            < 1e-9, clicks, x, y, step, slope, matrix
         FROM (SELECT *, rankql_moved(x, step) AS y
               FROM (SELECT s, turn, ahead, clicks, matrix, unnest(CASE WHEN ahead
                         THEN {'x': y, 'step': rankql_newton(y, fresh, matrix, clicks), 'slope': fresh}
@@ -2586,7 +2477,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
                                               FROM (SELECT climb.s AS s, times, unit,
                                                            list_transform(y, lambda a: exp(a)) AS p
                                                     FROM climb JOIN rounds ON climb.s IS NOT DISTINCT FROM rounds.s
-                                                    WHERE NOT done AND turn < rankql_iterations(max_iterations)))
+                                                    WHERE NOT done AND turn < rankql_whole(max_iterations, 1, 'max_iterations')))
                                         GROUP BY s, k, l)
                                   GROUP BY s, k)
                             GROUP BY s) AS seen ON climb.s IS NOT DISTINCT FROM seen.s)))
@@ -2638,7 +2529,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
                                 rankql_propensity(k, x, reach, -1)) AS note
     FROM compared
     UNION ALL BY NAME -- no row, but checked also where the log has none
-    SELECT 0 AS a WHERE rankql_z(confidence) + rankql_tolerance(tolerance) + rankql_iterations(max_iterations)
+    SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')
                         + len(pairs) < 0;
 
 CREATE OR REPLACE MACRO rankql_chosen_pairs(pairs) AS
@@ -2650,16 +2541,16 @@ CREATE OR REPLACE MACRO harvested_propensity(
     confidence := 0.95
 ) AS TABLE
     SELECT COLUMNS(lambda name: rankql_handed(name, slice) AND name NOT IN ('iterations', 'converged'))
-    FROM rankql_propensities(log, rankql_chosen_pairs(pairs), query, item, pos, click, slice, confidence, 1e-9, 1000)
+    FROM rankql_propensities(log, rankql_chosen_pairs(pairs), query, item, pos, click, slice, confidence, 1000)
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE harvested_propensity IS 'Propensities of positions from items that one query has shown at several of them.';
 
 CREATE OR REPLACE MACRO click_model(
     log, query := 'query', item := 'item', pos := 'pos', click := 'click', slice := NULL, confidence := 0.95,
-    tolerance := 1e-9, max_iterations := 10000
+    max_iterations := 10000
 ) AS TABLE
     SELECT COLUMNS(lambda name: rankql_handed(name, slice))
-    FROM rankql_propensities(log, 'model', query, item, pos, click, slice, confidence, tolerance, max_iterations)
+    FROM rankql_propensities(log, 'model', query, item, pos, click, slice, confidence, max_iterations)
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE click_model IS 'The position-based click model: the propensities under which the clicks are most likely.';
 
@@ -2761,9 +2652,7 @@ COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1
 
 -- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
-    CASE WHEN rankql_is_text(preference) THEN rankql_fail('preference must be a number, not text; cast it first')
-         WHEN preference IS NULL OR isfinite(rankql_option(preference)) THEN rankql_option(preference)
-         ELSE rankql_fail('preference must be a finite number, not ' || rankql_text(preference)) END;
+    rankql_number(preference, true, 'preference', 'a finite number');
 
 -- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
@@ -2798,7 +2687,7 @@ CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
 CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
 -- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
--- are relevant and not relevant while the open ones are neither.
+-- are relevant while the open ones are not.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
@@ -2806,9 +2695,7 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'hits': rankql_places(list_filter(marks, lambda x_: x_['hit'] = 1)),
         'open': rankql_places(list_filter(marks, lambda x_: x_['hit'] IS NULL)),
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
-                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1)),
-        'others': rankql_list_nonrelevant(coalesce(judged, []), threshold)
-                  + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 0))})[1];
+                    + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1))})[1];
 
 -- How many of the positions lie within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
@@ -2862,23 +2749,6 @@ CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, thresho
 CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
-
--- How many positions lie at or above each of the depths, which ascend: sorted together, a depth that comes i-th of all
--- and j-th of the depths has i - j positions before it.
-CREATE OR REPLACE MACRO rankql_above(positions, depths) AS
-    list_transform(rankql_ones(list_transform(
-        list_sort(list_concat(list_transform(positions, lambda p: p - 0.5::DOUBLE), depths), 'ASC', 'NULLS LAST'),
-        lambda x: CASE WHEN x = floor(x) THEN 1 END)), lambda i, j: i - j);
-
-CREATE OR REPLACE MACRO rankql_bounds_r_precision(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([list_transform(range(len(marked_['open']) + 1), lambda m: marked_['relevant'] + m)], lambda depths:
-            list_transform([{'hits': rankql_above(marked_['hits'], depths), 'open': rankql_above(marked_['open'], depths),
-                             'all': len(marked_['open'])}], lambda n_: rankql_span(
-                list_transform(depths, lambda r, j:
-                    (n_['hits'][j] + greatest(j - 1 - (n_['all'] - n_['open'][j]), 0)) / nullif(r, 0)),
-                list_transform(depths, lambda r, j:
-                    (n_['hits'][j] + least(j - 1, n_['open'][j])) / nullif(r, 0))))[1])[1])[1];
 
 -- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
 -- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
@@ -2935,50 +2805,6 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
 CREATE OR REPLACE MACRO rankql_sums(list) AS
     list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
-
--- What stands in front of bpref: the hits once if all that is open is relevant ('a') and once if nothing is ('b'), with
--- the sums of the others above them and the hits before each other; and the `ranks` of the open among the hits of 'a'.
-CREATE OR REPLACE MACRO rankql_preferences(hits) AS
-    list_transform([{
-        'a': rankql_ones(list_transform(hits, lambda hit: coalesce(hit, 1))),
-        'b': rankql_ones(hits)}], lambda found_: {
-        'a': rankql_sums(list_transform(found_['a'], lambda i, j: i - j)),
-        'b': rankql_sums(list_transform(found_['b'], lambda i, j: i - j)),
-        'before_a': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 1))),
-                                   lambda i, j: i - j),
-        'before_b': list_transform(rankql_ones(list_transform(hits, lambda hit: 1 - coalesce(hit, 0))),
-                                   lambda i, j: i - j),
-        'ranks': rankql_ones(list_transform(found_['a'], lambda i: CASE WHEN hits[i] IS NULL THEN 1 END))})[1];
-
-CREATE OR REPLACE MACRO rankql_bpref_of(hits, capped, relevant, others) AS
-    (hits - capped / greatest(least(relevant, others), 1)) / nullif(relevant, 0);
-
--- The sum of least(n, most) over the hits after the `lo`-th up to the `hi`-th, n being the others above a hit and
--- `shift` more: `sums` are those of n, `before` how many hits stand above the 1st, 2nd, ... other.
-CREATE OR REPLACE MACRO rankql_capped(sums, before, lo, hi, most, shift) AS
-    list_transform([greatest(lo, least(hi, CASE WHEN most > shift
-                                                THEN coalesce(before[CAST(most - shift AS BIGINT)], hi) ELSE 0 END))],
-        lambda t: sums[t + 1] - sums[lo + 1] + shift * (t - lo) + most * (hi - t))[1];
-
-CREATE OR REPLACE MACRO rankql_bounds_bpref(items, judged, levels, threshold := 1) AS
-    list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
-        list_transform([rankql_preferences(list_transform(marked_['items'], lambda x_: x_['hit']))], lambda found_:
-            list_transform([{'hits': len(found_['b']) - 1, 'all': len(found_['a']) - 1, 'open': len(found_['ranks']),
-                             'relevant': marked_['relevant'], 'others': marked_['others'] + len(found_['ranks'])}], lambda n_:
-                rankql_span(
-                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
-                        n_['hits'] + m,
-                        rankql_capped(found_['b'], found_['before_b'], 0,
-                                      coalesce(found_['ranks'][n_['open'] - m] - (n_['open'] - m), 0), n_['relevant'] + m, 0)
-                        + rankql_capped(found_['a'], found_['before_a'], coalesce(found_['ranks'][n_['open'] - m], 0), n_['all'],
-                                        n_['relevant'] + m, n_['open'] - m),
-                        n_['relevant'] + m, n_['others'] - m)),
-                    list_transform(range(n_['open'] + 1), lambda m: rankql_bpref_of(
-                        n_['hits'] + m,
-                        rankql_capped(found_['a'], found_['before_a'], 0, coalesce(found_['ranks'][m], 0), n_['relevant'] + m, 0)
-                        + rankql_capped(found_['b'], found_['before_b'], coalesce(found_['ranks'][m] - m, 0), n_['hits'],
-                                        n_['relevant'] + m, -m),
-                        n_['relevant'] + m, n_['others'] - m))))[1])[1])[1];
 
 CREATE OR REPLACE MACRO rankql_bounds_rr(items, judged, k, levels, threshold := 1) AS
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
@@ -3043,14 +2869,6 @@ CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts :=
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
         'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
--- Where the ideal is made from the retrieved items only, `judged` are the grades of those; also in ndcg.
-CREATE OR REPLACE MACRO rankql_bounds_idcg(items, judged, k, levels, discounts := NULL, base := 2) AS
-    list_transform([{'judged': coalesce(CAST(judged AS DOUBLE[]), []),
-                     'open': list_filter(rankql_items(items), lambda x_: x_['rel'] IS NULL)}], lambda x_: {
-        'low': list_idcg(x_['judged'], k, discounts, base),
-        'high': list_idcg(list_concat(x_['judged'], list_transform(x_['open'], lambda item: levels[-1])), k, discounts, base)
-        })[1];
-
 -- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
 -- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
 -- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
@@ -3107,6 +2925,7 @@ CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
             coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
                                      list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
+-- Where the ideal is made from the retrieved items only, `judged` are the grades of those.
 -- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
 -- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
 -- even the highest dcg is below 0, the highest idcg is best.

@@ -54,23 +54,19 @@ randomised_propensity(log, query='query', pos='pos', click='click', slice=None, 
 harvested_propensity(log, pairs='all', query='query', item='item', pos='pos', click='click', \
 slice=None, confidence=0.95)
 click_model(log, query='query', item='item', pos='pos', click='click', slice=None, \
-confidence=0.95, tolerance=1e-9, max_iterations=10000)
+confidence=0.95, max_iterations=10000)
 """
 
 # Beyond accuracy: of columns of their own; tests/test_beyond.py has their cases.
 CATALOGUE_SIGNATURES = """
 catalogue_coverage(item, catalogue=None)
-user_coverage(user, users=None)
 gini(item, catalogue=None, norm='n')
 shannon_entropy(item, catalogue=None, normalized=False)
 average_popularity(popularity, unseen='zero')
 novelty(popularity, users=None, unseen='one_user', normalized=False)
-first_position(item, shown_at, pos)
-first_time(item, shown_at)
 personalisation(user, item)
 exposure(pos, k=None, attention=None)
 exposure_disparity(exposure, merit)
-disparate_treatment(exposure, merit)
 expected_exposure_loss(exposure, target)
 """
 DIVERSITY_SIGNATURES = """
@@ -99,8 +95,6 @@ sign_test(preference)
 DEBIAS_SIGNATURES = """
 debiased(click, propensity, clip=None, predicted=None)
 effective_sample_size(click, propensity, clip=None)
-largest_weight(click, propensity, clip=None)
-clipped_share(click, propensity, clip=None)
 item_propensity(popularity, users, a=0.55, b=1.5)
 """
 

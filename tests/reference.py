@@ -311,10 +311,6 @@ def catalogue_coverage(rows, catalogue):
     return len({item for (item,) in rows} - {None}) / catalogue
 
 
-def user_coverage(rows, users):
-    return catalogue_coverage(rows, users)
-
-
 def gini(rows, catalogue, norm="n"):
     """Half the mean absolute difference of two items, relative to the mean."""
     x = counts(rows, catalogue)
@@ -353,18 +349,6 @@ def novelty(rows, users, unseen="one_user", normalized=False):
     return mean(known) / log2(users) if normalized else mean(known)
 
 
-def first_position(rows):
-    rows = [row for row in rows if None not in row]
-    items = {item for item, _, _ in rows}
-    return mean([min((t, pos) for i, t, pos in rows if i == item)[1] for item in items])
-
-
-def first_time(rows):
-    rows = [row for row in rows if None not in row]
-    items = {item for item, _ in rows}
-    return mean([min(t for i, t in rows if i == item) for item in items])
-
-
 def personalisation(rows):
     """Over all pairs of users: the items of one alone, and those of both lists."""
     of = {}
@@ -386,11 +370,6 @@ def exposure_disparity(rows):
     if not rows or 0 in totals:
         return None
     return fsum(abs(e / totals[0] - m / totals[1]) for e, m in rows) / 2
-
-
-def disparate_treatment(rows):
-    each = [(e or 0) / m for e, m in rows if m]
-    return min(each) / max(each) if any(each) else None
 
 
 def expected_exposure_loss(rows):

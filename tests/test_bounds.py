@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 import rankql
 
 FILE = Path(__file__).parent.parent / "sql" / "bounds.sql"
-# The metrics that have a cutoff, and those that look at the whole ranking.
-DEEP = ["ndcg", "dcg", "cg", "idcg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
-DEEP += ["rr", "arhr", "err", "rbp"]
-WHOLE = ["r_precision", "bpref"]
+METRICS = ["ndcg", "dcg", "cg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
+METRICS += ["rr", "arhr", "err", "rbp"]
 LEVELS = [[0, 1, 2, 3], [0, 0.5, 3], [0, 1], [0, 1.75, 2], [0]]
 # What was drawn must be few enough for every judgement of the unjudged to be tried.
 MOST = 5
@@ -59,9 +57,10 @@ def bounds(con, metric, batch, levels, k=None, ideal="judged", **options):
         items.append([{"pos": float(pos), "rel": rel} for rel, pos in shown])
         pool = rows if ideal == "judged" else shown
         judged.append([float(rel) for rel, _ in pool if rel is not None])
-    depth = "" if metric in WHOLE else f", {literal(k)}"
     given_ = "".join(f", {name} := {literal(value)}" for name, value in options.items())
-    call = f"rankql_bounds_{metric}(items, judged{depth}, {literal(levels)}::DOUBLE[]{given_})"
+    call = (
+        f"rankql_bounds_{metric}(items, judged, {literal(k)}, {literal(levels)}::DOUBLE[]{given_})"
+    )
     query = f"""
         SELECT x.low, x.high FROM (
             SELECT n, {call} AS x FROM (
@@ -102,7 +101,7 @@ BARREN = strategies.batches(
 )
 
 
-@pytest.mark.parametrize("metric", DEEP + WHOLE)
+@pytest.mark.parametrize("metric", METRICS)
 @given(batch=BATCHES | BARREN, levels=st.sampled_from(LEVELS), data=st.data())
 def test_every_judgement(con, metric, batch, levels, data):
     options = data.draw(strategies.options(metric))
@@ -123,7 +122,7 @@ def many(random, grades):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("metric", DEEP + WHOLE)
+@pytest.mark.parametrize("metric", METRICS)
 def test_many_rankings(con, metric, seed):
     random = Random(f"{metric} {seed}")
     choices = {**OPTIONS, "denominator": DENOMINATORS.get(metric)}
@@ -136,7 +135,7 @@ def test_many_rankings(con, metric, seed):
     same(bounds(con, metric, batch, levels, **options), wanted)
 
 
-@pytest.mark.parametrize("metric", DEEP + WHOLE)
+@pytest.mark.parametrize("metric", METRICS)
 @given(batch=strategies.batches(strategies.rankings(strategies.SMALL)), data=st.data())
 def test_nothing_unjudged(con, metric, batch, data):
     """Low and high are then the metric itself, as the macro for rows has it."""

@@ -87,11 +87,6 @@ def test_doubly_robust(group, clip, value):
         ("effective_sample_size", None, (1 + 4) ** 2 / (1 + 16)),
         ("effective_sample_size", 0.5, (1 + 2) ** 2 / (1 + 4)),
         ("effective_sample_size", 1, 2.0),
-        ("largest_weight", None, 4.0),
-        ("largest_weight", 0.5, 2.0),
-        ("clipped_share", None, 0.0),
-        ("clipped_share", 0.25, 0.0),
-        ("clipped_share", 0.5, 0.5),
     ],
 )
 def test_weights(name, clip, value):
@@ -100,9 +95,7 @@ def test_weights(name, clip, value):
     assert_values(name, frame, ["click", "propensity", clip], {}, {0: value, 1: None})
 
 
-@pytest.mark.parametrize(
-    "name", ["debiased", "effective_sample_size", "largest_weight", "clipped_share"]
-)
+@pytest.mark.parametrize("name", ["debiased", "effective_sample_size"])
 def test_errors(name):
     """Each bad value, in rows that count and in those that do not."""
     at_most = "must be above 0 and at most 1, not"

@@ -443,7 +443,6 @@ BAD_OF_ONE = [
     ("harvested_propensity", {}, {"pairs": None},
      "pairs must be 'all', 'adjacent' or 'first', not (NULL|None)"),
     ("click_model", {"item": [None]}, {}, "item must not be NULL"),
-    ("click_model", {}, {"tolerance": 0}, "tolerance must lie between 0 and 1, not 0"),
     ("click_model", {}, {"max_iterations": 0},
      "max_iterations must be a whole number from 1, not 0"),
     ("click_model", {}, {"max_iterations": 1.5},
@@ -507,7 +506,6 @@ LOGS = {
     [
         *[(name, {"confidence": 2}) for name in NAMES],
         ("harvested_propensity", {"pairs": "some"}),
-        ("click_model", {"tolerance": 1}),
         ("click_model", {"max_iterations": 0}),
     ],
 )

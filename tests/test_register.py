@@ -126,7 +126,7 @@ def test_every_macro_in_any_schema(con, persist):
     values["picks"] = "[{'item': 'a', 'team': 'A'}]"
     values |= {"click": "rel", "propensity": "0.5"}
     given["seed"] = "1"
-    amounts = ("popularity", "shown_at", "exposure", "merit", "target")
+    amounts = ("popularity", "exposure", "merit", "target")
     given |= values | dict.fromkeys(amounts, "1")
     rows = "(1, 1, 1.5, 'a'), (0, 2, 1.5, 'b'), (NULL, 3, 0.5, 'c')"
     table = f"(VALUES {rows}) AS t (rel, pos, score, item)"

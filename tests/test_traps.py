@@ -102,7 +102,6 @@ def test_polars_refuses(call, message):
         ("bpref(rel, pos)", "hit, rel, pos", "(7, 1, 1), (7, 0, 2)"),
         ("err(rel, pos, 10, max_rel := 1)", "rel, pos", "(1, 1), (0, 2)"),
         ('personalisation("user", item)', '"user", item', "(1, 'a'), (2, 'b')"),
-        ("first_position(item, day, pos)", "item, day, pos", "('a', 1, 3)"),
     ],
 )
 def test_tables_of_any_name(call, columns, rows):

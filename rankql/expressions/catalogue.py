@@ -36,19 +36,6 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
 
 
 @metric(by=None)
-def user_coverage(user: Column = "user", users: float | None = None) -> pl.Expr:
-    """User coverage: the share of the users who are shown anything.
-
-    users: the number of those who could be. Of rows with a hit alone: who is shown anything useful.
-
-    >>> pl.DataFrame({"user": [1, 1, 2]}).select(user_coverage("user", users=4)).item()
-    0.5
-    """
-    shown = column(user).drop_nulls().n_unique()
-    return shown / _total(users, shown, "users", "users who could be shown something")
-
-
-@metric(by=None)
 def gini(item: Column = "item", catalogue: float | str | None = None, norm: str = "n") -> pl.Expr:
     """Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.
 
@@ -131,35 +118,6 @@ def novelty(
 
 
 @metric(by=None)
-def first_position(
-    item: Column = "item", shown_at: Column = "shown_at", pos: Column = "pos"
-) -> pl.Expr:
-    """Mean position at which items stand when they are first shown.
-
-    Over the items, each at its earliest shown_at; at the same time, where it stands highest. Low
-    where new items get a good start.
-
-    >>> shown = pl.DataFrame({"item": ["a", "a", "b"], "shown_at": [1, 2, 2], "pos": [4, 1, 2]})
-    >>> shown.select(first_position("item", "shown_at", "pos")).item()
-    3.0
-    """
-    return _firsts(item, as_float(shown_at), as_float(pos), as_float(pos)).mean()
-
-
-@metric(by=None)
-def first_time(item: Column = "item", shown_at: Column = "shown_at") -> pl.Expr:
-    """Mean time at which items are first shown.
-
-    Over the items, in the unit of shown_at, which is a number: days since release, say.
-
-    >>> shown = pl.DataFrame({"item": ["a", "a", "b"], "shown_at": [1, 2, 4]})
-    >>> shown.select(first_time("item", "shown_at")).item()
-    2.5
-    """
-    return _firsts(item, as_float(shown_at), as_float(shown_at), as_float(shown_at)).mean()
-
-
-@metric(by=None)
 def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
     """Personalisation: the share of their lists that two users do not have in common.
 
@@ -238,22 +196,6 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
 
 
 @metric(by=None)
-def disparate_treatment(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
-    """Disparate treatment: the least exposure per merit of a group, over the greatest.
-
-    One row per group of items: 1 where exposure is proportional to merit. An exposure of NULL,
-    never shown, is 0; groups without merit are left out. The ratio of Singh and Joachims 2018, the
-    smaller over the larger.
-
-    >>> groups = pl.DataFrame({"exposure": [3, 1], "merit": [1, 1]})
-    >>> round(groups.select(disparate_treatment("exposure", "merit")).item(), 4)
-    0.3333
-    """
-    each = ratio(_exposed(exposure), as_float(merit))
-    return ratio(each.min(), each.max())
-
-
-@metric(by=None)
 def expected_exposure_loss(exposure: Column = "exposure", target: Column = "target") -> pl.Expr:
     """Expected exposure loss: the squared distance of exposure from its target.
 
@@ -303,11 +245,3 @@ def _total(total: object, count: pl.Expr, name: str, of: str) -> pl.Expr:
 def _check_total(total: object, name: str, of: str) -> None:
     require(total is not None, f"{name} must be given: the number of {of}")
     require(is_whole_number(total), f"{name} must be a whole number from 1, not {total}")
-
-
-def _firsts(item: Column, shown_at: pl.Expr, pos: pl.Expr, of: pl.Expr) -> pl.Expr:
-    """The value at the first time that each item was shown."""
-    known = column(item).is_not_null() & (shown_at + pos).is_not_null()
-    # Rows are not filtered before they are sorted: polars 1.36 fails where a group has none left.
-    items = pl.when(known).then(column(item)).sort_by(shown_at, pos)
-    return of.sort_by(shown_at, pos).filter(items.is_first_distinct() & items.is_not_null())

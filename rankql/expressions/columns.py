@@ -57,7 +57,6 @@ def with_checks(
         "exposure": partial(check_amount, name="exposure"),
         "merit": partial(check_amount, name="merit"),
         "target": partial(check_amount, name="target"),
-        "shown_at": check_time,
         "attributes": partial(check_sets, name="attributes"),
         "subtopics": partial(check_sets, name="subtopics"),
         "embedding": check_embedding,
@@ -159,16 +158,6 @@ def check_popularity(values: pl.Series, users: float | None = None) -> None:
             raise RankqlError(f"popularity must not exceed users: {above} is above {users}")
         part = (floats > 0) & (floats < 1)
         refuse_values("popularity must be a number of users, 0 or from 1", values, part)
-
-
-def check_time(values: pl.Series) -> None:
-    """Times as finite numbers."""
-    require(
-        not values.dtype.is_temporal(),
-        f"shown_at must be a finite number, such as its dt.epoch('s'), not {values.dtype}",
-    )
-    _need_numbers("shown_at", values)
-    refuse_values("shown_at must be a finite number", values, ~values.cast(pl.Float64).is_finite())
 
 
 def check_sets(values: pl.Series, name: str) -> None:

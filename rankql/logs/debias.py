@@ -8,14 +8,14 @@ propensities may exceed 1: take the smaller of them and 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
-from rankql.expressions.columns import (
-    Column,
-)
+from rankql.expressions.columns import Column, as_floats, column, refuse_values
 from rankql.expressions.ranking import ratio
 from rankql.expressions.variants import metric
-from rankql.logs.click_columns import NULL_FLOAT, corrected_grade, read_predictions, weigh_clicks
+from rankql.registry.argument_checks import as_number, require
 
 
 @metric(by=("query", "item"))
@@ -40,10 +40,10 @@ def debiased(
     >>> log.pipe(debiased, by="item").sort("item").rows()
     [('a', 1.0), ('b', 1.0)]
     """
-    c, t, d = weigh_clicks(click, propensity, clip)
-    return corrected_grade(
-        c, t, d, NULL_FLOAT if predicted is None else read_predictions(predicted)
-    )
+    c, t, d = _weigh_clicks(click, propensity, clip)
+    r = pl.lit(None, pl.Float64) if predicted is None else _read_predictions(predicted)
+    guess = r.fill_null(0)
+    return pl.coalesce((guess + (c - t * guess) / d).mean(), r.mean())
 
 
 @metric(by=None)
@@ -59,37 +59,52 @@ def effective_sample_size(
     >>> log.select(effective_sample_size()).item()
     1.8
     """
-    c, _, d = weigh_clicks(click, propensity, clip)
+    c, _, d = _weigh_clicks(click, propensity, clip)
     return ratio((c / d).sum().pow(2), (c / d / d).sum())
 
 
-@metric(by=None)
-def largest_weight(
-    click: Column = "click", propensity: Column = "propensity", clip: float | None = None
-) -> pl.Expr:
-    """The largest weight that a click has: 1 / the propensity of its slot.
-
-    Or 1 / clip where that is less. NULL where there is no click.
-
-    >>> log = pl.DataFrame({"click": [1, 1, 0], "propensity": [1.0, 0.5, 0.1]})
-    >>> log.select(largest_weight()).item()
-    2.0
-    """
-    c, _, d = weigh_clicks(click, propensity, clip)
-    return (c / d).replace(0, None).max()
+def _weigh_clicks(
+    click: Column, propensity: Column, clip: float | None
+) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+    """The clicks as 1 and 0, the propensities, and what clicks are divided by."""
+    if clip is not None:
+        require(0 < as_number(clip) <= 1, f"clip must be above 0 and at most 1, not {clip}")
+    c = _map_values(_read_clicks, column(click))
+    t = _map_values(_read_propensities, pl.struct(c=column(click), t=column(propensity)))
+    return c, t, t if clip is None else t.clip(lower_bound=float(clip))
 
 
-@metric(by=None)
-def clipped_share(
-    click: Column = "click", propensity: Column = "propensity", clip: float | None = None
-) -> pl.Expr:
-    """The share of the clicks whose weight is cut off by clip.
+def _read_clicks(values: pl.Series) -> pl.Series:
+    """Clicks as 1 and 0, NULL where there is none."""
+    clicks = as_floats("click", values, "0 or 1")
+    refuse_values("click must be 0 or 1", values, ~clicks.is_in([0.0, 1.0]))
+    return clicks
 
-    NULL where there is no click.
 
-    >>> log = pl.DataFrame({"click": [1, 1, 0], "propensity": [1.0, 0.5, 0.1]})
-    >>> log.select(clipped_share(clip=0.6)).item()
-    0.5
-    """
-    c, t, d = weigh_clicks(click, propensity, clip)
-    return ratio((c * (d > t)).sum(), c.sum())
+def _read_propensities(rows: pl.Series) -> pl.Series:
+    """Chances that can be divided by, given wherever something was shown."""
+    shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
+    require(
+        not (shown & values.is_null()).any(),
+        "propensity must be given where an item was shown; estimate it, or leave such rows out",
+    )
+    chances = as_floats("propensity", values)
+    fit = chances.is_finite() & (chances > 0) & (chances <= 1)
+    refuse_values("propensity must be above 0 and at most 1", values, ~fit)
+    return chances
+
+
+def _read_predictions(predicted: Column) -> pl.Expr:
+    """Predicted chances, which may be 0."""
+
+    def read(values: pl.Series) -> pl.Series:
+        guesses = as_floats("predicted", values)
+        refuse_values("predicted must lie between 0 and 1", values, ~guesses.is_between(0, 1))
+        return guesses
+
+    return _map_values(read, column(predicted))
+
+
+def _map_values(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.Expr:
+    """A function of each row, checks included."""
+    return rows.map_batches(function, pl.Float64, is_elementwise=True)

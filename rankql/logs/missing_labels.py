@@ -7,7 +7,6 @@ import math
 import polars as pl
 
 from rankql.expressions.columns import Column, check_popularity, column
-from rankql.logs.click_columns import map_values
 from rankql.logs.table_macros import Frame, run_table_macro, table_function
 from rankql.registry.argument_checks import as_number, is_whole_number, require
 from rankql.sources.tables import Data
@@ -33,7 +32,7 @@ def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float 
         check_popularity(values, users)
         return values.cast(pl.Float64)
 
-    n = map_values(read_popularity, column(popularity))
+    n = column(popularity).map_batches(read_popularity, pl.Float64, is_elementwise=True)
     missing = (math.log(users) - 1) * ((b + 1) / (n + b)) ** a
     return (1 / (1 + missing)).alias("item_propensity")
 

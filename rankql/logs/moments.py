@@ -30,7 +30,7 @@ def weigh_by_moment(
     require(moment is not None, "moment must be a timestamp or a finite number, not None")
 
     def weigh(times: pl.Series) -> pl.Series:
-        times = require_moments("moment", times)
+        times = _require_moments(times)
         clock = _is_clock(times)
         ages = _moment_as_number("until", until, clock) - _as_numbers(times)
         counts = ages > 0
@@ -44,14 +44,14 @@ def weigh_by_moment(
     return column(moment or "").map_batches(weigh, pl.Float64, is_elementwise=True)
 
 
-def require_moments(name: str, times: pl.Series) -> pl.Series:
+def _require_moments(times: pl.Series) -> pl.Series:
     """The times, an error where they are none."""
     dtype = times.dtype
     if dtype == pl.Null and times.is_empty():
         return times.cast(pl.Float64)
     kind = "text" if dtype in TEXT_TYPES else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
-    require(fit, f"{name} must be a timestamp or a number, not {kind}; cast it first")
+    require(fit, f"moment must be a timestamp or a number, not {kind}; cast it first")
     bad = times.is_null()
     if dtype.is_float():
         bad |= ~times.is_finite().fill_null(True)
@@ -62,8 +62,8 @@ def require_moments(name: str, times: pl.Series) -> pl.Series:
             1
         ):
             infinity = "infinity" if end > 0 else "-infinity"
-            require(False, f"{name} must be a timestamp or a finite number, not {infinity}")
-    refuse_values(f"{name} must be a timestamp or a finite number", times, bad)
+            require(False, f"moment must be a timestamp or a finite number, not {infinity}")
+    refuse_values("moment must be a timestamp or a finite number", times, bad)
     return times
 
 

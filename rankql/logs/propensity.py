@@ -85,7 +85,6 @@ def click_model(
     click: Column = "click",
     slice: Column | None = None,
     confidence: float = 0.95,
-    tolerance: float = 1e-9,
     max_iterations: int = 10000,
 ) -> Frame:
     """The position-based click model: the propensities under which the clicks are most likely.
@@ -93,7 +92,7 @@ def click_model(
     A look has a chance of at most 1, and so has a click on what is looked at, each query and item
     having that which is best: where EM ends (Wang et al. 2018), but by Newton's method, as EM
     creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next
-    would move no propensity by more than `tolerance` of itself.
+    would move no propensity by more than 1e-9 of itself.
 
     With few impressions of each query and item it is biased towards equal propensities, as each has
     an attraction of its own to fit, of at most 1; harvesting is not: use that.
@@ -105,7 +104,7 @@ def click_model(
     [(1.0, True), (0.5, True)]
     """
     columns = {"query": query, "item": item, "pos": pos, "click": click, "slice": slice}
-    options = {"confidence": confidence, "tolerance": tolerance, "max_iterations": max_iterations}
+    options = {"confidence": confidence, "max_iterations": max_iterations}
     return run_table_macro(frame, "click_model", columns, options, _ITERATED)
 
 

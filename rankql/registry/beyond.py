@@ -35,7 +35,6 @@ CATALOGUE_METRICS = (
         parameters=(CATALOGUE,),
         source="Herlocker et al. 2004; Ge et al. 2010",
     ),
-    _of_catalogue(function="user_coverage", columns=("user",), parameters=(USERS,)),
     _of_catalogue(
         function="gini",
         columns=("item",),
@@ -70,22 +69,6 @@ CATALOGUE_METRICS = (
         source="Zhou et al. 2010; Vargas and Castells 2011",
     ),
     _of_catalogue(
-        function="first_position",
-        columns=("item", "shown_at", "pos"),
-        better="neither",
-        lowest=1,
-        highest=None,
-        undefined=NOTHING_SHOWN,
-    ),
-    _of_catalogue(
-        function="first_time",
-        columns=("item", "shown_at"),
-        better="neither",
-        lowest=None,
-        highest=None,
-        undefined=NOTHING_SHOWN,
-    ),
-    _of_catalogue(
         function="personalisation",
         columns=("user", "item"),
         undefined="there are not two users",
@@ -105,12 +88,6 @@ CATALOGUE_METRICS = (
         better="lower",
         undefined="there is no exposure or no merit",
         source="Singh and Joachims 2018, as one distance over any number of groups",
-    ),
-    _of_catalogue(
-        function="disparate_treatment",
-        columns=("exposure", "merit"),
-        undefined="no group has merit and exposure",
-        source="Singh and Joachims 2018",
     ),
     _of_catalogue(
         function="expected_exposure_loss",
