@@ -112,7 +112,7 @@ def open_tables(session: Session, data: Any, label: str) -> KeyedTables:
 def _read_result(data: Any) -> Result | None:
     """The result that was given, itself or as a file that was written of one."""
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
-        return Result(meta, rows=Path(data))
+        return Result(meta, values=Path(data))
     return data if isinstance(data, Result) else None
 
 

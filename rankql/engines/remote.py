@@ -91,10 +91,10 @@ def evaluate_remotely(arguments: EvaluateArguments) -> Result:
             arguments.confidence,
         )
         result.notes = _inspect_sources(queries)
-        result.rows = _fetch_values(queries, query.sql, shape)
+        result.values = _fetch_values(queries, query.sql, shape)
     result.check()
     if arguments.output:
-        result.write(arguments.output)
+        result.save_values(arguments.output)
     return result
 
 
