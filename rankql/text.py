@@ -140,12 +140,22 @@ _COUNTS = {
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "p_error", "pearson_p", "spearman_p"}
 _GRADES = {"rel", "gain", "ideal_rel"}
+# Columns in the unit of the interval in lo and hi.
+_ESTIMATES = {"mean", "mean_a", "mean_b", "difference", "share", "detectable", "lo", "hi"}
 
 
 def format_table(frame: pl.DataFrame) -> TableRows:
-    """Format the frame of a result: counts with separators, small p-values as <0.0001."""
+    """Format the frame of a result: counts with separators, small p-values as <0.0001.
 
-    def cell(name: str, value: Any) -> str:
+    Numbers up to 1 have four decimals, larger ones as many as their interval supports; both have
+    more if the interval is too narrow to be seen.
+    """
+    names = frame.columns
+
+    def cell(name: str, value: Any, ends: tuple[Any, Any]) -> str:
+        if isinstance(value, float) and name in _ESTIMATES and None not in ends:
+            least = 4 if max(map(abs, ends)) <= 1 else 0
+            return format_decimal(value, count_decimals(*ends, least))
         if isinstance(value, float) and name in _GRADES:
             return f"{value:z.6g}"
         if isinstance(value, float) and name in _P_VALUES and value < 0.0001:
@@ -154,8 +164,12 @@ def format_table(frame: pl.DataFrame) -> TableRows:
             return f"{value:,}"
         return format_cell(value)
 
-    names = frame.columns
-    return [names, *([*map(cell, names, row)] for row in frame.iter_rows())]
+    lo, hi = (names.index(name) if name in names else None for name in ("lo", "hi"))
+    rows = []
+    for row in frame.iter_rows():
+        ends = (None, None) if lo is None or hi is None else (row[lo], row[hi])
+        rows.append([cell(name, value, ends) for name, value in zip(names, row, strict=True)])
+    return [names, *rows]
 
 
 def format_cells(frame: pl.DataFrame) -> TableRows:
