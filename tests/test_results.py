@@ -1,6 +1,7 @@
 """All results share one contract: a table with notes, conversions and files."""
 
 import copy
+import html
 import inspect
 import io
 import json
@@ -11,8 +12,9 @@ import polars as pl
 import pytest
 
 import rankql
+from rankql import text
 from rankql.errors import RankqlError
-from rankql.results import SUFFIXES, TableResult
+from rankql.results import SUFFIXES, TableResult, drop_idle_columns
 
 EVIL = "<b>a&b</b>|50%_$"
 ITEMS = 6
@@ -59,7 +61,7 @@ INSTANCES = {
         *(frame.with_columns(pl.col("item") + EVIL) for frame in (OLD, QRELS)), "q03", "nDCG@3"
     ),
     "Explanation of runs": lambda: rankql.explain(RUNS, QRELS, metric="AP", worst=4),
-    "Report": lambda: rankql.check(OLD.with_columns(item=pl.lit(EVIL)), QRELS),
+    "Report": lambda: rankql.check({EVIL: OLD.with_columns(item=pl.lit(EVIL))}, QRELS),
     "Association": lambda: rankql.associate(
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
@@ -132,6 +134,10 @@ def test_conversions(name):
     plain = result.to_dict()
     assert len(plain["table"]) == len(result.table) and plain["notes"] == result.notes
     assert json.loads(result.to_json()).keys() == plain.keys()
+    if name == "Limits":
+        assert plain["sensitivity"] == result.sensitivity.to_dicts()
+    if name == "Explanation of runs":
+        assert result.table.equals(result.queries.head(4)) and len(result.queries) > 4
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def test_conversions(name):
     ],
 )
 def test_saved(name, suffix, tmp_path):
-    result, path = make(name), tmp_path / f"result{suffix}"
+    result, path = make(name), tmp_path / f"result{suffix.upper() if suffix == '.csv' else suffix}"
     path.write_text("before")
     result.save(path if suffix != ".md" else str(path))
     if suffix in (".parquet", ".pq"):
@@ -209,6 +215,51 @@ def test_the_instances_have_something_to_escape():
     evil = [name for name in INSTANCES if "&lt;b&gt;a&amp;b" in make(name)._repr_html_()]
     plain = ["Result of one system", "Verdict that passed", "AssociationTable of launches"]
     assert [name for name in INSTANCES if name not in plain] == evil
+
+
+def test_latex_is_literal():
+    rows = [["a_b", "c"], [r"\x{50%} #1 $&~^", "[2]<3>"]]
+    assert text.format_latex(rows).split("\n")[2:5] == [
+        r"a\_b & c \\",
+        r"\midrule",
+        r"\textbackslash{}x\{50\%\} \#1 \$\&\textasciitilde{}\textasciicircum{} & "
+        r"{[}2]\textless{}3\textgreater{} \\",
+    ]
+
+
+def test_long_results_in_markdown():
+    """Twelve sentences and 24 rows are displayed at once."""
+    for n, is_long in ((12, False), (13, True), (24, True)):
+        frame = pl.DataFrame({"x": range(2 * n - 1)})
+        text = rankql.AssociationTable(frame, [f"sentence {i}" for i in range(n)]).to_markdown()
+        assert (f"- and {n - 12} more, in the table" in text) == is_long
+        assert ("<details><summary>The table</summary>" in text) == is_long
+        assert text.count("- sentence ") == 12
+
+
+def test_columns_that_say_nothing_are_left_out():
+    frame = pl.DataFrame({"slice": ["all", "all"], "x": [None, None], "y": [1, None]})
+    assert drop_idle_columns(frame).columns == ["y"]
+    slices = pl.DataFrame({"slice": ["all", "a=1"], "x": [None, 1]})
+    assert drop_idle_columns(slices).equals(slices)
+    assert drop_idle_columns(slices.clear().drop("slice")).columns == ["x"]
+    for name in ("Result", "Association", "Comparison of one system"):
+        assert not {"part", "sentence", "slice" if name != "Result" else ""} & {
+            *make(name).displayed()[0].columns
+        }
+    assert "p_adjusted" in make("Comparison").displayed()[0].columns
+    one = rankql.compare(RUNS, qrels=QRELS, metrics="AP").displayed()[0]
+    assert "p" in one.columns and "p_adjusted" not in one.columns
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_all_that_is_to_know_is_displayed(name):
+    result = make(name)
+    notes = [f"Note: {note}" for note in result.notes]
+    assert result.remarks()[len(result.remarks()) - len(notes) :] == notes
+    for line in [result.title, *result.sentences, *([] if name == "Report" else result.remarks())]:
+        assert line in repr(result) and html.escape(line) in result._repr_html_()
+        assert f"% {line}\n" in f"{result.to_latex()}\n" or not line
 
 
 def printed_table(result):
