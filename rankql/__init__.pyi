@@ -2,6 +2,7 @@
 
 from .decisions.associate import associate, sign_agreement
 from .decisions.association import Association
+from .decisions.association_table import AssociationTable
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
@@ -9,6 +10,8 @@ from .decisions.verdict import Verdict
 from .diagnostics.check import check
 from .diagnostics.correlate import correlate
 from .diagnostics.explain import explain
+from .diagnostics.explanation import Explanation
+from .diagnostics.findings import Finding, Report
 from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
 from .engines.dialects import translate
@@ -137,10 +140,14 @@ __version__: str
 
 __all__ = [
     "Association",
+    "AssociationTable",
     "Comparison",
     "Conventions",
+    "Explanation",
+    "Finding",
     "Limits",
     "RankqlError",
+    "Report",
     "Result",
     "Verdict",
     "alpha_dcg",

@@ -1,51 +1,18 @@
-"""Numbers, words and small tables as text, Markdown and HTML."""
+"""Numbers, words and small tables as text, Markdown, HTML and LaTeX."""
 
 from __future__ import annotations
 
 import html
-import json
 import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
 TableRows = list[list[str]]
 TEXT_TYPES = (pl.String, pl.Categorical, pl.Enum)
-
-
-class Serializable:
-    """A result that can be written as JSON."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        raise NotImplementedError
-
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
-
-
-class Tabular(Serializable):
-    """A result that is a table."""
-
-    def to_polars(self) -> pl.DataFrame:
-        """The table as a polars frame."""
-        raise NotImplementedError
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The same as a pandas frame."""
-        return self.to_polars().to_pandas()
-
-    def to_arrow(self) -> pa.Table:
-        """The same as an Arrow table."""
-        return self.to_polars().to_arrow()
 
 
 def format_count(n: int, noun: str) -> str:
@@ -160,22 +127,49 @@ def round_up(value: float, digits: int = 2) -> str:
     return f"{up:,.{max(0, places)}f}"
 
 
-def format_p_values(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """Format the p-values of a frame; those that would be 0.0000 are <0.0001."""
-    return frame.with_columns(
-        pl.when(pl.col(name) < 0.0001)
-        .then(pl.lit("<0.0001"))
-        .otherwise(pl.col(name).map_elements(format_cell, return_dtype=pl.String))
-        .alias(name)
-        for name in names
-        if name in frame.columns
-    )
-
-
 def join_words(words: Sequence[str]) -> str:
     """Join words for a sentence: a, b and c."""
     *most, last = words
     return f"{', '.join(most)} and {last}" if most else last
+
+
+# Columns of results that are not formatted as others of their type.
+_COUNTS = {
+    "agree", "count", "disagree", "items", "launches", "losses", "missing", "n", "queries",
+    "queries_needed", "rows", "ties", "times", "undefined", "unjudged", "unmoved", "wins",
+}  # fmt: skip
+_P_VALUES = {"p", "p_adjusted", "p_error", "pearson_p", "spearman_p"}
+_GRADES = {"rel", "gain", "ideal_rel"}
+# Columns in the unit of the interval in lo and hi.
+_ESTIMATES = {"mean", "mean_a", "mean_b", "difference", "share", "detectable", "lo", "hi"}
+
+
+def format_table(frame: pl.DataFrame) -> TableRows:
+    """Format the frame of a result: counts with separators, small p-values as <0.0001.
+
+    Numbers up to 1 have four decimals, larger ones as many as their interval supports; both have
+    more if the interval is too narrow to be seen.
+    """
+    names = frame.columns
+
+    def cell(name: str, value: Any, ends: tuple[Any, Any]) -> str:
+        if isinstance(value, float) and name in _ESTIMATES and None not in ends:
+            least = 4 if max(map(abs, ends)) <= 1 else 0
+            return format_decimal(value, count_decimals(*ends, least))
+        if isinstance(value, float) and name in _GRADES:
+            return f"{value:z.6g}"
+        if isinstance(value, float) and name in _P_VALUES and value < 0.0001:
+            return "<0.0001"
+        if isinstance(value, int) and name in _COUNTS:
+            return f"{value:,}"
+        return format_cell(value)
+
+    lo, hi = (names.index(name) if name in names else None for name in ("lo", "hi"))
+    rows = []
+    for row in frame.iter_rows():
+        ends = (None, None) if lo is None or hi is None else (row[lo], row[hi])
+        rows.append([cell(name, value, ends) for name, value in zip(names, row, strict=True)])
+    return [names, *rows]
 
 
 def format_cells(frame: pl.DataFrame) -> TableRows:
@@ -187,7 +181,7 @@ def format_cell(value: Any) -> str:
     """Format a value: a float with four decimals, nothing for NULL."""
     if value is None:
         return ""
-    return f"{value:z.4f}" if isinstance(value, float) else str(value)
+    return f"{value:z,.4f}" if isinstance(value, float) else str(value)
 
 
 def format_csv(frame: pl.DataFrame) -> str:
@@ -267,7 +261,7 @@ def _escape_markdown(words: str) -> str:
 _LINKS = re.compile(r"@(?=[^\W\d])|(?<!\w)[@#](?=\w)|:(?=//|[\w+-]+:)|\bwww(?=\.)")
 
 
-def format_html(rows: TableRows, remarks: Sequence[str] = ()) -> str:
+def format_html(rows: TableRows) -> str:
     """Format rows as an HTML table, everything escaped."""
 
     def line(tag: str, words: Sequence[str]) -> str:
@@ -275,8 +269,27 @@ def format_html(rows: TableRows, remarks: Sequence[str] = ()) -> str:
         return f"<tr>{inside}</tr>"
 
     header, *body = rows
-    below = "".join(f"<p><small>{html.escape(remark)}</small></p>" for remark in remarks)
     return (
         f"<table><thead>{line('th', header)}</thead>"
-        f"<tbody>{''.join(line('td', row) for row in body)}</tbody></table>{below}"
+        f"<tbody>{''.join(line('td', row) for row in body)}</tbody></table>"
     )
+
+
+def format_latex(rows: TableRows) -> str:
+    """Format rows as a tabular of booktabs, everything escaped."""
+    header, *body = [[_escape_latex(cell) for cell in row] for row in rows]
+    lines = [f"{' & '.join(row)} \\\\" for row in [header, *body]]
+    rules = ["\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
+    begin = f"\\begin{{tabular}}{{{'l' * len(header)}}}"
+    return "\n".join([begin, *rules, "\\end{tabular}"])
+
+
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "[": "{[}",
+}  # fmt: skip
+
+
+def _escape_latex(words: str) -> str:
+    """Escape what LaTeX would interpret, also [ after a line break."""
+    return "".join(_LATEX.get(character, character) for character in escape_controls(words))

@@ -9,8 +9,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rankql"
 # Each may import those before it.
 LAYERS = [
-    "errors", "macros", "text", "versions", "registry", "expressions", "sources", "evaluation",
-    "logs", "engines", "spark", "diagnostics", "decisions", "testing", "output", "cli", "__main__",
+    "errors", "macros", "text", "writing", "results", "versions", "registry", "expressions",
+    "sources", "evaluation", "logs", "engines", "spark", "diagnostics", "decisions", "testing",
+    "output", "cli", "__main__",
 ]  # fmt: skip
 # `plot` and `save` load these when they are called.
 UPWARDS = {("evaluation", "output"), ("decisions", "output")}

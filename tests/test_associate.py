@@ -492,7 +492,7 @@ def test_from_files_results_and_relations(tmp_path):
     assert one.pairs.select("query", "P@1").rows() == [("a", 1), ("b", 0), ("c", 0), ("d", 0)]
     assert one.metrics == ["RR", "P@1"]
     file, other = tmp_path / "scores.parquet", tmp_path / "counts.csv"
-    result.write(file)
+    result.save_values(file)
     counts.write_csv(other)
     for each in (file, str(file), result.per_query, result.per_query.to_pandas()):
         assert rankql.associate(each, other, on="query").table.equals(one.table)
@@ -887,11 +887,11 @@ def test_shown():
     assert "<table>" in found._repr_html_() and "| metric |" in found.to_markdown()
     said = json.loads(found.to_json())
     assert said["on"] == ["user"] and len(said["table"]) == 4
-    assert found.to_polars().equals(found.table) and len(found.to_pandas()) == 4
+    assert len(found.to_pandas()) == 4
     for each in (two().quadrants(), rankql.sign_agreement(table(offline=[1], online=[1]))):
         assert each.sentences[0] in repr(each) and "<table>" in each._repr_html_()
         assert json.loads(each.to_json())["sentences"] == each.sentences
-        assert each.to_markdown().startswith("| ") and each.to_polars().equals(each.table)
+        assert f"- {each.sentences[0]}" in each.to_markdown()
 
 
 def test_command(tmp_path):

@@ -338,7 +338,7 @@ def test_many_systems_are_summed_up():
     assert kinds(report) == ["missing-queries"] * 8
     assert repr(report).count("missing-queries  ") == 5
     assert "and 3 more of missing-queries" in repr(report)
-    assert len(report.to_polars()) == 8
+    assert len(report.table) == 8
 
 
 def test_run_with_its_own_grades():
@@ -516,14 +516,14 @@ def report():
 
 def test_report(report):
     assert not report.ok and len(report) == 2 and [f.level for f in report] == ["error", "note"]
-    assert Report([]).ok and Report([]).to_polars().is_empty() and Report([])
-    frame = report.to_polars()
-    assert frame.schema == Report([]).to_polars().schema
+    assert Report([]).ok and Report([]).table.is_empty() and Report([])
+    frame = report.table
+    assert frame.schema == Report([]).table.schema
     assert frame["count"].to_list() == [1234, 2]
     assert json.loads(frame["examples"][0])[0] == {"query": "<b>|", "score": "nan"}
     assert json.loads(report.to_json()) == report.to_dict()
     assert report.to_dict()["tables"] == {"run": {"rows": 5, "columns": {"query": "q"}}}
-    assert report.to_dict()["findings"][0]["examples"] == [{"query": "<b>|", "score": "nan"}] * 2
+    assert report.to_dict()["table"][0]["examples"] == [{"query": "<b>|", "score": "nan"}] * 2
 
 
 def test_report_as_text(report):

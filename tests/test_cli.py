@@ -388,7 +388,7 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     for order, rr in (("--ascending", 0.5), ("--descending", 1.0)):
         options = ["-m", "RR", order, "--format", "json"]
         out, _ = run(tmp_path, "eval", "run.csv", "qrels.csv", *options)
-        assert json.loads(out)["summary"][0]["mean"] == rr
+        assert json.loads(out)["table"][0]["mean"] == rr
     rows = [(f"q{q}", f"d{d}", d) for q in range(30) for d in range(5)]
     frame = pl.DataFrame(rows, schema=["query", "item", "score"], orient="row")
     frame.write_parquet(tmp_path / "run.parquet")

@@ -57,7 +57,7 @@ def test_the_same_from_results_files_and_frames(two, tmp_path):
     results = {name: rankql.evaluate(r, QRELS, names) for name, r in (("old", OLD), ("new", NEW))}
     files = {name: tmp_path / f"{name}.parquet" for name in results}
     for name, result in results.items():
-        result.write(files[name])
+        result.save_values(files[name])
     frames = {name: result.per_query for name, result in results.items()}
     together = rankql.evaluate({"old": OLD, "new": NEW}, QRELS, names)
     for given in (results, files, frames):

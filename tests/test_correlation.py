@@ -358,7 +358,7 @@ def test_slices_and_result(tmp_path):
     assert_frame_equal(correlate(run, within, "RBO(p=0.9)", by="kind").per_query, result.per_query)
     assert result["rbo(p=0.9)"] == result["RBO(p=0.9)"]
     assert "| RBO(p=0.9) |" in result.to_markdown() and "<table>" in result._repr_html_()
-    result.write(tmp_path / "out.parquet")
+    result.save_values(tmp_path / "out.parquet")
     assert_frame_equal(
         rankql.combine([tmp_path / "out.parquet"], interval=None).summary, result.summary
     )

@@ -578,7 +578,7 @@ FILES = {
     "run: 'x.run' is empty": lambda: rr("x.run"),
     "'x.run.gz' cannot be read: Not a gzipped file": lambda: rr("x.run.gz"),
     "'x.parquet' is no Parquet file": lambda: rankql.combine(["x.parquet"]),
-    "output 'folder.parquet' is no regular file": lambda: rr(output="folder.parquet"),
+    "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
 
 

@@ -1069,11 +1069,11 @@ def test_padded_ids_stay_apart(tmp_path):
 
 def test_ways_out(tmp_path):
     made = rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"], attributes=with_segments(), by="segment")
-    assert made.to_polars().equals(made.summary)
+    assert made.table.equals(made.summary)
     assert made.to_pandas().shape == made.summary.shape
     assert made.to_arrow().num_rows == len(made.summary)
     plain = json.loads(made.to_json())
-    assert plain["summary"] == made.to_dict()["summary"] == made.summary.to_dicts()
+    assert plain["table"] == made.to_dict()["table"] == made.summary.to_dicts()
     assert plain["conventions"]["ties"] == "item"
     lines = made.to_markdown().split("\n")
     assert lines[0].startswith("| slice | metric | mean | lo | hi |")
@@ -1101,7 +1101,7 @@ def test_written_per_query_and_combined(tmp_path):
     combined = rankql.combine(parts)
     same(combined.per_query, everything.per_query)
     same(combined.summary, everything.summary)
-    everything.write(tmp_path / "all.parquet")
+    everything.save_values(tmp_path / "all.parquet")
     same(rankql.combine([tmp_path / "all.parquet"]).summary, everything.summary)
     plain = rankql.evaluate(RUN, QRELS, METRICS, by="segment", attributes=with_segments())
     frames = [plain.per_query[:7], plain.per_query[7:]]
@@ -1109,7 +1109,7 @@ def test_written_per_query_and_combined(tmp_path):
     with pytest.raises(rankql.RankqlError, match="queries that come twice"):
         rankql.combine([everything, everything])
     bounded = rankql.evaluate(RUN, QRELS, "nDCG@5", unjudged="bounds", discounts=[1, 2, 3, 4, 5])
-    bounded.write(tmp_path / "bounds.parquet")
+    bounded.save_values(tmp_path / "bounds.parquet")
     assert rankql.combine(str(tmp_path / "bounds.parquet")).conventions == bounded.conventions
     other = rankql.evaluate(RUN, QRELS, metrics, ties="best", **options)
     with pytest.raises(rankql.RankqlError, match="different conventions cannot be combined"):

@@ -371,8 +371,8 @@ def test_sorted_by_loss():
         losses = frame["loss"].drop_nulls().to_list()
         assert len(losses) > 3 and all(a >= b for a, b in pairwise(losses))
     assert whole.queries["loss"][:3].null_count() == 0
-    assert len(whole.to_dict()["queries"]) == len(whole.to_dict()["items"]) == 3
-    assert len(whole.to_polars()) == len(whole.queries) > 3
+    assert len(whole.to_dict()["items"]) == 3 and len(whole.items) > 3
+    assert whole.table.equals(whole.queries.head(3))
 
 
 @pytest.mark.parametrize("as_column", [False, True])
@@ -575,7 +575,7 @@ def test_missing_and_undefined():
 def test_shown():
     found = explain(RUN, QRELS, "q", "nDCG@3", **BY_HALVES)
     text = repr(found)
-    assert "losses add up to 0.7647 = 1 - nDCG@3 0.2353\nConventions: (rankql)" in text
+    assert "losses add up to 0.7647 = 1 - nDCG@3 0.2353\n\nConventions: (rankql)" in text
     assert "query q: contribution = gain / discount / IDCG 4.25" in text
     assert text.splitlines()[0].split() == found.positions.columns
     assert "losses add up to 0.2000 = ideal 0.6000 - P 0.4000" in repr(
@@ -583,10 +583,10 @@ def test_shown():
     )
     whole = repr(explain(RUN, QRELS, metric="nDCG@3", **BY_HALVES))
     assert "losses of 1 queries add up to 0.7647; the mean is 0.7647 = 1 - nDCG@3 0.2353" in whole
-    assert found.to_polars() is found.positions and found.to_arrow().num_rows == 4
-    assert found.to_dict()["positions"] == found.positions.to_dicts()
+    assert found.table is found.positions and found.to_arrow().num_rows == 4
+    assert found.to_dict()["table"] == found.positions.to_dicts()
     assert json.loads(found.to_json())["value"] == found.value
-    assert found.to_markdown().startswith("| pos | item | rel |")
+    assert "\n\n| pos | item | rel |" in found.to_markdown()
     assert "rankql_explained AS MATERIALIZED" in found.sql
 
 

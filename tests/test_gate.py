@@ -218,7 +218,7 @@ def test_noise_is_inconclusive_unless_the_means_decide():
 def test_a_failure_counts_more_than_an_inconclusive_limit():
     verdict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", minimum="nDCG@10>=0.9")
     assert verdict.outcome == "failed" and verdict.exit_code == 1
-    assert verdict.summary == "Gate failed: 1 failed, 1 inconclusive"
+    assert verdict.title == "Gate failed: 1 failed, 1 inconclusive"
 
 
 def test_the_same_loss_everywhere():
@@ -265,7 +265,7 @@ def test_small_slices_are_reported():
     found = verdict.table.filter(pl.col("slice") == "segment=old")
     assert found["status"].to_list() == ["too few queries"] * 2
     assert all(m.endswith("on 8 queries, fewer than 9: not checked") for m in found["message"])
-    assert "2 too few queries" in verdict.summary and "segment=old" in repr(verdict)
+    assert "2 too few queries" in verdict.title and "segment=old" in repr(verdict)
     enough = rankql.gate(noisy, minimum="nDCG@10>=0.9", **options | {"min_queries": 8})
     assert enough.table.filter(slice="segment=old")["status"].to_list() == ["failed", "passed"]
 
@@ -424,7 +424,7 @@ def test_runs_results_files_and_frames(tmp_path):
     results = [rankql.evaluate(each, qrels, ["RR", "AP"]) for each in (other, run)]
     files = [tmp_path / "new.parquet", tmp_path / "old.parquet"]
     for result, file in zip(results, files, strict=True):
-        result.write(file)
+        result.save_values(file)
     frames = [result.per_query for result in results]
     for new, old in (results, files, frames, map(str, files), (results[0], files[1])):
         assert rankql.gate(new, None, old, **checks).table.equals(expected.table)
@@ -655,8 +655,8 @@ def test_shown(evil):
     assert "<script>" not in evil.to_markdown() and "<script>" not in evil._repr_html_()
     assert "a\\|b" in evil.to_markdown()
     plain = json.loads(evil.to_json())
-    assert plain["passed"] is False and len(plain["checks"]) == 6
-    assert plain["checks"] == evil.table.to_dicts() and plain["conventions"]["gain"] == "linear"
+    assert plain["passed"] is False and len(plain["table"]) == 6
+    assert plain["table"] == evil.table.to_dicts() and plain["conventions"]["gain"] == "linear"
     assert evil.to_pandas().shape == (6, 14) and evil.to_arrow().num_rows == 6
     failed = rankql.gate(WORSE, baseline=OLD, minimum="nDCG@10>=0.1", max_drop="nDCG@10:0")
     assert ">= 0.1" not in repr(failed) and ">= 0.1" not in failed.to_markdown()
@@ -675,7 +675,7 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     for name, frame in (("old", OLD), ("worse", WORSE), ("noisy", NOISY)):
-        rankql.combine([frame]).write(f"{name}.parquet")
+        rankql.combine([frame]).save_values(f"{name}.parquet")
     RUN.write_parquet("run.parquet")
     QRELS.write_parquet("qrels.parquet")
     return tmp_path
@@ -693,7 +693,7 @@ def test_exit_codes(folder):
     done = command("worse.parquet", *old, code=1)
     assert done.stdout == repr(expected) + "\n" and done.stderr == ""
     assert (
-        json.loads(command("worse.parquet", *old, "--format", "json", code=1).stdout)["checks"]
+        json.loads(command("worse.parquet", *old, "--format", "json", code=1).stdout)["table"]
         == expected.table.to_dicts()
     )
     assert command("old.parquet", *old).stdout.startswith("Gate passed: 1 passed")
@@ -762,7 +762,7 @@ def test_in_pytest(folder):
     done = python(folder, "pytest", "-q", "-p", "no:cacheprovider", "test_ranking.py")
     assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout, done.stdout
     verdict = rankql.gate(WORSE, baseline=OLD, max_drop="nDCG@10:0.01")
-    assert f"E       AssertionError: {verdict.summary}" in done.stdout
+    assert f"E       AssertionError: {verdict.title}" in done.stdout
     assert said(verdict)[0] in done.stdout
     assert "raise AssertionError" not in done.stdout  # the helper's own frame is hidden
 

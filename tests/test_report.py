@@ -246,7 +246,7 @@ def test_slices_that_gainsay_the_whole(tmp_path):
 def test_markdown_of_a_comparison(sliced):
     lines = sliced.to_markdown().split("\n")
     assert lines[0] == "- " + show.format_paragraph(sliced.sentences[0])
-    assert lines.index("<details><summary>Conventions, columns and notes</summary>") > 5
+    assert any(line.startswith("Conventions: ") for line in lines)
     assert any(line.startswith("| metric | a | b |") for line in lines)
 
 
@@ -256,22 +256,6 @@ def test_csv_is_no_formula(nasty, tmp_path):
     assert "'=1+1" in text and not re.search(r"(^|,)\"?=", text, re.M)
     frame = pl.DataFrame({"=n": [-1.5, None], "t": ["-1", "\tx"], "u": ["a=b", None]})
     assert show.format_csv(frame) == "'=n,t,u\n-1.5,'-1,a=b\n,'\tx,\n"
-
-
-def test_other_kinds_of_files(sliced, tmp_path):
-    sliced.save(tmp_path / "a.parquet")
-    assert pl.read_parquet(tmp_path / "a.parquet").equals(sliced.table)
-    sliced.save(tmp_path / "a.json")
-    assert json.loads((tmp_path / "a.json").read_text())["table"][0]["metric"] == "nDCG@10"
-    sliced.save(tmp_path / "a.md")
-    text = (tmp_path / "a.md").read_text()
-    assert set(sliced.to_markdown().split("\n")) <= set(text.split("\n"))
-    assert "a swap of neighbours changes" in text  # the limits
-    with pytest.raises(rankql.RankqlError, match=r"must end in one of: \.html, \.md"):
-        sliced.save(tmp_path / "a.docx")
-    with pytest.raises(rankql.RankqlError, match="there is no folder"):
-        sliced.save(tmp_path / "none" / "a.html")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "a.json", "a.md"}
 
 
 def test_without_the_runs_it_says_what_is_absent(tmp_path):
@@ -374,7 +358,9 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     text = Page((tmp_path / "r.html").read_text()).text
     assert text.startswith("A < B Skip to what was found A < B") and "part=x" in text
     done = CliRunner().invoke(main, ["report", *inputs, "-o", "r.doc"])
-    assert done.exit_code == 2 and done.stderr.startswith("rankql: 'r.doc' must end in one of")
+    assert done.exit_code == 2 and done.stderr.startswith(
+        "rankql: output 'r.doc' must end in one of"
+    )
 
 
 def test_plots_of_a_result():

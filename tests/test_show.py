@@ -28,6 +28,25 @@ def test_cells_have_no_negative_zero():
 
 
 @pytest.mark.parametrize(
+    ("row", "cells"),
+    [
+        ({"mean": 0.45, "lo": 0.3, "hi": 0.6}, ["0.4500", "0.3000", "0.6000"]),
+        ({"mean": 12345.678, "lo": 12000.0, "hi": 12700.0}, ["12,346", "12,000", "12,700"]),
+        ({"mean": 3.4567, "lo": 3.2, "hi": 3.7}, ["3.46", "3.20", "3.70"]),
+        ({"mean": 0.5, "lo": 0.499985, "hi": 0.500015}, ["0.500000", "0.499985", "0.500015"]),
+        ({"mean": 1234.5, "lo": None, "hi": None}, ["1,234.5000", "", ""]),
+        (
+            {"p": 0.00002, "n": 19255, "query": 2024, "rel": 0.5},
+            ["<0.0001", "19,255", "2024", "0.5"],
+        ),
+        ({"difference": -0.00001, "effect": -0.00001}, ["0.0000", "0.0000"]),
+    ],
+)
+def test_tables(row, cells):
+    assert show.format_table(pl.DataFrame([row]))[1] == cells
+
+
+@pytest.mark.parametrize(
     ("n", "noun", "text"),
     [(1, "test", "1 test"), (2, "test", "2 tests"), (0, "query", "0 queries"),
      (4, "launch", "4 launches"), (19255, "query", "19,255 queries"), (2, "x-ray", "2 x-rays")],

@@ -43,7 +43,7 @@ def compare_command(
     """
     with open_connection() as con:
         comparison = _run_comparison(con, inputs, metrics, by, options)
-        print_result(comparison, comparison.table, form)
+        print_result(comparison, form)
 
 
 @click.command("report")
@@ -55,7 +55,7 @@ def compare_command(
     required=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where it goes: .html, .md, .csv, .json or .parquet.",
+    help="Where it goes: .html, .md, .tex, .csv, .json or .parquet.",
 )
 @click.option("--title", help="The title of the page.")
 @COMPARISON_OPTIONS
@@ -150,4 +150,4 @@ def associate_command(
             outcome=outcome_columns or None, by=split_slices(by),
             higher_is_better=dict.fromkeys(lower_is_better, False) or None, con=con, **options,
         )  # fmt: skip
-    print_result(association, association.table, form)
+    print_result(association, form)

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+    from rankql.results import TableResult
 
-def print_result(result: Any, frame: pl.DataFrame, form: str) -> None:
-    """Print a result as a person or a program reads it: rows are those of the frame."""
+
+def print_result(result: TableResult, form: str) -> None:
+    """Print a result as a person or a program reads it."""
     if form in ("csv", "jsonl"):
-        print_frame(frame, form, result.remarks())
+        print_frame(result.table, form, result.remarks())
     else:
-        print_object(result, form)
-
-
-def print_object(result: Any, form: str) -> None:
-    """Print a result as table, Markdown or JSON."""
-    forms = {"table": repr, "markdown": type(result).to_markdown, "json": type(result).to_json}
-    click.echo(forms[form](result))
+        forms: dict[str, Callable[[], str]] = {
+            "table": result.__repr__,
+            "markdown": result.to_markdown,
+            "json": result.to_json,
+        }
+        click.echo(forms[form]())
 
 
 def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from rankql.cli.console import open_connection, print_object
+from rankql.cli.console import open_connection, print_result
 from rankql.cli.hints import as_cli_options
 from rankql.cli.inputs import keyword_arguments, split_inputs
 from rankql.cli.options import (
+    FORMAT,
     INPUTS,
-    OBJECT_FORMAT,
     column_options,
 )
 
@@ -22,7 +22,7 @@ from rankql.cli.options import (
 @click.command("check")
 @INPUTS
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="The cutoff.")
-@OBJECT_FORMAT
+@FORMAT
 @column_options
 def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> None:
     """Look for what would make numbers wrong; exit code 1 if found."""
@@ -32,7 +32,7 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
     with open_connection() as con:
         report = check(run, qrels, k=k, con=con, **keyword_arguments(options))
     findings = [replace(finding, why=as_cli_options(finding.why)) for finding in report]
-    print_object(replace(report, findings=findings), form)
+    print_result(replace(report, findings=findings), form)
     raise SystemExit(0 if report.ok else 1)
 
 

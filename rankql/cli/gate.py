@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from rankql.cli.console import open_connection, print_object
+from rankql.cli.console import open_connection, print_result
 from rankql.cli.inputs import keyword_arguments, split_slices
 from rankql.cli.options import (
+    FORMAT,
     LOWER_IS_BETTER,
-    OBJECT_FORMAT,
     column_options,
     convention_options,
 )
@@ -79,7 +79,7 @@ from rankql.cli.options import (
     default=None,
     help="Write annotations, and a summary to $GITHUB_STEP_SUMMARY (default: in GitHub Actions).",
 )
-@OBJECT_FORMAT
+@FORMAT
 @convention_options
 @column_options
 def gate_command(
@@ -100,7 +100,7 @@ def gate_command(
     eval --output wrote, without QRELS.
     """
     from rankql.decisions.gate import gate
-    from rankql.evaluation.writing import atomic_path
+    from rankql.writing import atomic_path
 
     with open_connection() as con:
         verdict = gate(
@@ -113,7 +113,7 @@ def gate_command(
             con=con,
             **keyword_arguments(options),
         )
-    print_object(verdict, form)
+    print_result(verdict, form)
     if junit:
         with atomic_path(junit) as beside:
             beside.write_text(verdict.junit(), encoding="utf-8")

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.cli.console import open_connection, print_frame, print_object, print_result
+from rankql.cli.console import open_connection, print_frame, print_result
 from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
 from rankql.cli.options import (
     FORMAT,
     INPUTS,
     MEANS_OPTIONS,
     METRICS,
-    OBJECT_FORMAT,
     column_options,
     convention_options,
 )
@@ -81,7 +80,7 @@ def _print_means(
     if per_query:
         print_frame(result.per_query, form, result.remarks())
     else:
-        print_result(result, result.summary, form)
+        print_result(result, form)
 
 
 @click.command("explain")
@@ -90,7 +89,7 @@ def _print_means(
 @click.option("--which", metavar="SYSTEM", help="The system, where the inputs hold several.")
 @click.option("-m", "--metric", default="nDCG@10", show_default=True, metavar="NAME")
 @click.option("--worst", type=click.IntRange(1), default=10, show_default=True, metavar="N")
-@OBJECT_FORMAT
+@FORMAT
 @convention_options
 @column_options
 def explain_command(
@@ -109,13 +108,13 @@ def explain_command(
     run, qrels = split_inputs(inputs)
     with open_connection() as con:
         explanation = explain(run, qrels, of, metric, con=con, **keyword_arguments(options))
-    print_object(explanation, form)
+    print_result(explanation, form)
 
 
 @click.command("limits")
 @INPUTS
 @METRICS
-@OBJECT_FORMAT
+@FORMAT
 @convention_options
 @column_options
 def limits_command(
@@ -133,4 +132,4 @@ def limits_command(
         result = limits(
             run, qrels, list(metrics) or DEFAULT_METRICS, con=con, **keyword_arguments(options)
         )
-    print_object(result, form)
+    print_result(result, form)

@@ -54,9 +54,6 @@ METRICS = click.option(
     "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="A metric, such as nDCG@5,10."
 )
 FORMAT = click.option("--format", "form", type=click.Choice(FORMATS), default="table")
-OBJECT_FORMAT = click.option(
-    "--format", "form", type=click.Choice(["table", "markdown", "json"]), default="table"
-)
 INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
 
 

@@ -123,7 +123,7 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[st
         raise RankqlError(f"{label} must be one table, not a dict: tell systems apart by the "
                           "column system")  # fmt: skip
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
-        data = Result(meta, rows=Path(data))
+        data = Result(meta, values=Path(data))
     if not isinstance(data, Result):
         return session.table(data, label), []
     values = [compared_value(name, data.conventions) for name in data.metrics]

@@ -15,6 +15,7 @@ from rankql.decisions.key_join import name_unit
 from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.registry.argument_checks import require
 from rankql.registry.parse import is_metric, parse
+from rankql.results import TableResult, drop_idle_columns
 
 if TYPE_CHECKING:
     import altair as alt
@@ -28,8 +29,8 @@ READINGS = {
 }
 
 
-@dataclass(eq=False)
-class Association(show.Tabular):
+@dataclass(eq=False, repr=False)
+class Association(TableResult):
     """Metrics and outcomes by key, and how they go together.
 
     `table` has a row per metric, outcome and slice ('all', 'within segment', 'segment=new'): n,
@@ -113,44 +114,17 @@ class Association(show.Tabular):
             )
         return _choose("metric", metric, self.metrics), _choose("outcome", outcome, self.outcomes)
 
-    def to_polars(self) -> pl.DataFrame:
-        """The table as a polars frame."""
-        return self.table
+    def displayed(self) -> list[pl.DataFrame]:
+        """The table without its sentences, and without columns that say nothing."""
+        return [drop_idle_columns(self.table.drop("sentence"))]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Table, key, systems and notes as plain values."""
+    def _details(self) -> dict[str, Any]:
         return {
-            "table": self.table.to_dicts(),
             "on": self.on,
             "systems": self.systems,
             "confidence": self.confidence,
             "higher_is_better": self.higher_is_better,
-            "notes": self.notes,
         }
-
-    def to_markdown(self) -> str:
-        """What was found, then the table and the notes, as Markdown."""
-        findings = "\n".join(f"- {show.format_paragraph(sentence)}" for sentence in self.sentences)
-        return f"{findings}\n\n{show.format_markdown(self.rows(), self.remarks())}"
-
-    def rows(self) -> show.TableRows:
-        """The table as text; columns that say nothing are left out."""
-        frame = self.table.drop("sentence")
-        unused = ["slice"] if not self.groupings else []
-        unused += ["remark"] if frame["remark"].null_count() == len(frame) else []
-        return show.format_cells(
-            show.format_p_values(frame.drop(unused), "pearson_p", "spearman_p")
-        )
-
-    def remarks(self) -> list[str]:
-        """The notes, as they stand below."""
-        return [f"Note: {note}" for note in self.notes]
-
-    def __repr__(self) -> str:
-        return show.format_text(self.rows(), [*self.sentences, "", *self.remarks()])
-
-    def _repr_html_(self) -> str:
-        return show.format_html(self.rows(), [*self.sentences, *self.remarks()])
 
 
 def _choose(kind: str, name: str | None, known: Sequence[str]) -> str:

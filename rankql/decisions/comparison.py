@@ -7,16 +7,15 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text as show
 from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError, did_you_mean, require_package
-from rankql.evaluation.result import Result
+from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import is_metric, parse
+from rankql.results import drop_idle_columns, save_result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 # The cutoffs at which `Comparison.cutoffs` looks.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
-# How many sentences Markdown shows before the table.
-SENTENCES = 12
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,8 @@ class ComparedRuns:
         return function(runs, self.qrels, **known | keywords)
 
 
-@dataclass(eq=False)
-class Comparison(show.Tabular):
+@dataclass(eq=False, repr=False)
+class Comparison(EvaluatedTable):
     """Systems compared, pair by pair.
 
     `table` has a row per metric, slice and pair: the means, the difference b - a with its interval,
@@ -68,7 +65,7 @@ class Comparison(show.Tabular):
     systems: list[str]
     notes: list[str] = field(default_factory=list)
     # The runs, to look into; None where results were compared.
-    source: ComparedRuns | None = field(default=None, repr=False)
+    source: ComparedRuns | None = None
 
     @property
     def metrics(self) -> list[str]:
@@ -79,16 +76,6 @@ class Comparison(show.Tabular):
     def higher_is_better(self) -> dict[str, bool]:
         """The direction of every metric."""
         return {name: not self.result.lower_is_better(name) for name in self.metrics}
-
-    @property
-    def summary(self) -> pl.DataFrame:
-        """The means of the systems by slice."""
-        return self.result.summary
-
-    @property
-    def per_query(self) -> pl.DataFrame:
-        """The values of every system and query."""
-        return self.result.per_query
 
     @property
     def sentences(self) -> list[str]:
@@ -169,34 +156,13 @@ class Comparison(show.Tabular):
             self.source.runs, qrels=self.source.qrels, metrics=names, **keywords
         )
 
-    def to_polars(self) -> pl.DataFrame:
-        """The table as a polars frame."""
-        return self.table
-
-    def to_dict(self) -> dict[str, Any]:
-        """Table, means, settings, conventions and notes as plain values."""
+    def _details(self) -> dict[str, Any]:
         return {
-            "table": self.table.to_dicts(),
             "summary": self.summary.to_dicts(),
             "settings": asdict(self.settings),
-            "conventions": self.result.conventions,
             "higher_is_better": self.higher_is_better,
-            "columns": self.result.columns,
-            "notes": self.notes,
+            **super()._details(),
         }
-
-    def to_markdown(self) -> str:
-        """The comparison as Markdown, for a pull request: what was found, then the table."""
-        sentences, rows = self.sentences, self.rows()
-        findings = [f"- {show.format_paragraph(sentence)}" for sentence in sentences[:SENTENCES]]
-        if len(sentences) > SENTENCES:
-            findings.append(f"- and {len(sentences) - SENTENCES} more, in the table")
-        table = [show.format_markdown(rows)] if sentences else []
-        if len(rows) > 2 * SENTENCES:
-            table = _folded("The table", table)
-        notes = [show.format_paragraph(remark) for remark in self.remarks()]
-        below = _folded("Conventions, columns and notes", notes)
-        return "\n\n".join(["\n".join(findings)] * bool(findings) + table + below)
 
     def plot(
         self,
@@ -217,33 +183,20 @@ class Comparison(show.Tabular):
     def save(
         self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
     ) -> None:
-        """Write it to a file: .html (a report), .md, .csv, .json or .parquet (the table)."""
-        from rankql.output import report as reporting
+        """Write it to a file; as .html a report, with charts and the queries that changed most."""
 
-        reporting.save(self, Path(path), title, date)
+        def render_page() -> str:
+            from rankql.output import report
 
-    def rows(self) -> show.TableRows:
-        """The table as text; columns that say nothing are left out. Of one system, its means."""
+            return report.render_page(self, title, date)
+
+        save_result(self, path, render_page)
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The table without columns that say nothing; the means if there is only one system."""
         if self.table.is_empty():
-            return self.result.table()
+            return self.result.displayed()
         frame = self.table.drop("sentence", "p_error")
-        if (frame["slice"] == "all").all():
-            frame = frame.drop("slice")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        return show.format_cells(show.format_p_values(frame, "p", "p_adjusted"))
-
-    def remarks(self) -> list[str]:
-        """What belongs under the table: conventions, columns, notes."""
-        return replace(self.result, notes=self.notes).remarks()
-
-    def __repr__(self) -> str:
-        return show.format_text(self.rows(), [*self.sentences, "", *self.remarks()])
-
-    def _repr_html_(self) -> str:
-        return show.format_html(self.rows(), [*self.sentences, *self.remarks()])
-
-
-def _folded(summary: str, parts: Sequence[str]) -> list[str]:
-    """Parts of Markdown that open when they are asked for."""
-    return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
+        return [drop_idle_columns(frame)]

@@ -58,7 +58,7 @@ def bound_rows(
 def _values_by_slice(run: Result, name: str, cluster: str | None) -> dict[str, Sample]:
     """The values of a metric that count, by slice; empty slices are left out."""
     rows = run.frame().with_columns(pl.lit("run").alias("system"))
-    values = SystemValues.of(replace(run, rows=rows), ["run"], cluster)
+    values = SystemValues.of(replace(run, values=rows), ["run"], cluster)
     samples = {}
     for part in values.slices:
         of_part, _, clusters = values.pair(name, "run", "run", part)

@@ -91,7 +91,7 @@ def _require_one_system(name: str, result: Result) -> Result:
     rows = result.frame()
     if rows["system"].n_unique() > 1:
         raise RankqlError(f"{name} holds several systems: gate them one by one")
-    return replace(result, meta=result.meta | {"system": False}, rows=rows.drop("system"))
+    return replace(result, meta=result.meta | {"system": False}, values=rows.drop("system"))
 
 
 def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scaled: bool) -> Result:
@@ -140,7 +140,7 @@ def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) 
         for n in run.meta["by"]
     ]
     rows = rows.select(key, *by, MISSING, *names, *weights.values())
-    return replace(baseline, meta=run.meta | {"metrics": names, "weights": weights}, rows=rows)
+    return replace(baseline, meta=run.meta | {"metrics": names, "weights": weights}, values=rows)
 
 
 def _metric_names(
@@ -173,7 +173,7 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
         "baseline: left "
         "out of the drops"
     )
-    return replace(combined, rows=old), [note] if new else []
+    return replace(combined, values=old), [note] if new else []
 
 
 def require_means(limits: Sequence[GateLimit], run: Result) -> None:

@@ -191,7 +191,7 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
     if rules["missing"] == "skip":
         rows = rows.filter(~pl.col(MISSING))
     zero = set(run.metrics) - set(run.meta["weights"]) if rules["undefined"] == "zero" else set()
-    summary = replace(run, rows=rows, _summary=None).summary
+    summary = replace(run, values=rows, _summary=None).summary
     columns = ("slice", "metric", "queries", "undefined")
     return {
         (part, name): queries - (0 if name in zero else undefined)

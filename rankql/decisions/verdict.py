@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import polars as pl
 
-from rankql import text as show
-from rankql.evaluation.result import Result
+from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.results import drop_idle_columns
 
 if TYPE_CHECKING:
     from rankql.decisions.system_values import PairedRuns
@@ -29,8 +29,8 @@ SCHEMA = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict(show.Tabular):
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict(EvaluatedTable):
     """The outcome of a gate: true if no limit failed, nor is inconclusive (unless only a warning).
 
     `table` has a row per limit and slice: the means, the limit, the difference (run - baseline),
@@ -42,9 +42,9 @@ class Verdict(show.Tabular):
     """
 
     table: pl.DataFrame
-    result: Result = field(repr=False)
+    result: Result
     on_inconclusive: str = "fail"
-    pairs: PairedRuns | None = field(default=None, repr=False)
+    pairs: PairedRuns | None = None
 
     @property
     def outcome(self) -> str:
@@ -83,42 +83,22 @@ class Verdict(show.Tabular):
         return self.result.notes
 
     @property
-    def summary(self) -> str:
+    def title(self) -> str:
         """The outcome in one line."""
         counts = Counter(self.table["status"])
         statuses = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
         return f"Gate {self.outcome}: {statuses}"
 
-    def to_polars(self) -> pl.DataFrame:
-        """The table as a polars frame."""
-        return self.table
-
-    def to_dict(self) -> dict[str, Any]:
-        """Outcome, checks, conventions, columns and notes as plain values."""
-        return {
-            "passed": self.passed,
-            "outcome": self.outcome,
-            "checks": self.table.to_dicts(),
-            "conventions": self.result.conventions,
-            "columns": self.result.columns,
-            "notes": self.notes,
-        }
-
-    def to_markdown(self) -> str:
-        """The verdict as Markdown, for a pull request."""
-        return f"**{self.summary}**\n\n{show.format_markdown(self.rows(), self.result.remarks())}"
-
-    def rows(self) -> show.TableRows:
-        """The table as text: the limits that did not pass, or all of them if the gate passed."""
+    def displayed(self) -> list[pl.DataFrame]:
+        """The limits that did not pass, or all of them if the gate passed."""
         frame = self._worst_first()
         if not self.passed:
             frame = frame.filter(pl.col("status") != PASSED)
-        frame = frame.select("status", "check", "slice", "mean", "baseline", "n", "message")
-        if frame["baseline"].is_null().all():
-            frame = frame.drop("baseline")
-        if (frame["slice"] == "all").all():
-            frame = frame.drop("slice")
-        return show.format_cells(frame)
+        columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
+        return [drop_idle_columns(frame.select(columns))]
+
+    def _details(self) -> dict[str, Any]:
+        return {"passed": self.passed, "outcome": self.outcome, **super()._details()}
 
     def _worst_first(self) -> pl.DataFrame:
         parts = [self.table.filter(pl.col("status") == status) for status in STATUSES]
@@ -163,12 +143,6 @@ class Verdict(show.Tabular):
             for row in self._worst_first().iter_rows(named=True)
             if row["status"] in levels
         ]
-
-    def __repr__(self) -> str:
-        return f"{self.summary}\n\n{show.format_text(self.rows(), self.result.remarks())}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{self.summary}</p>{show.format_html(self.rows(), self.result.remarks())}"
 
 
 def _title(row: Mapping[str, Any]) -> str:

@@ -115,7 +115,7 @@ def correlate(
             notes=notes,
             interval=interval,
             confidence=confidence,
-            rows=rows.filter(in_both).drop(_COUNTS),
+            values=rows.filter(in_both).drop(_COUNTS),
         )
 
 

@@ -155,7 +155,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
         formula += f" {rows['total'][0]:.6g}"
     return Explanation(
         metric=metric.name,
-        sql=sql,
+        query_sql=sql,
         result=result,
         query=key,
         system=system,
@@ -184,14 +184,14 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
                 ideal=pl.when(pl.col("value").is_not_null()).then(pl.col("ideal").fill_null(0)))
     )  # fmt: skip
     ideals = values.with_columns(queries["ideal"].alias(metric.name))
-    ideal_means = replace(result, _summary=None, rows=ideals).summary["mean"]
+    ideal_means = replace(result, _summary=None, values=ideals).summary["mean"]
     means = result.summary.select(*systems, value="mean").with_columns(ideal=ideal_means)
     queries = queries.with_columns(loss=pl.col("ideal") - pl.col("value"))
     items = sums.filter(~pl.col("whole"))
     items = items.select(*systems, "item", pl.col("queries").cast(pl.Int64), "loss")
     explanation = Explanation(
         metric=metric.name,
-        sql=sql,
+        query_sql=sql,
         result=result,
         system=task.system,
         means=means,
@@ -225,5 +225,5 @@ def _evaluate(
         sql_runner(session, inputs, conventions), inputs, "qrels", "item"
     ):
         raise RankqlError(error)
-    result.rows = execute(session, query.sql).pl()
+    result.values = execute(session, query.sql).pl()
     return result, query.rows

@@ -11,10 +11,13 @@ from typing import Any
 import polars as pl
 
 from rankql import text
+from rankql.results import TableResult
 
 LEVELS = ("error", "warning", "note")
 # Where a report is displayed, further findings of one kind are only counted.
 MAX_PER_KIND = 5
+_COLUMNS = ("level", "kind", "table", "count", "message", "examples", "why")
+_SCHEMA = {name: pl.Int64 if name == "count" else pl.String for name in _COLUMNS}
 # Begins the reason of a finding that stops `evaluate`.
 REFUSED = "evaluate refuses it: "
 
@@ -34,7 +37,7 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Report:
+class Report(TableResult):
     """What `check` found, the worst first."""
 
     findings: Sequence[Finding]
@@ -55,37 +58,33 @@ class Report:
     def __bool__(self) -> bool:
         return True  # a report without findings is still a report; ask for .ok
 
-    def to_polars(self) -> pl.DataFrame:
+    @property
+    def table(self) -> pl.DataFrame:
         """One row per finding, its examples as JSON."""
         rows = [
             {**asdict(finding), "examples": json.dumps(finding.examples, ensure_ascii=False)}
             for finding in self.findings
         ]
-        columns = ("kind", "level", "table", "count", "message", "why", "examples")
-        return pl.DataFrame(
-            rows, schema={name: pl.Int64 if name == "count" else pl.String for name in columns}
-        )
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    @property
+    def notes(self) -> list[str]:
+        """There are none: everything is a finding."""
+        return []
 
     def to_dict(self) -> dict[str, Any]:
         """The findings and what was looked at, as plain values."""
-        return {
-            "ok": self.ok,
-            "k": self.k,
-            "tables": {label: dict(about) for label, about in self.tables.items()},
-            "findings": [
-                {**asdict(finding), "examples": list(finding.examples)} for finding in self.findings
-            ],
-        }
+        findings = [
+            {**asdict(finding), "examples": list(finding.examples)} for finding in self.findings
+        ]
+        return {**super().to_dict(), "table": findings}
 
-    def to_json(self) -> str:
-        """The same as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+    def _details(self) -> dict[str, Any]:
+        tables = {label: dict(about) for label, about in self.tables.items()}
+        return {"ok": self.ok, "k": self.k, "tables": tables}
 
-    def to_markdown(self) -> str:
-        """The findings as a Markdown table."""
-        return text.format_markdown(self.table(), [self.summary()])
-
-    def summary(self) -> str:
+    @property
+    def title(self) -> str:
         """What was looked at, and how much was found, in one line."""
         tables = ", ".join(
             f"{label} ({text.format_count(about['rows'], 'row')})"
@@ -98,7 +97,7 @@ class Report:
         return f"Check of {tables} at k = {self.k}: {totals or 'nothing found'}"
 
     def __repr__(self) -> str:
-        lines, entries = [self.summary()], self._entries()
+        lines, entries = [self.title], self._entries()
         cells = [("", "", ""), *((f.kind, f.table, f"{f.count:,}") for f, _ in entries)]
         kind, table, count = (max(map(len, column)) for column in zip(*cells, strict=True))
         margin = " " * (kind + table + count + 8)
@@ -113,8 +112,16 @@ class Report:
                 lines += [f"{margin}{_and_more(f, more)}"] if more else []
         return "\n".join(map(text.escape_controls, lines))
 
-    def _repr_html_(self) -> str:
-        return text.format_html(self.table(), [self.summary()])
+    def displayed(self) -> list[pl.DataFrame]:
+        """The findings; further ones of a kind are only counted."""
+        rows = []
+        for finding, more in self._entries():
+            examples = "; ".join(map(_example_text, finding.examples))
+            rows.append({**asdict(finding), "examples": examples})
+            if more:
+                rows.append({"level": finding.level, "kind": finding.kind,
+                             "message": _and_more(finding, more)})  # fmt: skip
+        return [pl.DataFrame(rows, schema=_SCHEMA)]
 
     def _entries(self) -> list[tuple[Finding, int]]:
         """The findings to display; the last of a kind with the number of those left out."""
@@ -127,19 +134,9 @@ class Report:
             for i, finding in enumerate(findings[:MAX_PER_KIND], 1)
         ]
 
-    def table(self) -> text.TableRows:
-        """The findings as text."""
-        rows = [["level", "kind", "table", "count", "what", "examples", "why"]]
-        for f, more in self._entries():
-            examples = "; ".join(map(_example_text, f.examples))
-            rows.append([f.level, f.kind, f.table, f"{f.count:,}", f.message, examples, f.why])
-            if more:
-                rows.append([f.level, f.kind, "", "", _and_more(f, more), "", ""])
-        return rows
-
 
 def _and_more(finding: Finding, more: int) -> str:
-    return f"and {more:,} more of {finding.kind}: see .to_polars()"
+    return f"and {more:,} more of {finding.kind}: see .table"
 
 
 def _example_text(example: Mapping[str, Any]) -> str:

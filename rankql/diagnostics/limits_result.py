@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from rankql import text
-from rankql.evaluation.result import Result
+from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
 
 # The frames, with their columns.
@@ -45,7 +44,7 @@ FRAMES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(repr=False, eq=False)
-class Limits(text.Serializable):
+class Limits(EvaluatedTable):
     """How far metrics can be trusted: notes, and the frames that they are taken from.
 
     All frames have the column `system` first where there are several.
@@ -66,23 +65,9 @@ class Limits(text.Serializable):
     duplicates: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
-    def conventions(self) -> dict[str, Any]:
-        """The conventions in force."""
-        return self.result.conventions
-
-    def to_dict(self) -> dict[str, Any]:
-        """Notes, frames, conventions and columns as plain values."""
-        frames = {name: getattr(self, name).to_dicts() for name in FRAMES}
-        about = {"conventions": self.conventions, "columns": self.result.columns}
-        return {"notes": self.notes, **frames, **about}
-
-    def to_markdown(self) -> str:
-        """The limits of each metric, and the notes, as Markdown."""
-        return text.format_markdown(self.table(), self.remarks())
-
-    def table(self) -> text.TableRows:
-        """One line per metric: its mean and bounds, the undefined queries, the swap that matters
-        most; columns that say nothing are left out."""
+    def table(self) -> pl.DataFrame:
+        """One row per metric: its mean, bounds and undefined queries, and the swap of neighbours
+        that changes it most."""
         keys = [*self.result.keys[:-1], "metric"]
         bounds = self.bounds.select(*keys, "lo", "hi")
         rows = self.result.summary.select(*keys, "mean").join(
@@ -91,19 +76,11 @@ class Limits(text.Serializable):
         rows = rows.with_columns(self.undefined["undefined"])
         swap = pl.format("{}, {}", "position", pl.col("position") + 1)
         worst = largest_losses(self).select(*keys, swap=swap, loss="loss")
-        rows = rows.join(worst, on=keys, how="left", maintain_order="left")
-        filled = [name for name in rows.columns if rows[name].null_count() < len(rows)]
-        return text.format_cells(rows.select(filled))
+        return rows.join(worst, on=keys, how="left", maintain_order="left")
 
-    def remarks(self) -> list[str]:
-        """What belongs under the table: conventions, columns, notes."""
-        return replace(self.result, notes=self.notes).remarks()
-
-    def __repr__(self) -> str:
-        return text.format_text(self.table(), self.remarks())
-
-    def _repr_html_(self) -> str:
-        return text.format_html(self.table(), self.remarks())
+    def _details(self) -> dict[str, Any]:
+        frames = {name: getattr(self, name).to_dicts() for name in FRAMES}
+        return {**frames, **super()._details()}
 
 
 def largest_losses(limits: Limits) -> pl.DataFrame:

@@ -12,10 +12,10 @@ from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluateArguments, pars
 from rankql.evaluation.execution import evaluate_in_duckdb
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.result import Result
-from rankql.evaluation.writing import parquet_path
 from rankql.macros import is_other_database
 from rankql.sources.session import flatten_inputs
 from rankql.sources.tables import Data
+from rankql.writing import output_path
 
 
 def evaluate(
@@ -87,7 +87,7 @@ def evaluate(
         confidence=confidence,
         output=None
         if output is None
-        else parquet_path(output, flatten_inputs(run, qrels, attributes)),
+        else output_path(output, inputs=flatten_inputs(run, qrels, attributes)),
         profile=conventions,
         options=options,
     )

@@ -31,11 +31,11 @@ from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
-from rankql.evaluation.writing import parquet_path
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import open_session
+from rankql.writing import output_path
 
 require_package("pyspark", "spark", "rankql.spark")
 require_package("sqlglot", "dialects", "translation")
@@ -109,7 +109,7 @@ def evaluate(
     groups, resolved = parse_groupings(by), choose(conventions, options)
     if resolved.ties == "order":
         raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
-    target = None if output is None else parquet_path(output)
+    target = None if output is None else output_path(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     frames = partitions.label_tables(runs, qrels, attributes)
     for label, frame in frames.items():
@@ -137,10 +137,10 @@ def evaluate(
     values = pl.DataFrame(_distributed(task, frames, inputs, shape).toArrow())
     result.notes = partitions.merge_reports(values[partitions.REPORT].drop_nulls())
     rows = values.filter(pl.col(partitions.REPORT).is_null()).drop(partitions.REPORT)
-    result.rows = rows.sort(result.keys, nulls_last=True)
+    result.values = rows.sort(result.keys, nulls_last=True)
     result.check()
     if target:
-        result.write(target)
+        result.save_values(target)
     return result
 
 

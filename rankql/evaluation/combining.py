@@ -15,11 +15,11 @@ from rankql.errors import RankqlError
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import connect
-from rankql.evaluation.writing import SUFFIXES
 from rankql.macros import MISSING, literal
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric
 from rankql.text import TEXT_TYPES
+from rankql.writing import PARQUET
 
 
 def combine(
@@ -29,9 +29,9 @@ def combine(
 ) -> Result:
     """One result of several, of other queries each: earlier days, other shards.
 
-    Takes results, files that were written by `output=` or `write()`, and `per_query` frames, which
-    do not say under which conventions their values stand (those of the others, or ours) nor which
-    queries were missing. Metrics, slices and conventions must agree, and no query may come twice.
+    Takes results, files written by `output=` or `save_values`, and `per_query` frames, which do not
+    say under which conventions their values stand (those of the others, or ours) nor which queries
+    were missing. Metrics, slices and conventions must agree, and no query may come twice.
 
     >>> days = [pl.DataFrame({"query": [q], "AP": [ap]}) for q, ap in [("a", 0.5), ("b", 1.0)]]
     >>> combine(days)["AP"]
@@ -57,7 +57,7 @@ def combine(
         columns=first.columns,
         interval=interval,
         confidence=confidence,
-        rows=rows,
+        values=rows,
     )
 
 
@@ -99,7 +99,7 @@ def combine_systems(
         meta,
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
         columns=first.columns,
-        rows=require_one_row_per_query(
+        values=require_one_row_per_query(
             pl.concat(frames, how="vertical_relaxed"), ["system", first.meta["query"]]
         ),
     )
@@ -177,13 +177,13 @@ def _open_result(result: Result | str | os.PathLike[str]) -> Result:
     meta = read_metadata(path)
     if meta is None:
         raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
-    return Result(meta, rows=path)
+    return Result(meta, values=path)
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """What a Parquet file of ours says of the values in it; None if we did not write it."""
     path = os.path.expanduser(path)
-    if Path(path).suffix not in SUFFIXES or not os.path.isfile(path):
+    if Path(path).suffix.lower() not in PARQUET or not os.path.isfile(path):
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
@@ -218,5 +218,5 @@ def _read_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
     contents = contents | {"query": names[0], "system": has_systems, "metrics": metrics}
     if contents["weights"]:
         raise RankqlError("micro averages cannot be combined from frames; give results or files")
-    return Result(contents, rows=frame.with_columns(pl.lit(False).alias(MISSING)).select(
+    return Result(contents, values=frame.with_columns(pl.lit(False).alias(MISSING)).select(
         *frame.columns[: -len(metrics)], MISSING, *metrics))  # fmt: skip

@@ -11,12 +11,12 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import BY_ITEM
-from rankql.evaluation.writing import atomic_path
 from rankql.macros import literal
 from rankql.sources.inputs import lowest_is_best
 from rankql.sources.macro_sql import prepare
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles
+from rankql.writing import atomic_path
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # Nothing is quoted in a TREC file.

@@ -64,14 +64,14 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             try:
                 _fill(result, session, inputs, query, arguments.output)
             except duckdb.OutOfMemoryException as error:
-                result.rows, parts = evaluate_in_parts(session, inputs, build, error)
+                result.values, parts = evaluate_in_parts(session, inputs, build, error)
                 result.notes.append(
                     f"the queries do not fit into memory_limit at once: evaluated in {parts} "
                     "parts, one after another. A higher memory_limit is faster"
                 )
                 result.check()
                 if arguments.output:
-                    result.write(arguments.output)
+                    result.save_values(arguments.output)
     return result
 
 
@@ -84,7 +84,7 @@ def _fill(
     )
     with hashing:
         if output is None:
-            result.rows = execute(session, query.sql, query.checked).pl()
+            result.values = execute(session, query.sql, query.checked).pl()
             result.check()
         else:
             result.copy(session.con, prepare(session, query.sql, query.checked), output)

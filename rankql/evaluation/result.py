@@ -6,34 +6,34 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
 
-from rankql import text as show
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.summary import attribute_column, connect, summarise
-from rankql.evaluation.writing import atomic_path, parquet_path
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, parse
+from rankql.results import TableResult, drop_idle_columns
+from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
     import altair as alt
 
 
-@dataclass(eq=False)
-class Result(show.Tabular):
+@dataclass(eq=False, repr=False)
+class Result(TableResult):
     """Values per query, and their means by system and slice.
 
-    `per_query` has one row per query (and system), NULL where a metric is undefined; `summary` one
-    row per system, slice and metric. `result["nDCG@10"]` is the mean over all queries. The same
-    values have the same summary, to the last bit; a value that adds up fractions may differ there
-    where the rows of the tables stand in another order.
+    `per_query` has one row per query (and system), NULL where a metric is undefined; `summary`,
+    which is also the `table`, one row per system, slice and metric. `result["nDCG@10"]` is the mean
+    over all queries. The same values have the same summary, to the last bit; a value that adds up
+    fractions may differ there where the rows of the tables stand in another order.
     """
 
     meta: dict[str, Any]
@@ -42,9 +42,9 @@ class Result(show.Tabular):
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
-    # The values, with what is needed beside them for the means: here, or in a file.
-    rows: pl.DataFrame | Path = field(default_factory=pl.DataFrame, repr=False)
-    _summary: pl.DataFrame | None = field(default=None, repr=False)
+    # The values per query, with what else the means need: in memory, or in a file.
+    values: pl.DataFrame | Path = field(default_factory=pl.DataFrame)
+    _summary: pl.DataFrame | None = None
 
     @property
     def metrics(self) -> list[str]:
@@ -72,8 +72,8 @@ class Result(show.Tabular):
         return self.frame().select(*self.keys, *self.meta["by"], *self.metrics)
 
     def frame(self) -> pl.DataFrame:
-        """The values with what is needed beside them, read where they are in a file."""
-        return pl.read_parquet(self.rows) if isinstance(self.rows, Path) else self.rows
+        """The values per query with what else the means need."""
+        return pl.read_parquet(self.values) if isinstance(self.values, Path) else self.values
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -82,6 +82,11 @@ class Result(show.Tabular):
             with self._connection() as con:
                 self._summary = summarise(con, self.meta, self.interval, self.confidence)
         return self._summary
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The summary."""
+        return self.summary
 
     def __getitem__(self, metric: str) -> float | None:
         name = metric
@@ -98,49 +103,22 @@ class Result(show.Tabular):
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
 
-    def to_polars(self) -> pl.DataFrame:
-        """The summary as a polars frame."""
-        return self.summary
-
-    def to_dict(self) -> dict[str, Any]:
-        """Summary, conventions, columns and notes as plain values."""
-        return {
-            "summary": self.summary.to_dicts(),
-            "conventions": self.conventions,
-            "columns": self.columns,
-            "notes": self.notes,
-        }
-
-    def to_markdown(self) -> str:
-        """The summary and the conventions as Markdown."""
-        return show.format_markdown(self.table(), self.remarks())
-
-    def table(self) -> show.TableRows:
-        """The summary as text; columns that say nothing are left out."""
-        frame = self.summary
-        empty = [name for name in ("lo", "hi") if frame[name].null_count() == len(frame)]
-        names = (attribute_column(name) for name in self.meta["by"])
-        by = [name for name in names if name in frame.columns]
-        drop = [*empty, *by, *([] if by else ["slice"])]
-        return show.format_cells(frame.drop(drop))
+    def displayed(self) -> list[pl.DataFrame]:
+        """The summary without attributes, which are named in the slices."""
+        attributes = [attribute_column(name) for name in self.meta["by"]]
+        return [drop_idle_columns(self.summary.drop(attributes, strict=False))]
 
     def remarks(self) -> list[str]:
-        """What belongs under every table: conventions, columns, notes."""
+        """The lines below the table: conventions, columns, notes."""
         used = "; ".join(
             f"{label}: {', '.join(f'{role} = {column}' for role, column in roles.items())}"
             for label, roles in self.columns.items()
         )
-        lines = [
-            f"Conventions: {Conventions(**self.conventions)}",
-            *([f"Columns: {used}"] if used else []),
-        ]
-        return [*lines, *(f"Note: {note}" for note in self.notes)]
+        conventions = f"Conventions: {Conventions(**self.conventions)}"
+        return [conventions, *([f"Columns: {used}"] if used else []), *super().remarks()]
 
-    def __repr__(self) -> str:
-        return show.format_text(self.table(), self.remarks())
-
-    def _repr_html_(self) -> str:
-        return show.format_html(self.table(), self.remarks())
+    def _details(self) -> dict[str, Any]:
+        return {"conventions": self.conventions, "columns": self.columns}
 
     def plot(self, kind: str = "means", metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart: means with intervals, or the distribution; of one metric or of all."""
@@ -149,10 +127,10 @@ class Result(show.Tabular):
 
         return charts.plot_result(self, kind, metric)
 
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the values per query to a Parquet file, which `combine` takes in again."""
+    def save_values(self, path: str | os.PathLike[str]) -> None:
+        """Write the values per query to a Parquet file, which `combine` and `compare` read."""
         with self._connection() as con:
-            self.copy(con, "FROM rows", parquet_path(path))
+            self.copy(con, "FROM rows", output_path(path))
 
     def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
         """Write what a query returns to a file, which appears complete or not at all."""
@@ -162,9 +140,9 @@ class Result(show.Tabular):
                 f"COPY ({sql}) TO {literal(str(temporary))} "
                 f"(FORMAT parquet, KV_METADATA {{rankql: {meta}}})"
             ).fetchall()
-            self.rows = temporary
+            self.values = temporary
             self.check()
-        self.rows = path
+        self.values = path
 
     def check(self) -> None:
         """Refuse undefined values and missing queries where the conventions say so."""
@@ -192,12 +170,45 @@ class Result(show.Tabular):
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with the view `rows`."""
         con = connect()
-        if isinstance(self.rows, Path):
-            path = literal(str(self.rows))
+        if isinstance(self.values, Path):
+            path = literal(str(self.values))
             con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()
         else:
-            con.register("rows", self.rows)
+            con.register("rows", self.values)
         try:
             yield con
         finally:
             con.close()
+
+
+class EvaluatedTable(TableResult):
+    """A table about the values of a `Result`."""
+
+    result: Result
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """The means by system and slice, with their intervals and the number of queries."""
+        return self.result.summary
+
+    @property
+    def per_query(self) -> pl.DataFrame:
+        """The value of every metric for every query, NULL where undefined."""
+        return self.result.per_query
+
+    @property
+    def conventions(self) -> dict[str, Any]:
+        """The conventions in force."""
+        return self.result.conventions
+
+    @property
+    def sql(self) -> str:
+        """The query that computed the values."""
+        return self.result.sql
+
+    def remarks(self) -> list[str]:
+        """The lines below the table: conventions, columns, notes."""
+        return replace(self.result, notes=self.notes).remarks()
+
+    def _details(self) -> dict[str, Any]:
+        return {"conventions": self.conventions, "columns": self.result.columns}

@@ -137,7 +137,7 @@ def _read(session: Session, table: Table, label: str, request: Request) -> Resul
         about = f"; attributes {', '.join(columns.attributes)}" if columns.attributes else ""
         metrics = ", ".join(columns.metrics)
         notes.append(f"{label} read as one row per {columns.key}: metrics {metrics}{about}")
-    result = Result(meta, notes=notes, rows=rows)
+    result = Result(meta, notes=notes, values=rows)
     require_one_row_per_query(rows, result.keys)
     return result
 
@@ -264,7 +264,7 @@ def align_results(
             "metrics": [metric for metric in result.metrics if metric not in by],
         }
         key = {result.meta["query"]: first.meta["query"]}
-        aligned[name] = replace(result, meta=result.meta | meta, rows=result.frame().rename(key))
+        aligned[name] = replace(result, meta=result.meta | meta, values=result.frame().rename(key))
     return aligned
 
 

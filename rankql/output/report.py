@@ -1,22 +1,19 @@
-"""A comparison as a file: an HTML page, Markdown, JSON, or its table."""
+"""A comparison as an HTML page."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankql import text as show
-from rankql.errors import RankqlError, require_package
-from rankql.evaluation.writing import atomic_path
-from rankql.output.report_source import find_limits
+from rankql.errors import require_package
 from rankql.output.report_tables import (
     list_findings,
     tabulate_all_pairs,
@@ -29,34 +26,8 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.output.report_elements import Section
 
-ENDINGS = (".html", ".md", ".csv", ".json", ".parquet")
 # Of more sentences the rest is folded away.
 SENTENCES = 8
-
-
-def save(comparison: Comparison, path: Path, title: str | None, date: str | None) -> None:
-    """Write a comparison to a file, in the format of its suffix."""
-    kind = path.suffix.lower()
-    if kind not in ENDINGS:
-        raise RankqlError(f"{str(path)!r} must end in one of: {', '.join(ENDINGS)}")
-    text = {
-        ".html": lambda: render_page(comparison, title, date),
-        ".md": lambda: _add_limits(comparison).to_markdown() + "\n",
-        ".csv": lambda: show.format_csv(comparison.table),
-        ".json": lambda: comparison.to_json() + "\n",
-    }
-    with atomic_path(path) as beside:
-        if kind in text:
-            beside.write_text(text[kind](), encoding="utf-8", newline="")
-        else:
-            comparison.table.write_parquet(beside)
-
-
-def _add_limits(comparison: Comparison) -> Comparison:
-    """Add the limits of the numbers to the notes of the comparison."""
-    limits = find_limits(comparison)
-    notes = [] if isinstance(limits, str) else limits.notes
-    return replace(comparison, notes=[*comparison.notes, *notes])
 
 
 def render_page(comparison: Comparison, title: str | None = None, date: str | None = None) -> str:

@@ -114,7 +114,7 @@ def _sum_by_item(explanation: Explanation) -> dict[Any, _Contribution]:
     """Return the first position of each item, its grade, and the sum of its contributions."""
     items: dict[Any, _Contribution] = {}
     columns = ("item", "pos", "rel", "contribution")
-    for item, pos, rel, value in explanation.to_polars().select(columns).rows():
+    for item, pos, rel, value in explanation.table.select(columns).rows():
         if item is not None:
             first = items.get(item, _Contribution(pos, rel))
             items[item] = first._replace(value=first.value + (value or 0.0))
@@ -138,7 +138,7 @@ def _list_moved(a: dict[Any, _Contribution], b: dict[Any, _Contribution]) -> lis
 def _tabulate_top(explanation: Explanation, system: str) -> ReportTable:
     """Tabulate the top of the ranking of a system."""
     columns = ("pos", "item", "rel", "contribution", "loss")
-    frame = explanation.to_polars().select(columns).filter(pl.col("item").is_not_null())
+    frame = explanation.table.select(columns).filter(pl.col("item").is_not_null())
     rows = [
         [_format_pos(pos), str(item), _format_grade(rel), format_cell(value), format_cell(loss)]
         for pos, item, rel, value, loss in frame.drop_nulls("pos").sort("pos").head(TOP).rows()

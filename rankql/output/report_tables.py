@@ -9,7 +9,7 @@ import polars as pl
 
 from rankql.output.chart_selection import order_systems, select_pairs
 from rankql.output.report_elements import ReportTable
-from rankql.text import format_interval
+from rankql.text import format_interval, format_table
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -101,8 +101,9 @@ def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     """Tabulate all pairs and slices."""
     if comparison.table.is_empty():
         return None
-    header, *body = comparison.rows()
+    (frame,) = comparison.displayed()
+    header, *body = format_table(frame)
     more = len(body) - ROWS
     note = f"{more:,} more rows: save the comparison as .csv or .parquet." if more > 0 else ""
-    numbers = frozenset(range(header.index("mean_a"), header.index("verdict")))
+    numbers = frozenset(i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric())
     return ReportTable("Every pair", [header, *body[:ROWS]], numbers, note)

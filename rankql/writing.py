@@ -1,26 +1,29 @@
-"""Files that appear complete or not at all, and the Parquet files of results among them."""
+"""Files that appear complete or not at all."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rankql.errors import RankqlError
 
-SUFFIXES = (".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
 
 
-def parquet_path(path: str | os.PathLike[str], inputs: Iterable[Any] = ()) -> Path:
-    """A path to write a Parquet file to: not in place of an input, a device or another kind."""
+def output_path(
+    path: str | os.PathLike[str], suffixes: Sequence[str] = PARQUET, inputs: Iterable[Any] = ()
+) -> Path:
+    """A path to write a file to: not in place of an input or a device."""
     target = Path(path).expanduser().resolve()
-    if target.suffix not in SUFFIXES:
-        raise RankqlError(f"output is a Parquet file: {str(path)!r} must end in .parquet")
+    if target.suffix.lower() not in suffixes:
+        expected = ".parquet" if suffixes == PARQUET else f"one of: {', '.join(suffixes)}"
+        raise RankqlError(f"output {str(path)!r} must end in {expected}")
     if os.path.exists(target) and not target.is_file():
-        raise RankqlError(f"output {str(path)!r} is no regular file")
+        raise RankqlError(f"output {str(path)!r} is not a regular file")
     for data in inputs:
         if isinstance(data, str | os.PathLike) and Path(data).expanduser().resolve() == target:
             raise RankqlError(f"output {str(path)!r} would overwrite what is evaluated")

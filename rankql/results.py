@@ -1,0 +1,176 @@
+"""What all results have in common: a table with notes, its conversions, and files."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rankql import text
+from rankql.writing import atomic_path, output_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex")
+# Markdown shows so many sentences, and folds a table with twice as many rows.
+SENTENCES = 12
+
+
+class TableResult:
+    """A result that is a table.
+
+    `table` has the displayed rows as a polars DataFrame, unrounded; `summary` the means behind
+    them, or the same rows; `title` and `sentences` say what was found, and `notes` what to know
+    about it, in words; `sql` is the query that computed the values, '' if there is not one.
+    """
+
+    # Subclasses have these as fields or properties.
+    if TYPE_CHECKING:
+
+        @property
+        def table(self) -> pl.DataFrame:
+            """The displayed rows, unrounded."""
+
+        @property
+        def notes(self) -> list[str]:
+            """What to know about the numbers, in sentences."""
+
+        @property
+        def sentences(self) -> list[str]:
+            """What was found, in words."""
+
+        @property
+        def title(self) -> str:
+            """The outcome in one line, '' if there is none."""
+
+        @property
+        def sql(self) -> str:
+            """The query that computed the values, '' if there is not one."""
+
+    else:
+        sentences, title, sql = (), "", ""
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """The means behind the table, or the table."""
+        return self.table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a pandas frame."""
+        return self.table.to_pandas()
+
+    def to_arrow(self) -> pa.Table:
+        """The table as an Arrow table."""
+        return self.table.to_arrow()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table with all that belongs to it, as plain values."""
+        return {"table": self.table.to_dicts(), **self._details(), "notes": [*self.notes]}
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
+
+    def to_markdown(self) -> str:
+        """What was found, then the table and the notes, as Markdown for a pull request."""
+        parts = [f"**{text.format_paragraph(self.title)}**"] if self.title else []
+        bullets = [f"- {text.format_paragraph(line)}" for line in self.sentences[:SENTENCES]]
+        if (more := len(self.sentences) - SENTENCES) > 0:
+            bullets.append(f"- and {more} more, in the table")
+        parts += ["\n".join(bullets)] if bullets else []
+        for rows in map(text.format_table, self.displayed()):
+            table = text.format_markdown(rows)
+            if len(rows) > 2 * SENTENCES:
+                table = f"<details><summary>The table</summary>\n\n{table}\n\n</details>"
+            parts.append(table)
+        return "\n\n".join([*parts, *map(text.format_paragraph, self.remarks())])
+
+    def to_latex(self) -> str:
+        """The table for LaTeX with the package booktabs; what was found and notes as comments."""
+        tables = [text.format_latex(text.format_table(frame)) for frame in self.displayed()]
+        lines = [line for line in [self.title, *self.sentences, *self.remarks()] if line]
+        return "\n".join([*tables, *(f"% {text.escape_controls(line)}" for line in lines)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, whose suffix says the format.
+
+        .parquet and .csv hold the table, .json what `to_dict` returns, .md, .html and .tex what is
+        displayed. The file appears complete or not at all.
+        """
+        save_result(self, path, self._render_page)
+
+    def remarks(self) -> list[str]:
+        """The lines below the table: how it was computed, and the notes."""
+        return [f"Note: {note}" for note in self.notes]
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The frames that are displayed, without columns that say nothing."""
+        return [drop_idle_columns(self.table)]
+
+    def _details(self) -> dict[str, Any]:
+        """What `to_dict` has along with the table and the notes."""
+        return {}
+
+    def __repr__(self) -> str:
+        tables = (text.format_text(text.format_table(frame)) for frame in self.displayed())
+        lines = ["\n".join(map(text.escape_controls, each)) for each in self._lines()]
+        return "\n\n".join(filter(None, [text.escape_controls(self.title), *tables, *lines]))
+
+    def _repr_html_(self) -> str:
+        title = f"<p>{html.escape(self.title)}</p>" if self.title else ""
+        tables = (text.format_html(text.format_table(frame)) for frame in self.displayed())
+        below = "".join(
+            f"<p><small>{html.escape(line)}</small></p>" for each in self._lines() for line in each
+        )
+        return f"{title}{''.join(tables)}{below}"
+
+    def _lines(self) -> tuple[list[str], list[str]]:
+        return [*self.sentences], self.remarks()
+
+    def _render_page(self) -> str:
+        """A page with what a notebook displays."""
+        title = html.escape(self.title or type(self).__name__)
+        head = f'<meta charset="utf-8"><title>{title}</title>'
+        page = f"<head>{head}</head>\n<body>{self._repr_html_()}</body>"
+        return f'<!doctype html>\n<html lang="en">\n{page}\n</html>'
+
+
+def save_result(
+    result: TableResult, path: str | os.PathLike[str], render_page: Callable[[], str]
+) -> None:
+    """Write a result to a file, in the format of its suffix."""
+    target = output_path(path, SUFFIXES)
+    suffix = target.suffix.lower()
+    with atomic_path(target) as temporary:
+        if suffix in (".parquet", ".pq"):
+            result.table.write_parquet(temporary)
+        else:
+            _write_text(temporary, suffix, result, render_page)
+
+
+def _write_text(
+    path: Path, suffix: str, result: TableResult, render_page: Callable[[], str]
+) -> None:
+    formats: dict[str, Callable[[], str]] = {
+        ".csv": lambda: text.format_csv(result.table),
+        ".json": lambda: result.to_json() + "\n",
+        ".md": lambda: result.to_markdown() + "\n",
+        ".tex": lambda: result.to_latex() + "\n",
+        ".html": lambda: render_page() + "\n",
+    }
+    path.write_text(formats[suffix](), encoding="utf-8", newline="")
+
+
+def drop_idle_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame without columns that say nothing: all NULL, or the only slice."""
+    idle = [name for name in frame.columns if frame[name].null_count() == len(frame) > 0]
+    if "slice" in frame.columns and (frame["slice"] == "all").all():
+        idle.append("slice")
+    return frame.drop(idle)
