@@ -450,7 +450,7 @@ def test_settings(settings, tmp_path):
     hold("run", "qrels", [*SMALL, "AP"], con=con)
     path = tmp_path / "out.parquet"
     rankql.evaluate("ranked", None, SMALL, con=con, interval=None, output=path)
-    close(pl.read_parquet(path), expected.rows)
+    close(pl.read_parquet(path), expected.values)
     assert engines.state(con) == before
     assert con.sql("SELECT 1").fetchall() == [(1,)]
 
@@ -644,7 +644,7 @@ def test_many_rankings(query, tmp_path):
     con = engines.connect(threads=4, preserve_insertion_order="false")
     con.execute(MANY.format(query=query, pos="1 + i % 3", rows=3_000_000))
     metrics = ["nDCG@10", "P@2", "RR@3"]
-    rows = hold("many", None, metrics, con=con).rows
+    rows = hold("many", None, metrics, con=con).values
     assert rows.height == 1_000_000
     rankql.evaluate("many", None, metrics, con=con, interval=None, output=tmp_path / "x.pq")
     close(pl.read_parquet(tmp_path / "x.pq"), rows)
