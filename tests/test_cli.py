@@ -173,8 +173,10 @@ def test_explain(files):
     out, _ = run(files, "explain", "one.run", "qrels", "-Q", "q3", "-m", "nDCG@5")
     paths = files / "one.run", files / "qrels"
     assert out == repr(rankql.explain(*paths, "q3", "nDCG@5")) + "\n"
-    out, _ = run(files, "explain", "one.run", "qrels", "--worst", "3", "--format", "json")
-    assert json.loads(out)
+    for worst in (1, 2):
+        options = ("--worst", str(worst), "--format", "json")
+        out, _ = run(files, "explain", "one.run", "qrels", *options)
+        assert len(json.loads(out)["queries"]) == worst
 
 
 def test_check(files):
