@@ -536,6 +536,15 @@ def test_micro_averages():
     assert verdict.table["difference"][1] == -0.5 and not verdict
 
 
+def test_undefined_queries_never_count_in_micro_averages():
+    """undefined='zero' is a rule for means: a micro average has no value of a query."""
+    run = pl.DataFrame({"query": [*"aab"], "item": [*"xyx"], "score": [2.0, 1, 1]})
+    qrels = pl.DataFrame({"query": [*"aabc"], "item": [*"xyxz"], "rel": [1, 0, 0, 0]})
+    limits = ["microR@1>=0", "R@1>=0"]
+    verdict = rankql.gate(run, qrels, minimum=limits, undefined="zero")
+    assert verdict.table["n"].to_list() == [1, 3]
+
+
 def test_own_metrics():
     mine = OLD.rename({"nDCG@10": "share"})
     result = rankql.evaluate(RUN, QRELS, "share = avg(rel)")

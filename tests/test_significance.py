@@ -930,6 +930,7 @@ def test_missing_and_undefined():
     found, notes = row(missing="skip")
     assert (found["wins"], found["ties"], found["losses"], found["n"]) == (1, 2, 0, 3)
     assert "1 of 6 queries is missing in new: left out" in notes
+    assert "AP: 1 of 6 queries is undefined" in notes
     found, _ = row(undefined="zero")
     assert (found["ties"], found["n"], found["mean_a"]) == (4, 6, 0.5)
     for kind, said in (("missing", "judged but not in the run"), ("undefined", "an undefined")):
@@ -954,6 +955,14 @@ def test_a_missing_query_has_no_error(metrics, rule):
     assert f"1 of 3 queries is missing in new: {rule}" in found.notes
     counts = dict(found.table.select("metric", "n").iter_rows())
     assert counts == {name: 2 if name == "RMSE" else 3 for name in counts}
+
+
+def test_a_missing_query_is_not_called_undefined():
+    old = pl.DataFrame({"query": [*"abcd"], "wait": [1.0, 2, 3, 4]})
+    new = old.head(3).with_columns(pl.col("wait") + pl.Series([1, 2, 1]))
+    found = rankql.compare({"old": old, "new": new}, higher_is_better={"wait": False})
+    assert "1 of 4 queries is missing in new: left out" in found.notes
+    assert not [note for note in found.notes if "undefined" in note]
 
 
 def test_other_queries():

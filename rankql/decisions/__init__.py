@@ -1,7 +1,6 @@
 """Is it better, may it ship, does it pay: compare, gate, associate, and their statistics.
 
-- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table and method_notes
-  makes a comparison.
+- `compare`: arguments > alignment > system_values > pair_comparisons > pair_table > comparison.
 - `gate`: gate_inputs > gate_limits and gate_drops (noninferiority) > verdict.
 - `associate`: key_join > correlations > association.
 - Tests: sample > pairwise_tests and anytime > significance.

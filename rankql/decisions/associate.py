@@ -108,13 +108,23 @@ def associate(
 
 def _parse_key(on: Any) -> dict[str, str]:
     """The columns of the key: their names in per_query, and those in outcomes."""
-    names: Any = {on: on} if isinstance(on, str) else on
+    columns = _parse_columns(on)
+    valid = bool(columns) and all(len(parts) == 1 for parts in columns.values())
+    require(valid, f"on must name the columns of the key, not {on!r}")
+    require("system" not in columns, "on: system is told apart anyway; name the key beside it")
+    return {name: parts[0] for name, parts in columns.items()}
+
+
+def _parse_columns(value: Any) -> dict[str, tuple[str, ...]]:
+    """Columns by name, of a text, a list or a dict of texts or tuples; nothing if it is another."""
+    names = [value] if isinstance(value, str) else value
     if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
         names = dict(zip(names, names, strict=True))
-    valid = isinstance(names, Mapping) and all(isinstance(x, str) for x in names.items() for x in x)
-    require(bool(names) and valid, f"on must name the columns of the key, not {on!r}")
-    require("system" not in names, "on: system is told apart anyway; name the key beside it")
-    return dict(names)
+    if not isinstance(names, Mapping):
+        return {}
+    columns = {x: tuple(y) if isinstance(y, list | tuple) else (y,) for x, y in names.items()}
+    valid = all(isinstance(x, str) for name, parts in columns.items() for x in (name, *parts))
+    return columns if valid else {}
 
 
 def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[str]]:
@@ -139,20 +149,15 @@ def _resolve_metrics(
         numbers = _list_numbers(session, table, excluded)
         require(bool(numbers), "per_query has no column of numbers; name the metrics: metrics=")
         return [name for name in numbers if name in known or is_metric(name)] or numbers
-    texts = [metrics] if isinstance(metrics, str) else metrics
-    valid = isinstance(texts, list | tuple) and texts and all(isinstance(x, str) for x in texts)
-    require(bool(valid), f"metrics must be names of columns of per_query, not {metrics!r}")
-    names: list[str] = []
+    texts = {} if isinstance(metrics, Mapping) else _parse_columns(metrics)
+    require(bool(texts), f"metrics must be names of columns of per_query, not {metrics!r}")
+    rules, names = Conventions().as_dict(), []
     for text in texts:
         other_spelling = text not in table.columns and is_metric(text)
-        names += _parse_names(text) if other_spelling else [text]
+        names += [x.under(rules).name for x in parse(text)] if other_spelling else [text]
     for name in names:
         require_column(table, name, "metrics")
     return list(dict.fromkeys(names))
-
-
-def _parse_names(text: str) -> list[str]:
-    return [metric.under(Conventions().as_dict()).name for metric in parse(text)]
 
 
 def _resolve_outcomes(
@@ -163,18 +168,9 @@ def _resolve_outcomes(
         outcome = _list_numbers(session, table, excluded)
         message = "outcomes has no column of numbers beside the key; name one: outcome="
         require(bool(outcome), message)
-    names = [outcome] if isinstance(outcome, str) else outcome
-    if isinstance(names, list | tuple):
-        names = dict(zip(names, names, strict=True))
-    columns: dict[str, tuple[str, ...]] = {}
-    if isinstance(names, Mapping):
-        columns = {x: (y,) if isinstance(y, str) else tuple(y) for x, y in names.items()}
-    valid = all(
-        len(parts) in (1, 2) and all(isinstance(x, str) for x in (name, *parts))
-        for name, parts in columns.items()
-    )
+    columns = _parse_columns(outcome)
     require(
-        bool(columns) and valid,
+        bool(columns) and all(len(parts) in (1, 2) for parts in columns.values()),
         "outcome must be names of columns, or a dict of names and pairs of columns, such as "
         f"{{'CTR': ('clicks', 'impressions')}}, not {outcome!r}",
     )

@@ -1,15 +1,16 @@
-"""The table of a comparison: a row per metric, slice and pair of systems."""
+"""The table of a comparison, a row per metric, slice and pair; its sentences and its notes."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from rankql import text as show
-from rankql.decisions.method_notes import describe_tests
 from rankql.decisions.pair_comparisons import (
     MICRO,
     NOT_SIGNIFICANT,
@@ -20,7 +21,7 @@ from rankql.decisions.pair_comparisons import (
 )
 from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER
 from rankql.decisions.significance import CORRECTIONS, TESTS, count_required_units
-from rankql.decisions.system_values import SystemValues
+from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.result import Result
 
@@ -154,3 +155,100 @@ def _adjustment(settings: Settings, tests: int) -> str:
     if tests < 2 or settings.correction == "none":
         return ""
     return f", {CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
+
+
+def describe_tests(
+    values: SystemValues,
+    pairs: Sequence[PairComparison],
+    tests: int,
+    settings: Settings,
+    rules: Mapping[str, Any],
+) -> list[str]:
+    """How the tests were done, and what was left out."""
+    if len(values.systems) < 2:
+        return [f"Only one system, {values.systems[0]!r}: there is nothing to compare it with"]
+    if not tests:
+        label = TESTS[settings.test].label
+        notes = [f"{label[0].upper()}{label[1:]}; nothing could be tested"]
+    else:
+        notes = [_describe_method(tests, settings), _describe_intervals(tests, settings)]
+    if TESTS[settings.test].resamples:
+        notes += _describe_resampling(pairs, tests, settings)
+    if settings.test == "anytime":
+        notes.append(
+            "Valid at any number of looks, if each query counts once and the metric stays within "
+            "its range"
+        )
+    if settings.cluster is not None:
+        notes.append(describe_clusters(values, settings.cluster))
+    untested = Counter(pair.result.reason for pair in pairs if pair.result.p is None)
+    if untested:
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
+        notes.append(
+            f"Not tested: {untested.total():,} of {show.format_count(len(pairs), 'row')} "
+            f"({reasons})"
+        )
+    lower = [metric for metric in values.values if metric in values.lower]
+    direction = [f"Lower is better: {', '.join(lower)}"] if lower else []
+    return [*notes, *describe_left_out(values, rules), *direction]
+
+
+def _describe_method(tests: int, settings: Settings) -> str:
+    """The test and the adjustment of its p-values."""
+    label = TESTS[settings.test].label
+    label = label[0].upper() + label[1:]
+    size = f"{tests:,} {'test' if tests == 1 else 'tests'}"
+    if settings.correction == "none":
+        return f"{label}; p-values are not adjusted for {size}"
+    if tests == 1:
+        return f"{label}; {size}, so p-values need no adjustment"
+    correction = CORRECTIONS[settings.correction]
+    return f"{label}; p-values are {correction}-adjusted for {size} (metrics x pairs x slices)"
+
+
+def _describe_intervals(tests: int, settings: Settings) -> str:
+    """What the intervals hold, and how they go with the verdicts."""
+    percent = f"{settings.percent} confidence interval"
+    excludes = f"0 is outside exactly where the adjusted p-value is at most {settings.alpha:g}"
+    if settings.correction == "none" or tests < 2:
+        return f"lo, hi: the {percent} of the difference; {excludes}"
+    if settings.correction == "bonferroni":
+        return f"lo, hi: simultaneous {percent}s (Bonferroni); {excludes}"
+    rule = {
+        "holm": "each widened to the level of its Holm step",
+        "bh": "widened to the false coverage rate of the rows found significant",
+    }[settings.correction]
+    return (
+        f"lo, hi: {percent}s, {rule}; {excludes}. For intervals that hold all at once, use "
+        "correction='bonferroni'"
+    )
+
+
+def _describe_resampling(
+    pairs: Sequence[PairComparison], tests: int, settings: Settings
+) -> Iterable[str]:
+    """The precision of resampled p-values, and when there are too few resamples."""
+    errors = [x.result.p_error for x in pairs if x.result.p_error is not None]
+    exact = sum(x.result.p is not None and x.result.p_error is None for x in pairs)
+    if errors:
+        yield (
+            f"p-values are from {settings.resamples:,} resamples (seed {settings.seed}); their "
+            f"standard error is at most {max(errors):.1g}"
+        )
+    if errors and (smallest := _smallest_p(tests, settings)) > settings.alpha:
+        enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
+        yield (
+            f"{settings.resamples:,} resamples cannot give an adjusted p-value of "
+            f"{settings.alpha:g} or less for {tests:,} tests. Pass "
+            f"resamples={enough}"
+        )
+    if exact:
+        yield f"{exact:,} p-values are exact, from all patterns of signs"
+
+
+def _smallest_p(tests: int, settings: Settings) -> float:
+    """The least adjusted p-value that so many resamples can give, or more than 1."""
+    if settings.correction not in ("holm", "bonferroni"):
+        return 0.0
+    tails = 2 if settings.test == "bootstrap" else 1
+    return tails * tests / (settings.resamples + 1)
