@@ -43,9 +43,9 @@ COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pai
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
-    list_transform([grades], lambda ordered: list_transform([{'n': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
+    list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
-             / sqrt(x_['pairs'] * (x_['n'] * (x_['n'] - 1) / 2)) END)[1])[1];
+             / sqrt(x_['pairs'] * (x_['items'] * (x_['items'] - 1) / 2)) END)[1])[1];
 
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
@@ -119,10 +119,11 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
     CASE rankql_text(bound)
         WHEN 'ext' THEN CASE WHEN len(depths) = long AND list_sum(depths) = long * (long + 1) / 2 THEN 1 ELSE
             least(1, list_sum(list_transform([
-                {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
-                {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
+                {'within': list_filter(depths, lambda depth: depth <= short), 'length': short},
+                {'within': list_filter(depths, lambda depth: depth > short), 'length': long}
             ], lambda part_:
-                rankql_overlap(part_['depths'], part_['n'], p) + len(part_['depths']) * pow(p, part_['n']) / part_['n']))) END
+                rankql_overlap(part_['within'], part_['length'], p)
+                + len(part_['within']) * pow(p, part_['length']) / part_['length']))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)

@@ -73,9 +73,10 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_['r'] > 0 THEN
+    list_transform([{'nonrelevant': nonrelevant, 'relevant': relevant}], lambda judged_: CASE WHEN judged_['relevant'] > 0 THEN
         coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['r'], judged_['n']))), 0) / judged_['r'] END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['relevant'], judged_['nonrelevant']))), 0)
+        / judged_['relevant'] END)[1];
 
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
@@ -268,16 +269,16 @@ COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the posi
 -- above a relevant one, each with equal chance.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
     CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+        list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
             rankql_tied_hits(hit, score),
-            lambda tied_: {'n': CAST(tied_['n'] AS DOUBLE), 'r': CAST(tied_['r'] AS DOUBLE), 'total': 0::DOUBLE})),
+            lambda tied_: {'nonrelevant': CAST(tied_['n'] AS DOUBLE), 'relevant': CAST(tied_['r'] AS DOUBLE), 'bpref': 0::DOUBLE})),
         lambda a_, b_: {
-            'n': a_['n'] + b_['n'],
-            'r': 0::DOUBLE,
-            'total': a_['total'] + CASE WHEN b_['r'] > 0 THEN b_['r'] * list_avg(list_transform(
-                range(0, CAST(b_['n'] AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_['n'] + u, relevant, nonrelevant))) ELSE 0 END
-        }).total / relevant END;
+            'nonrelevant': a_['nonrelevant'] + b_['nonrelevant'],
+            'relevant': 0::DOUBLE,
+            'bpref': a_['bpref'] + CASE WHEN b_['relevant'] > 0 THEN b_['relevant'] * list_avg(list_transform(
+                range(0, CAST(b_['nonrelevant'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['nonrelevant'] + u, relevant, nonrelevant))) ELSE 0 END
+        }).bpref / relevant END;
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)

@@ -673,9 +673,10 @@ CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
 
 -- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
-    list_transform([{'r': relevant, 'n': nonrelevant}], lambda judged_: CASE WHEN judged_['r'] > 0 THEN
+    list_transform([{'nonrelevant': nonrelevant, 'relevant': relevant}], lambda judged_: CASE WHEN judged_['relevant'] > 0 THEN
         coalesce(list_sum(list_transform(
-            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['r'], judged_['n']))), 0) / judged_['r'] END)[1];
+            rankql_ones(hits), lambda i, j: rankql_preferred(i - j, judged_['relevant'], judged_['nonrelevant']))), 0)
+        / judged_['relevant'] END)[1];
 
 CREATE OR REPLACE MACRO rankql_nonrelevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 0) AS DOUBLE);
@@ -868,16 +869,16 @@ COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the posi
 -- above a relevant one, each with equal chance.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
     CASE WHEN relevant > 0 THEN list_reduce(
-        list_concat([{'n': 0::DOUBLE, 'r': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
+        list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
             rankql_tied_hits(hit, score),
-            lambda tied_: {'n': CAST(tied_['n'] AS DOUBLE), 'r': CAST(tied_['r'] AS DOUBLE), 'total': 0::DOUBLE})),
+            lambda tied_: {'nonrelevant': CAST(tied_['n'] AS DOUBLE), 'relevant': CAST(tied_['r'] AS DOUBLE), 'bpref': 0::DOUBLE})),
         lambda a_, b_: {
-            'n': a_['n'] + b_['n'],
-            'r': 0::DOUBLE,
-            'total': a_['total'] + CASE WHEN b_['r'] > 0 THEN b_['r'] * list_avg(list_transform(
-                range(0, CAST(b_['n'] AS BIGINT) + 1),
-                lambda u: rankql_preferred(a_['n'] + u, relevant, nonrelevant))) ELSE 0 END
-        }).total / relevant END;
+            'nonrelevant': a_['nonrelevant'] + b_['nonrelevant'],
+            'relevant': 0::DOUBLE,
+            'bpref': a_['bpref'] + CASE WHEN b_['relevant'] > 0 THEN b_['relevant'] * list_avg(list_transform(
+                range(0, CAST(b_['nonrelevant'] AS BIGINT) + 1),
+                lambda u: rankql_preferred(a_['nonrelevant'] + u, relevant, nonrelevant))) ELSE 0 END
+        }).bpref / relevant END;
 
 CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_expected(ties)
@@ -1092,9 +1093,9 @@ COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pai
 
 -- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
-    list_transform([grades], lambda ordered: list_transform([{'n': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
+    list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
-             / sqrt(x_['pairs'] * (x_['n'] * (x_['n'] - 1) / 2)) END)[1])[1];
+             / sqrt(x_['pairs'] * (x_['items'] * (x_['items'] - 1) / 2)) END)[1])[1];
 
 CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
@@ -1168,10 +1169,11 @@ CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
     CASE rankql_text(bound)
         WHEN 'ext' THEN CASE WHEN len(depths) = long AND list_sum(depths) = long * (long + 1) / 2 THEN 1 ELSE
             least(1, list_sum(list_transform([
-                {'depths': list_filter(depths, lambda depth: depth <= short), 'n': short},
-                {'depths': list_filter(depths, lambda depth: depth > short), 'n': long}
+                {'within': list_filter(depths, lambda depth: depth <= short), 'length': short},
+                {'within': list_filter(depths, lambda depth: depth > short), 'length': long}
             ], lambda part_:
-                rankql_overlap(part_['depths'], part_['n'], p) + len(part_['depths']) * pow(p, part_['n']) / part_['n']))) END
+                rankql_overlap(part_['within'], part_['length'], p)
+                + len(part_['within']) * pow(p, part_['length']) / part_['length']))) END
         WHEN 'min' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
         WHEN 'max' THEN rankql_overlap(depths, long, p) + len(depths) * rankql_beyond(long, p)
                         + rankql_residual(len(depths), short, long, p)

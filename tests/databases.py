@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -39,23 +38,6 @@ class DuckDB:
     def load(self, name, table):
         self.con.register("handed", table)
         self.con.execute(f'CREATE OR REPLACE TABLE "{name}" AS FROM handed')
-
-    def ask(self, query):
-        return self.con.execute(query).fetchall()
-
-
-class SQLite:
-    def __init__(self):
-        self.con = sqlite3.connect(":memory:")
-        # No types: a text stays one.
-        self.kinds = dict.fromkeys(NUMBERS, "")
-
-    def load(self, name, table):
-        self.con.executescript(created(name, table, self.kinds))
-        marks = ", ".join("?" * table.num_columns)
-        self.con.execute("BEGIN")  # or each row would be waited for
-        self.con.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows(table))
-        self.con.commit()
 
     def ask(self, query):
         return self.con.execute(query).fetchall()
@@ -124,9 +106,9 @@ def postgres():
         shutil.rmtree(folder)
 
 
-NAMES = ("duckdb", "sqlite", "datafusion", "postgres")
-# The marker of tests in each of them. DuckDB runs the macros themselves: SQLite stands for both.
-MARKS = {"duckdb": "slow", "datafusion": "datafusion", "postgres": "postgres"}
+NAMES = ("duckdb", "datafusion", "postgres")
+# The marker of tests in each of them.
+MARKS = {"datafusion": "datafusion", "postgres": "postgres"}
 
 
 def params(*names):
@@ -141,7 +123,7 @@ def opened(name):
         with postgres() as server:
             yield server
     else:
-        yield {"duckdb": DuckDB, "sqlite": SQLite, "datafusion": DataFusion}[name]()
+        yield {"duckdb": DuckDB, "datafusion": DataFusion}[name]()
 
 
 @dataclass

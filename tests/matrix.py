@@ -36,7 +36,7 @@ class Engine:
     @property
     def marks(self):
         """The markers of its tests."""
-        if self.name in ("DuckDB", "polars", "polars .pipe", "SQLite"):
+        if self.name in ("DuckDB", "polars", "polars .pipe", "DuckDB windows"):
             return []
         return [getattr(pytest.mark, self.place if self.place in COMPONENTS else "slow")]
 
@@ -112,7 +112,6 @@ ENGINES = {
         Engine("ClickHouse", lambda house: [houses.Queries(house)], "clickhouse"),
         Engine("ClickHouse functions", lambda house: [houses.Functions(house)], "clickhouse"),
         Engine("Postgres", windows("postgres"), "postgres"),
-        Engine("SQLite", windows("sqlite"), "sqlite"),
         Engine("DataFusion", windows("datafusion"), "datafusion"),
         Engine("DuckDB windows", windows("duckdb"), "duckdb"),
         *(
@@ -133,7 +132,7 @@ class Refused:
     error: str
 
 
-WINDOWS = ("Postgres", "SQLite", "DataFusion", "DuckDB windows")
+WINDOWS = ("Postgres", "DataFusion", "DuckDB windows")
 WINDOWS += tuple(name for name, engine in ENGINES.items() if not engine.executed)
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
 IN_SPARK = [
@@ -230,16 +229,6 @@ REFUSED = [
             and not houses.takes(case.metric, case.options, [case.group])
         ),
         "DB::Exception: Syntax error",
-    ),
-    Refused(
-        ("ClickHouse functions",),
-        "Kendall's tau by score",
-        lambda case: (
-            case.metric.startswith("kendall_")
-            and case.metric.endswith("_by_score")
-            and houses.takes(case.metric, case.options, [case.group])
-        ),
-        "DB::Exception: Argument 2 of function arrayMap must be Array",
     ),
 ]
 

@@ -40,7 +40,7 @@ QUERY = r'''
 SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
        ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)])
        AS boosted, max(rel) AS rel, sum(pos) FILTER (WHERE rel > 1) AS none, upper('é') AS upper,
-       round(avg(rel) / 2, 2) AS half, count(DISTINCT item) AS items
+       avg(rel) / 2 AS half, count(DISTINCT item) AS items
 FROM shown GROUP BY user ORDER BY user DESC
 '''
 JOINED = """

@@ -677,12 +677,12 @@ NO_TRANSLATION = {
             "ASOF JOIN": "FROM t ASOF JOIN s USING (u)",
         }.items()
     },
-    ("sqlite", "SEMI JOIN"): f"{CG} SEMI JOIN s USING (u) GROUP BY u",
+    ("postgres", "SEMI JOIN"): f"{CG} SEMI JOIN s USING (u) GROUP BY u",
     ("postgres", "ANTI JOIN"): f"{CG} ANTI JOIN s USING (u) GROUP BY u",
-    ("sqlite", "ORDER BY within sum()"): f"SELECT sum(x ORDER BY y), {CG[7:]} GROUP BY u",
-    ("sqlite", "strftime()"): f"SELECT strftime(u, '%Y'), {CG[7:]} GROUP BY ALL",
-    ("sqlite", "Bracket"): "SELECT cg(rel[1], pos) FROM t",
-    ("sqlite", "GROUP BY with grouping sets"): f"{CG} GROUP BY u WITH ROLLUP",
+    ("postgres", "ORDER BY within sum()"): f"SELECT sum(x ORDER BY y), {CG[7:]} GROUP BY u",
+    ("postgres", "strftime()"): f"SELECT strftime(u, '%Y'), {CG[7:]} GROUP BY ALL",
+    ("postgres", "Bracket"): "SELECT cg(rel[1], pos) FROM t",
+    ("postgres", "GROUP BY with grouping sets"): f"{CG} GROUP BY u WITH ROLLUP",
 }
 
 
@@ -695,13 +695,13 @@ def test_no_translation(engine, said):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (f"SELECT u FROM a EXCEPT ALL ({CG} GROUP BY u)", "SQLite cannot have it: EXCEPT ALL"),
+        (f"SELECT u FROM a EXCEPT ({CG} GROUP BY u)", "Except has no translation for Postgres"),
         ("SELECT cg(rel, pos, k := DATE '2026-01-01') FROM t", "an option must be a number, a"),
     ],
 )
 def test_no_window_form(query, said):
     with pytest.raises(rankql.RankqlError, match=re.escape(said)):
-        rankql.translate(query, "sqlite")
+        rankql.translate(query, "postgres")
 
 
 @pytest.mark.parametrize(
@@ -717,7 +717,7 @@ def test_a_macro_without_window_form(body, said, monkeypatch):
     macro = dataclasses.replace(window_macros()["cg"], body=parse_sql(body, "duckdb"))
     monkeypatch.setitem(window_macros(), "cg", macro)
     with pytest.raises(rankql.RankqlError, match=re.escape(f"cg: {said} has no translation")):
-        windows.translate_to_windows(f"{CG} GROUP BY u", "sqlite")
+        windows.translate_to_windows(f"{CG} GROUP BY u", "postgres")
 
 
 @pytest.mark.spark

@@ -38,7 +38,7 @@ def metrics_command(form: str) -> None:
 @click.option(
     "--dialect",
     metavar="NAME",
-    help="Of another engine: clickhouse, spark, postgres, sqlite, datafusion, snowflake, ...",
+    help="Of another engine: clickhouse, spark, postgres, datafusion, snowflake, ...",
 )
 @METRICS
 @convention_options

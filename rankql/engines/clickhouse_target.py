@@ -6,7 +6,6 @@ from sqlglot import exp
 
 from rankql import macros
 from rankql.engines.clickhouse_errors import cast_errors
-from rankql.engines.clickhouse_structs import replace_structs
 from rankql.engines.folding import NOT_CONSTANT, constant_value, fold, function_call
 from rankql.engines.rewrites import (
     cast_rule,
@@ -16,7 +15,9 @@ from rankql.engines.rewrites import (
     sort_rule,
     split_index,
 )
+from rankql.engines.sql_trees import replace_node
 from rankql.engines.translation import Rule, Target, Translator
+from rankql.errors import RankqlError
 
 
 def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.Expr:
@@ -49,6 +50,8 @@ def _refuse_for_clickhouse(translator: Translator, node: exp.Expr) -> None:
         case exp.In() if node.args.get("query") and not is_plain_condition(node):
             remedy = "join it; NULL is not what it is in DuckDB there"
             translator.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
+        case exp.Struct():
+            translator.refuse("a struct")
         case exp.Column() if node.table and _is_outer_column(node):
             remedy = "join it, or group it by that"
             translator.refuse(f"{node.sql()} in a query within the one that has it", remedy)
@@ -97,17 +100,6 @@ def _rewrite_count(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     return node
 
 
-def _rewrite_round(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """Halves away from 0; ClickHouse's own rounds them to even numbers."""
-    value, *digits = node.expressions
-    unit = function_call("pow", exp.Literal.number(10), *(digits or [exp.Literal.number(0)]))
-    half = exp.Literal.number("0.5")
-    whole = function_call(
-        "floor", exp.Add(this=function_call("abs", value) * unit, expression=half)
-    )
-    return function_call("sign", value.copy()) * whole / unit.copy()
-
-
 def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
     """FROM 'a.parquet'"""
     name = node.this
@@ -116,6 +108,24 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
     if name.name.endswith((".parquet", ".pq")) and not node.db:
         node.set("this", function_call("file", exp.Literal.string(name.name)))
     return node
+
+
+def _replace_structs(tree: exp.Expr) -> exp.Expr:
+    """Structs as tuples, whose fields have no names: a name has one place in all structs."""
+    structs = [*tree.find_all(exp.Struct)]
+    places: dict[str, int] = {}
+    for struct in structs:
+        for place, field in enumerate(struct.expressions, 1):
+            if places.setdefault(field.name, place) != place:
+                raise RankqlError(f"the field {field.name} has no translation for ClickHouse")
+    for node in reversed([*tree.find_all(exp.Dot)]):
+        if node.expression.name in places:
+            number = exp.Literal.number(places[node.expression.name])
+            tree = replace_node(tree, node, function_call("tupleElement", node.this, number))
+    for struct in reversed(structs):
+        values = (field.expression for field in struct.expressions)
+        tree = replace_node(tree, struct, function_call("tuple", *values))
+    return tree
 
 
 CLICKHOUSE = Target(
@@ -139,7 +149,6 @@ CLICKHOUSE = Target(
             lambda values: function_call("arrayReverseSort", values),
         ),
         "count": _rewrite_count,
-        "round": _rewrite_round,
         # Without a value where there is none to take.
         **{name: _rename_rule(f"{name}OrNull") for name in ("sum", "avg", "min", "max")},
         # Its own know the letters of ASCII alone.
@@ -155,5 +164,5 @@ CLICKHOUSE = Target(
         exp.IntDiv: _operator_rule("intDiv"),
         exp.Table: _rewrite_table,
     },
-    finish=lambda tree: replace_structs(cast_errors(tree)),
+    finish=lambda tree: _replace_structs(cast_errors(tree)),
 )

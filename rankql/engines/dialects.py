@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rankql.errors import RankqlError, did_you_mean, require_package
 
 DIALECTS = (
-    *("clickhouse", "spark", "postgres", "sqlite", "datafusion"),
+    *("clickhouse", "spark", "postgres", "datafusion"),
     # Their texts are parsed and compared only, which each says at its top.
     *("snowflake", "bigquery", "databricks", "trino", "redshift"),
 )

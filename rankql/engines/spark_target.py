@@ -90,7 +90,7 @@ SPARK = Target(
     "spark",
     functions=frozenset(
         {
-            *("ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power"),
+            *("ceil", "flatten", "greatest", "least", "left", "log2", "pow", "power", "round"),
             *("stddev_samp", "var_samp"),
         }
     ),

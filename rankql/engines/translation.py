@@ -38,14 +38,14 @@ _COMMON: tuple[type[exp.Expr], ...] = (
     *(exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Distinct, exp.Identifier),
     *(exp.Column, exp.Dot, exp.Array, exp.Struct, exp.PropertyEQ, exp.Where, exp.Alias),
     *(exp.Select, exp.From, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.Limit, exp.Join),
-    *(exp.Table, exp.TableAlias, exp.Subquery, exp.With, exp.CTE, exp.Union, exp.Except),
-    *(exp.Intersect, exp.Values, exp.Tuple, exp.Window, exp.WindowSpec, exp.Offset),
+    *(exp.Table, exp.TableAlias, exp.Subquery, exp.With, exp.CTE, exp.Union),
+    *(exp.Values, exp.Tuple, exp.Window, exp.WindowSpec, exp.Offset),
 )
 
 # Functions that mean the same everywhere, NULL and empty groups included.
 FUNCTIONS = {
     *("abs", "avg", "coalesce", "count", "dense_rank", "exp", "floor", "ln", "lower", "max", "min"),
-    *("nullif", "rank", "round", "row_number", "sqrt", "sum", "trim", "upper"),
+    *("nullif", "rank", "row_number", "sqrt", "sum", "trim", "upper"),
 }
 
 Rule = Callable[["Translator", Any], exp.Expr]
@@ -303,6 +303,8 @@ def _refuse_differences(translator: Translator, node: exp.Expr) -> None:
         ):
             remedy = "DuckDB rounds, others cut off: round() or floor() will do"
             translator.refuse("a cast of a number to a whole one", remedy)
+        case exp.TryCast():
+            translator.refuse("TRY_CAST", "cast in a view")
         case exp.Like() if "\\" in node.expression.name:
             translator.refuse("LIKE with a backslash")
         # Elsewhere the word may be taken for an alias of the table before it.

@@ -17,13 +17,12 @@ from rankql.engines.window_constants import (
     as_float_literal,
     as_text,
     compute_constant,
-    fill_template,
     is_constant,
     is_double,
     is_one,
     refuse_option,
 )
-from rankql.engines.window_engines import Engine, construct
+from rankql.engines.window_engines import Engine
 from rankql.engines.window_macros import (
     AGGREGATES,
     alternative_form,
@@ -50,9 +49,6 @@ _COLUMNS = {
 
 # Functions of the macros that are let through to the engine, which every engine here has.
 _FUNCTIONS = {"any_value", "error", "greatest", "least", "pow"}
-# And of the queries around them; round() is not the same for halves.
-_USER_FUNCTIONS = FUNCTIONS - {"round"}
-
 # What is worked out by DuckDB where no row decides it.
 COMPUTED = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.DPipe, exp.Paren, exp.Not, exp.Is),
@@ -68,9 +64,7 @@ class WindowTranslator(Translator):
     """The expressions of a query for an engine, metrics as columns of steps and sums of them."""
 
     def __init__(self, engine: Engine) -> None:
-        zero = engine.zero_is_null
-        rules = {**_UNCHANGED, **engine.rules}
-        super().__init__(Target(engine.name, engine.dialect, rules=rules, zero_is_null=zero))
+        super().__init__(Target(engine.name, engine.dialect, rules=_UNCHANGED))
         self.engine = engine
         # Of the SELECT that is being made; None where a value is to stand where it is.
         self._steps: Steps | None = None
@@ -80,22 +74,14 @@ class WindowTranslator(Translator):
         scope = scope or {}
         if isinstance(node, exp.Case):
             return self._translate_case(node, scope)
-        if self.in_user_sql:
-            self._require_supported(node)
+        if self.in_user_sql and type(node) in _UNCHANGED:
+            self.refuse(type(node).__name__)
         made = super().translate(node, scope)
         if isinstance(made, exp.Window) and self._expanding and self._steps:
             made.set("partition_by", [key.copy() for key in self._steps.partition])
             for by in made.find_all(exp.Ordered):  # no NULL is among them
                 by.set("nulls_first", self._nulls_first(by))
         return self._simplify(made) if self._expanding and isinstance(made, exp.Expr) else made
-
-    def _require_supported(self, node: Any) -> None:
-        """Refuse what means something else there, or what the engine has no word for."""
-        kind = construct(node)
-        if kind in self.engine.other and (isinstance(kind, str) or not is_constant(node.this)):
-            self.refuse(*self.engine.other[kind])
-        if kind in _UNCHANGED:
-            self.refuse(type(node).__name__)
 
     def _nulls_first(self, by: exp.Ordered) -> bool:
         """Where the engine has NULL if nothing is said of it."""
@@ -165,10 +151,8 @@ class WindowTranslator(Translator):
         if not self._expanding:
             # Of several values they are something else.
             largest = name in ("max", "min") and len(made.expressions) > 1
-            if name not in _USER_FUNCTIONS or largest:
+            if name not in FUNCTIONS or largest:
                 self.refuse(f"{name}()")
-            if name in self.engine.other:
-                self.refuse(*self.engine.other[name])
             return average_as_double(made) if name == "avg" else made
         if name == "error":
             return made
@@ -194,7 +178,7 @@ class WindowTranslator(Translator):
                 return fold(function_call(name, *floats))
         if name not in _FUNCTIONS | FUNCTIONS:
             self.refuse(f"{name}()")
-        return function_call(self.engine.names.get(name, name), *made.expressions)
+        return function_call(name, *made.expressions)
 
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
@@ -216,9 +200,6 @@ class WindowTranslator(Translator):
                 argument = cast(exp.Expr, self.translate(argument, scope))
             bound[parameter] = parenthesise(argument)
         values = [*bound.values()]
-        if macro.name == "rankql_is_text" and not is_constant(values[0]):
-            how = self.engine.is_text
-            return fill_template(how, values[0]) if how else exp.false()
         if self._steps is None and not is_scalar(macro.name):
             place = "ask for it in a SELECT list, HAVING or ORDER BY"
             self.refuse(f"{macro.name}() where rows are not grouped", place)

@@ -90,8 +90,6 @@ def _render_for(tree: exp.Expr, engine: Engine) -> str:
     for name in tree.find_all(exp.Identifier):
         if not name.quoted:  # quoted it is what it would be unquoted, and no reserved word
             kind.normalize_identifier(name)
-    if engine.quote:
-        kind.IDENTIFIER_START = kind.IDENTIFIER_END = engine.quote
     try:
         return tree.sql(
             dialect=kind,
