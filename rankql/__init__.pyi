@@ -1,12 +1,11 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
-from .decisions.associate import associate
+from .decisions.associate import associate, sign_agreement
 from .decisions.association import Association
 from .decisions.association_table import AssociationTable
 from .decisions.compare import compare
 from .decisions.comparison import Comparison
 from .decisions.gate import gate
-from .decisions.launches import sign_agreement
 from .decisions.power import queries_needed
 from .decisions.verdict import Verdict
 from .diagnostics.check import check

@@ -200,7 +200,7 @@ def duckdb_required(con: object) -> RankqlError:
     kind = type(con)
     return RankqlError(
         f"con must be a connection of DuckDB here, not {kind.__module__}.{kind.__name__}; "
-        "evaluate, and compare and gate by it, take other databases too"
+        "evaluate, and compare and gate by it, take Postgres too"
     )
 
 

@@ -140,6 +140,15 @@ CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
 CREATE OR REPLACE MACRO rankql_key(value) AS
     {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
 
+-- The key of a column of a row; of a slice that is not asked for one and the same.
+CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
+    rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
+
+-- The key of a query or an item, which must not be missing.
+CREATE OR REPLACE MACRO rankql_id(row_, name) AS
+    CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
+         ELSE rankql_key(struct_extract(row_, name)) END;
+
 
 -- Of a group.
 

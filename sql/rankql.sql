@@ -140,6 +140,15 @@ CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
 CREATE OR REPLACE MACRO rankql_key(value) AS
     {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
 
+-- The key of a column of a row; of a slice that is not asked for one and the same.
+CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
+    rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
+
+-- The key of a query or an item, which must not be missing.
+CREATE OR REPLACE MACRO rankql_id(row_, name) AS
+    CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
+         ELSE rankql_key(struct_extract(row_, name)) END;
+
 
 -- Of a group.
 
@@ -2115,15 +2124,6 @@ CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
     rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_checked(rankql_pos(p, k), grade) IS NOT NULL),
                           'ASC', 'NULLS LAST'));
 
--- One way to estimate, of a query: its sums over the first k, that of all grades, and the weights of the clicks.
-CREATE OR REPLACE MACRO rankql_way(place, estimator, grade, load, e, p, k) AS
-    {'place': place, 'estimator': estimator, 'total': sum(grade), 'dcg': dcg(grade, p, k), 'idcg': idcg(grade, p, k),
-     'rr': coalesce(rankql_expected_rr(grade, p, k), 0), 'arhr': coalesce(sum(grade / rankql_pos(p, k)), 0),
-     'looks': coalesce(sum(rankql_checked(grade * e, rankql_pos(p, k))), 0),
-     'clicks': sum(rankql_checked(load.clicks, rankql_pos(p, k))), 'weight': sum(rankql_checked(load.weight, rankql_pos(p, k))),
-     'squares': sum(rankql_checked(load.squares, rankql_pos(p, k))), 'largest': max(rankql_checked(load.largest, rankql_pos(p, k))),
-     'cut': sum(rankql_checked(load.cut, rankql_pos(p, k)))};
-
 -- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
@@ -2136,43 +2136,6 @@ CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
          THEN rankql_fail(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
-
--- A log with the new ranking by query and item, its columns named by text, s, q their keys: where the item stands, p, and
--- how likely it is looked at there, e; its grade and the weights of its clicks by each way to estimate. What is not
--- asked for is NULL, and costs nothing.
-CREATE OR REPLACE MACRO rankql_estimates(
-    log, clip, predicted, examination, query, item, click, propensity, pos, slice
-) AS TABLE
-    WITH given AS (
-        SELECT rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(rankql_row, slice) END) AS s,
-               rankql_key(struct_extract(rankql_row, query)) AS q, rankql_key(struct_extract(rankql_row, item)) AS i,
-               struct_extract(rankql_row, click) AS c, struct_extract(rankql_row, propensity) AS t,
-               rankql_place(struct_extract(rankql_row, pos), pos) AS p,
-               CASE WHEN examination IS NOT NULL THEN struct_extract(rankql_row, examination) END AS e,
-               CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
-        FROM query_table(log) AS rankql_row
-    ), shown AS (
-        SELECT s, CASE WHEN q.value IS NULL THEN rankql_fail(query || ' must not be NULL') ELSE q END AS q,
-               CASE WHEN i.value IS NULL THEN rankql_fail(item || ' must not be NULL') ELSE i END AS i,
-               p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
-               CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
-                    THEN rankql_fail(examination || ' must be given where ' || pos || ' is')
-                    ELSE rankql_chance(e, examination) END AS e,
-               rankql_prediction(r, predicted) AS r
-        FROM given
-    ), items AS (
-        SELECT s, q, rankql_sole(p, pos, q, i, query, item) AS p,
-               CASE WHEN examination IS NOT NULL THEN rankql_sole(e, examination, q, i, query, item) END AS e,
-               count(c) AS n, rankql_load(c, t, t) AS whole,
-               CASE WHEN clip IS NOT NULL THEN rankql_load(c, t, rankql_divisor(t, clip)) END AS cut,
-               CASE WHEN predicted IS NOT NULL THEN rankql_corrected(c, t, rankql_divisor(t, clip), r) END AS dr
-        FROM shown GROUP BY s, q, i
-    )
-    SELECT s, q, p, e, n = 0 AS unsupported, whole, coalesce(cut, whole) AS cut, dr,
-           {'clicks': whole.clicks, 'weight': whole.clicks, 'squares': whole.clicks,
-            'largest': CASE WHEN whole.clicks > 0 THEN 1 END, 'cut': 0} AS ones,
-           whole.clicks / nullif(n, 0) AS naive, whole.weight / nullif(n, 0) AS ips, cut.weight / nullif(n, 0) AS clipped
-    FROM items;
 
 -- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
@@ -2192,25 +2155,61 @@ CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, un
         CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
         CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
 
--- Each value is a sum over a sum of parts: of ones where it is a mean over queries, of grades in SNIPS. Whether a query
--- counts does not depend on the estimator; value is NULL where it does not.
+-- The columns are named by text; s and q are the keys of slice and query. By item: where it stands, p, how likely it is
+-- looked at there, e, and by each way to estimate its grade and the weights of its clicks. Each value is a sum over a sum
+-- of parts: of ones where it is a mean over queries, of grades in SNIPS. Whether a query counts does not depend on the
+-- estimator; value is NULL where it does not.
 CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
 ) AS TABLE
-    WITH queries AS (
-        SELECT s, bool_or(NOT unsupported) AS shown, sum(ones.clicks) > 0 AS clicked,
+    WITH given AS (
+        SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q, rankql_id(rankql_row, item) AS i,
+               struct_extract(rankql_row, click) AS c, struct_extract(rankql_row, propensity) AS t,
+               rankql_place(struct_extract(rankql_row, pos), pos) AS p,
+               CASE WHEN examination IS NOT NULL THEN struct_extract(rankql_row, examination) END AS e,
+               CASE WHEN predicted IS NOT NULL THEN struct_extract(rankql_row, predicted) END AS r
+        FROM query_table(log) AS rankql_row
+    ), shown AS (
+        SELECT s, q, i, p, rankql_clicked(c, click) AS c, rankql_seen(c, t, propensity) AS t,
+               CASE WHEN examination IS NOT NULL AND e IS NULL AND p IS NOT NULL
+                    THEN rankql_fail(examination || ' must be given where ' || pos || ' is')
+                    ELSE rankql_chance(e, examination) END AS e,
+               rankql_prediction(r, predicted) AS r
+        FROM given
+    ), items AS (
+        SELECT s, q, rankql_sole(p, pos, q, i, query, item) AS p,
+               CASE WHEN examination IS NOT NULL THEN rankql_sole(e, examination, q, i, query, item) END AS e,
+               nullif(count(c), 0) AS n, rankql_load(c, t, t) AS whole,
+               CASE WHEN clip IS NOT NULL THEN rankql_load(c, t, rankql_divisor(t, clip)) END AS cut,
+               CASE WHEN predicted IS NOT NULL THEN rankql_corrected(c, t, rankql_divisor(t, clip), r) END AS dr
+        FROM shown GROUP BY s, q, i
+    ), estimates AS (
+        SELECT s, q, p, n IS NULL AS unsupported, unnest(list_filter([
+            {'place': 1, 'estimator': 'naive', 'grade': whole.clicks / n, 'e': CAST(e > 0 AS DOUBLE), 'load': {
+                'clicks': whole.clicks, 'weight': whole.clicks, 'squares': whole.clicks,
+                'largest': CASE WHEN whole.clicks > 0 THEN 1 END, 'cut': 0}},
+            {'place': 2, 'estimator': 'IPS', 'grade': whole.weight / n, 'e': e, 'load': whole},
+            CASE WHEN clip IS NOT NULL
+                 THEN {'place': 3, 'estimator': 'clipped IPS', 'grade': cut.weight / n, 'e': e, 'load': cut} END,
+            {'place': 4, 'estimator': 'SNIPS', 'grade': whole.weight / n, 'e': e, 'load': whole},
+            CASE WHEN predicted IS NOT NULL
+                 THEN {'place': 5, 'estimator': 'DR', 'grade': dr, 'e': e, 'load': coalesce(cut, whole)} END
+        ], lambda way: way IS NOT NULL), recursive := true)
+        FROM items
+    ), queries AS (
+        SELECT s, place, estimator, bool_or(NOT unsupported) AS shown, sum(clicks) > 0 AS clicked, sum(grade) AS total,
+               dcg(grade, p, k) AS dcg, idcg(grade, p, k) AS idcg, coalesce(rankql_expected_rr(grade, p, k), 0) AS rr,
+               coalesce(sum(grade / rankql_pos(p, k)), 0) AS arhr,
+               coalesce(sum(rankql_checked(grade * e, rankql_pos(p, k))), 0) AS looks,
                CAST(rankql_checked(count(rankql_pos(p, k)), rankql_alone(p, pos, q, query)) AS DOUBLE) AS top,
                CAST(count(rankql_pos(p, k)) FILTER (WHERE unsupported) AS DOUBLE) AS unsupported,
-               unnest(list_filter([
-                   rankql_way(1, 'naive', naive, ones, CAST(e > 0 AS DOUBLE), p, k),
-                   rankql_way(2, 'IPS', ips, whole, e, p, k),
-                   CASE WHEN clip IS NOT NULL THEN rankql_way(3, 'clipped IPS', clipped, cut, e, p, k) END,
-                   rankql_way(4, 'SNIPS', ips, whole, e, p, k),
-                   CASE WHEN predicted IS NOT NULL THEN rankql_way(5, 'DR', dr, cut, e, p, k) END
-               ], lambda way: way IS NOT NULL), recursive := true)
-        FROM rankql_estimates(log, clip, predicted, examination, query, item, click, propensity, pos, slice)
-        GROUP BY s, q
+               sum(rankql_checked(clicks, rankql_pos(p, k))) AS clicks,
+               sum(rankql_checked(weight, rankql_pos(p, k))) AS weight,
+               sum(rankql_checked(squares, rankql_pos(p, k))) AS squares,
+               max(rankql_checked(largest, rankql_pos(p, k))) AS largest,
+               sum(rankql_checked(cut, rankql_pos(p, k))) AS cut
+        FROM estimates GROUP BY s, q, place, estimator
     ), lines AS (
         SELECT *, unnest(list_filter(CASE WHEN estimator = 'SNIPS' THEN [
             {'line': 1, 'metric': 'DCG', 'counts': shown, 'sum': dcg, 'part': total},

@@ -64,7 +64,7 @@ COMPONENTS = {
     "datafusion": Component(("datafusion",)),
     # dbt itself is installed by its tests, in an environment of its own.
     "dbt": Component(("pip",)),
-    "drivers": Component(("psycopg", "sqlalchemy", "adbc_driver_postgresql", "adbc_driver_sqlite")),
+    "drivers": Component(("psycopg", "sqlalchemy", "adbc_driver_postgresql")),
     "duckdb_cli": Component((), (("duckdb",),)),
     "lakes": Component(("deltalake", "fsspec", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),

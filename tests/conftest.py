@@ -3,6 +3,8 @@
 Property tests draw few examples by default, more with HYPOTHESIS_PROFILE=ci, and new ones and many
 more with HYPOTHESIS_PROFILE=long.
 
+RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
+
 RANKQL_ERRORS=file adds the errors that the tests trigger to that file. After all parts of the suite
 `python tests/errors.py file` fails if an error in the source was never triggered.
 """
@@ -59,7 +61,6 @@ THINNED = {
     "test_properties.py": 2,
     "test_ranges.py": 3,
     "test_register.py": 2,
-    "test_remote.py": 8,
     "test_significance.py": 3,
     "test_sql_clauses.py": 2,
     "test_values.py": 3,
@@ -125,8 +126,6 @@ THINNED = {
     "test_ranges.py::test_perfect_is_1": 4,
     "test_register.py::test_every_macro_in_any_schema": 2,
     "test_register.py::test_the_settings_of_the_user_change_no_number": 3,
-    "test_remote.py::test_nasty": 4,
-    "test_remote.py::test_nasty_positions": 2,
     "test_significance.py::test_every_table_has_numbers_or_words": 3,
     "test_significance.py::test_intervals_agree_with_verdicts": 7,
     "test_significance.py::test_the_interval_of_randomisation_inverts_it": 5,
@@ -148,8 +147,10 @@ def pytest_configure(config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark heavy and slow tests, before pytest selects by marker."""
-    counted = Counter()
-    for item in items:
+    counted, every = Counter(), int(os.environ.get("RANKQL_EVERY", "1"))
+    for number, item in enumerate(items):
+        if number % every:
+            item.add_marker("slow")
         file = item.path.name
         for part in (f"{file}::{getattr(item, 'originalname', item.name)}", file):
             counted[part] += 1

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import stats
 
-from rankql.decisions import anytime, joint_tests, pairwise_tests
+from rankql.decisions import anytime, pairwise_tests
 from rankql.decisions.corrections import adjust_p_values
 from rankql.decisions.margin_decisions import Margin
 from rankql.decisions.noninferiority import judge_samples
@@ -28,8 +28,6 @@ RESAMPLES = 999
 SIZES = (20, 43, 200)
 # Counted one by one are the patterns of so many signs, to save time; those of 20 are sampled.
 EXACT = 14
-
-PAIRED = [name for name, test in TESTS.items() if test.pair]
 
 
 def ndcg(rng, n, systems=2):
@@ -99,40 +97,6 @@ def small(name, shape, n, repeats=REPEATS):
         return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
 
 
-class Ranges:
-    """The studentized range from a table: scipy integrates it anew each time."""
-
-    def __init__(self):
-        self.isf = functools.cache(stats.studentized_range.isf)
-
-    @staticmethod
-    @functools.cache
-    def table(m, free):
-        places = np.linspace(0, 12, 301)
-        return places, stats.studentized_range.sf(places, m, free)
-
-    def sf(self, x, m, free):
-        return np.interp(x, *self.table(m, free))
-
-
-@contextmanager
-def quick_ranges():
-    """Tukey's HSD with the table."""
-    usual = joint_tests.stats
-
-    class Quick:
-        studentized_range = Ranges()
-
-        def __getattr__(self, name):
-            return getattr(usual, name)
-
-    joint_tests.stats = Quick()
-    try:
-        yield
-    finally:
-        joint_tests.stats = usual
-
-
 def family(repeats=REPEATS, n=43, systems=4, metrics=2):
     """With 4 systems and 2 metrics: the share of families with a wrong rejection; then the FDR.
 
@@ -140,39 +104,28 @@ def family(repeats=REPEATS, n=43, systems=4, metrics=2):
     """
     rng = np.random.default_rng([n, 2])
     pairs = list(itertools.combinations(range(systems), 2))
-    joint = ("tukey", "randomised_tukey")
-    names = ("none", "bonferroni", "holm", "bh", *joint, *(f"{x}, one metric" for x in joint))
-    wrong = dict.fromkeys(names, 0)
-    held = dict.fromkeys(("bonferroni", *joint), 0)
-    false = dict.fromkeys(("none", "bonferroni", "holm", "bh"), 0.0)
-    tests = metrics * len(pairs)
+    wrong = dict.fromkeys(("none", "bonferroni", "holm", "bh"), 0)
+    false = dict.fromkeys(wrong, 0.0)
+    held = {"bonferroni": 0}
 
     def by_t(blocks, alpha=ALPHA):
         return [tried("t", Sample(x[:, b] - x[:, a]), 0, alpha) for x in blocks for a, b in pairs]
 
-    with quick_ranges():
-        for seed in range(repeats):
-            one = ndcg(rng, n, systems)
-            other = np.clip(one + rng.normal(0, 0.1, one.shape), 0, 1).round(2)  # alike
-            p = [x.p for x in by_t([one, other])]
-            for correction in ("none", "bonferroni", "holm", "bh"):
-                wrong[correction] += min(adjust_p_values(p, correction)) <= ALPHA
-            found = by_t([one, other], ALPHA / tests)
-            held["bonferroni"] += all(x.lo is None or x.lo <= 0 <= x.hi for x in found)
-            for name in joint:
-                setting = SignificanceOptions(ALPHA / metrics, RESAMPLES, seed)
-                found = [x for v in (one, other) for x in TESTS[name].joint(v, pairs, setting)]
-                p = [x.p for x in found]
-                wrong[name] += min(adjust_p_values(p, "holm", metrics)) <= ALPHA
-                wrong[f"{name}, one metric"] += min(p[: len(pairs)]) <= ALPHA
-                held[name] += all(x.lo <= 0 <= x.hi for x in found)
-            one[:, 0] = improved(rng, one[:, 0])
-            other[:, 0] = improved(rng, other[:, 0])
-            null = np.array([a != 0 for a, _ in pairs] * metrics)
-            p = [x.p for x in by_t([one, other])]
-            for correction in false:
-                rejected = np.array(adjust_p_values(p, correction)) <= ALPHA
-                false[correction] += (rejected & null).sum() / max(1, rejected.sum())
+    for _ in range(repeats):
+        one = ndcg(rng, n, systems)
+        other = np.clip(one + rng.normal(0, 0.1, one.shape), 0, 1).round(2)  # alike
+        p = [x.p for x in by_t([one, other])]
+        for correction in wrong:
+            wrong[correction] += min(adjust_p_values(p, correction)) <= ALPHA
+        found = by_t([one, other], ALPHA / (metrics * len(pairs)))
+        held["bonferroni"] += all(x.lo is None or x.lo <= 0 <= x.hi for x in found)
+        one[:, 0] = improved(rng, one[:, 0])
+        other[:, 0] = improved(rng, other[:, 0])
+        null = np.array([a != 0 for a, _ in pairs] * metrics)
+        p = [x.p for x in by_t([one, other])]
+        for correction in false:
+            rejected = np.array(adjust_p_values(p, correction)) <= ALPHA
+            false[correction] += (rejected & null).sum() / max(1, rejected.sum())
     return tuple({k: v / repeats for k, v in each.items()} for each in (wrong, false, held))
 
 
@@ -362,11 +315,10 @@ def main():
         f"{repeats:,} repetitions, level 5%: a rate of 5% is seen as {percent(ALPHA - error)} to "
         f"{percent(ALPHA + error)}. Resampling: {RESAMPLES}.\n"
     )
-    found = {(name, n): single(name, n, repeats) for n in SIZES for name in PAIRED}
+    found = {(name, n): single(name, n, repeats) for n in SIZES for name in TESTS}
     sizes = [f"n = {n}" for n in SIZES]
     for i, title in enumerate(("rejected without a difference", "intervals that hold the true")):
-        body = [[name, *(percent(found[name, n][i]) for n in SIZES)] for name in PAIRED
-                if not i or TESTS[name].interval]  # fmt: skip
+        body = [[name, *(percent(found[name, n][i]) for n in SIZES)] for name in TESTS]
         print(rows([title, *sizes], *body), end="\n\n")
     wrong, false, held = family(repeats)
     body = [
@@ -381,7 +333,7 @@ def main():
         for shape in SHAPES
     ]
     print(rows(["rejected, few queries", *(f"n = {n}" for n in SMALL)], *body), end="\n\n")
-    names = [name for name in PAIRED if TESTS[name].clusters]
+    names = [name for name in TESTS if TESTS[name].clusters]
     body = [[name, *map(percent, clustered(name, repeats))] for name in names]
     print(rows(["40 users, 1 to 12 queries each", "by query", "cluster="], *body), end="\n\n")
     body = [

@@ -293,6 +293,14 @@ def test_judged_share_below_half():
     assert finding.message == "judged in the top 4: 25.0% (2 of 8)"
 
 
+@pytest.mark.parametrize(("judged_items", "levels"), [(4, []), (2, ["note"]), (1, ["warning"])])
+def test_judged_share_warns_below_one_half_only(judged_items, levels):
+    run = scored(rows=[("a", f"d{i}", -float(i)) for i in range(4)])
+    qrels = judged(rows=[("a", f"d{i}", 1) for i in range(judged_items)])
+    findings = [f for f in check(run, qrels, k=4) if f.kind == "judged-share"]
+    assert [(f.level, f.count) for f in findings] == [(level, 4 - judged_items) for level in levels]
+
+
 def test_judged_share_is_that_of_evaluate():
     """The same items make the top k, ties included."""
     rows = [(q, f"d{i}", float(i // 3)) for q in "ab" for i in range(12)]

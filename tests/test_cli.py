@@ -63,10 +63,10 @@ def test_one_named_input(files):
 
 def test_options_of_the_tests(files):
     """What compare and gate take, the command line takes."""
-    common = ("--family", "metric", "--resamples", 200, "--seed", 3)
+    common = ("--correction", "bh", "--resamples", 200, "--seed", 3)
     both = ("one=one.run", "two=two.run", "qrels", "-m", "RR@10", *common)
     out, _ = run(files, "compare", *both, "--format", "json")
-    said = {"family": "metric", "resamples": 200, "seed": 3, "bounds": None}
+    said = {"correction": "bh", "resamples": 200, "seed": 3, "bounds": None}
     assert said.items() <= json.loads(out)["settings"].items()
     run(files, "report", *both, "-o", "page.md")
     limits = ("--max-drop", "RR@10:1", "--test", "randomisation", "--resamples", 200, "--seed", 3)
@@ -176,8 +176,10 @@ def test_explain(files):
     out, _ = run(files, "explain", "one.run", "qrels", "-Q", "q3", "-m", "nDCG@5")
     paths = files / "one.run", files / "qrels"
     assert out == repr(rankql.explain(*paths, "q3", "nDCG@5")) + "\n"
-    out, _ = run(files, "explain", "one.run", "qrels", "--worst", "3", "--format", "json")
-    assert json.loads(out)
+    for worst in (1, 2):
+        options = ("--worst", str(worst), "--format", "json")
+        out, _ = run(files, "explain", "one.run", "qrels", *options)
+        assert len(json.loads(out)["queries"]) == worst
 
 
 def test_check(files):

@@ -411,7 +411,7 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
         (RUN, RUN.with_columns(pos=pl.lit(0)), {}, "reference: pos must be a whole number from 1"),
         (RUN, RUN.drop("pos"), {}, "reference has no column that is known as score"),
         (RUN, RUN, {"metrics": "nDCG@10"}, "there is no metric 'nDCG'"),
-        (RUN, RUN, {"metrics": "RBO"}, "p must be given, between 0 and 1, such as RBO"),
+        (RUN, RUN, {"metrics": "RBO"}, "p must be given: the chance to look"),
         (RUN, RUN, {"metrics": "RBO(p=2)"}, "p must lie between 0 and 1, not 2"),
         (RUN, RUN, {"metrics": "RBO(p=.5, bound=top)"}, "bound must be one of ext, min, max"),
         (RUN, RUN, {"metrics": "x = 1"}, "'x' is an expression; name metrics of two rankings"),
@@ -517,3 +517,18 @@ def test_dl19(pair):
     result = correlate(*paths)
     assert result.per_query.height == 43
     assert_values(result, by_hand(run, other))
+
+
+def test_cutoffs_side_by_side():
+    """Each metric reads its own top, whatever the others read."""
+    reference_run = pl.DataFrame(
+        {"query": ["a"] * 12, "item": range(12), "score": [float(-i) for i in range(12)]}
+    )
+    order = [2, 1, 0, 3, 4, 5, 11, 10, 9, 8, 7, 6]
+    other = reference_run.with_columns(item=pl.Series(order))
+    names = ["TauB@3", "TauB@10", "RBO(p=0.9)@5", "TauB"]
+    alone = {name: correlate(other, reference_run, name)[name] for name in names}
+    assert alone["TauB@3"] == -1 and len({*alone.values()}) == len(names)
+    for some in (names, names[:3], names[:2][::-1]):
+        together = correlate(other, reference_run, some)
+        assert {name: together[name] for name in some} == {name: alone[name] for name in some}

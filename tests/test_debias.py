@@ -651,13 +651,20 @@ def test_positions_that_are_no_exact_doubles(pos):
         assert len(run()) == 9
 
 
-@pytest.mark.parametrize("rows", ["log.parquet", pl.DataFrame({"query": [1]}).to_arrow()])
-def test_rows_that_are_no_frame(rows):
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("log.parquet", "rows: there is no file 'log.parquet'; of a table of a database pass .*"),
+        (3, "rows must be a path, a table, a relation or a frame, not int"),
+        (pl.DataFrame({"x": [1]}).to_arrow(), "there is no column '(query|unit)'\nThe columns .*"),
+    ],
+    ids=["file", "number", "arrow"],
+)
+def test_rows_that_are_no_data(rows, said):
     for name in ("counterfactual", "click_model", "krippendorff_alpha"):
-        with pytest.raises(
-            rankql.RankqlError, match="rows must be a polars DataFrame or LazyFrame"
-        ):
+        with pytest.raises(rankql.RankqlError) as error:
             getattr(rankql, name)(rows)
+        assert re.fullmatch(said, str(error.value)), str(error.value)
 
 
 @pytest.mark.parametrize("name", ["^x$", "*"])

@@ -549,10 +549,14 @@ IN_PYTHON = {
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
     "No query has a value of both 'RR' and 'clicks'.": lambda: rankql.associate(
         *(
-            {name: KEYS.with_columns(pl.lit(None, pl.Float64).alias(value)) for name in "ab"}
+            pl.concat(
+                KEYS.with_columns(pl.lit(None, pl.Float64).alias(value), system=pl.lit(name))
+                for name in "ab"
+            )
             for value in ("RR", "clicks")
         ),
         on="query",
+        baseline="a",
     ).quadrants(),
     "clicks of some query is beyond all numbers; scale it": lambda: linked(
         {"RR": [1.0, 0.5, 0.2]}, (1.7e308, 1.7e308, 1), ("a", "a", "b")
@@ -560,9 +564,6 @@ IN_PYTHON = {
     "attention must be a list of numbers, not int": lambda: rankql.exposure("pos", attention=1),
     "normalized must be true or false, not 1": lambda: rankql.novelty(
         "popularity", users=9, normalized=1
-    ),
-    "per_query: 'one' holds several systems; give it alone": lambda: rankql.associate(
-        {"one": rr({"a": RUN, "b": RUN}), "two": rr()}, KEYS, on="query"
     ),
 }
 

@@ -1481,3 +1481,45 @@ def test_summaries_are_the_same_to_the_last_bit():
     result = rankql.combine([values])
     for _ in range(8):
         assert_frame_equal(rankql.combine([values]).summary, result.summary, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("missing", "undefined", "means"),
+    [
+        ("zero", "skip", [1 / 4, 1 / 8]),
+        ("zero", "zero", [1 / 8, 1 / 8]),
+        ("zero", "drop", [1 / 4, 1 / 4]),
+        ("skip", "skip", [1 / 2, 1 / 4]),
+        ("skip", "zero", [1 / 4, 1 / 4]),
+        ("skip", "drop", [1 / 2, 1 / 2]),
+    ],
+)
+def test_missing_and_undefined_queries_are_counted_apart(missing, undefined, means):
+    """By hand: a has RR 1/2, b nothing relevant; c and d are missing, d has nothing relevant."""
+    run = pl.DataFrame({"query": list("aabb"), "item": list("xyxy"), "score": [1.0, 2, 1, 2]})
+    qrels = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "rel": [1, 0, 1, 0]})
+    options = {"missing": missing, "undefined": undefined}
+    result = rankql.evaluate(run, qrels, ["RR", "microP@2"], **options)
+    assert result.summary["mean"].to_list() == means
+    counts = result.summary.select("queries", "undefined", "missing").rows()
+    assert counts == [(4, 2, 2), (4, 2 if undefined == "drop" else 0, 2)]
+    gate = rankql.gate(run, qrels=qrels, minimum=["RR>=0", "microP@2>=0"], **options)
+    assert gate.table["mean"].to_list() == means
+
+
+def test_means_lose_no_digits():
+    """A plain average of ten 0.1 is less than 0.1."""
+    ranked = pl.DataFrame({"query": range(10), "item": "x", "rel": 0.1, "pos": 1})
+    assert rankql.evaluate(ranked, None, "own = sum(rel)")["own"] == 0.1
+
+
+def test_micro_metrics_have_no_zero_for_undefined():
+    """A query without a relevant item has no weight; without any, recall stays undefined."""
+    run = pl.DataFrame({"query": list("aabb"), "item": list("xyxy"), "score": [1.0, 2, 1, 2]})
+    some = pl.DataFrame({"query": list("ab"), "item": ["x"] * 2, "rel": [0, 1]})
+    names = ["RR", "microP@2", "microR"]
+    gate = rankql.gate(run, qrels=some, minimum=[f"{n}>=0.1" for n in names], undefined="zero")
+    assert gate.table.select("mean", "n").rows() == [(0.25, 2), (0.25, 2), (1.0, 1)]
+    none = some.with_columns(rel=0)
+    result = rankql.evaluate(run, none, names, undefined="zero")
+    assert result.summary["mean"].to_list() == [0, 0, None]

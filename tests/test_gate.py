@@ -569,7 +569,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "tt"}, "Unknown test 'tt'. Did you mean 't'? Use one of 't'"),
-        ((RUN, QRELS, RUN), {"test": "wilcoxon"}, "has no confidence interval of the mean"),
+        ((RUN, QRELS, RUN), {"test": "anytime"}, "has no confidence interval of the mean"),
         ((RUN, QRELS, RUN), {"resamples": 9}, "resamples must be a whole number from 100, not 9"),
         ((RUN, QRELS, RUN), {"seed": -1}, "seed must be a whole number from 0, not -1"),
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),

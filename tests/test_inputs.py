@@ -2,7 +2,6 @@
 
 import random
 import re
-import sqlite3
 import threading
 
 import duckdb
@@ -709,21 +708,7 @@ def test_contradictory_judgments():
     assert rankql.evaluate(RUN, same, "nDCG@10")["nDCG@10"] > 0
 
 
-# In another database, and in parts as in Spark
-
-
-def in_sqlite(run, qrels, metrics="RR", **options):
-    """What evaluate gives in SQLite."""
-    con = sqlite3.connect(":memory:")
-    for name, frame in (("run", run), ("qrels", qrels)):
-        columns = ", ".join(
-            f'"{c}" {"TEXT" if t == pl.String else "REAL" if t.is_float() else "INTEGER"}'
-            for c, t in frame.schema.items()
-        )
-        con.execute(f"CREATE TABLE {name} ({columns})")
-        marks = ", ".join("?" * frame.width)
-        con.executemany(f"INSERT INTO {name} VALUES ({marks})", frame.rows())
-    return rankql.evaluate("run", "qrels", metrics, con=con, **options)
+# In parts, as in Spark
 
 
 def in_parts(run, qrels, metrics="RR", **options):
@@ -741,27 +726,6 @@ def in_parts(run, qrels, metrics="RR", **options):
     )
     values = pl.concat(found, how="diagonal").filter(pl.col(partitions.REPORT).is_null())
     return values, notes
-
-
-def test_the_same_rules_in_sqlite():
-    for name in ("value", "query_text", "missing", "metric"):
-        qrels = QRELS.with_columns(pl.lit("u").alias(name))
-        options = {"by": name}
-        found = in_sqlite(RUN.rename({"score": "distance"}), qrels, **options)
-        expected = rankql.evaluate(RUN.rename({"score": "distance"}), qrels, "RR", **options)
-        assert_frame_equal(found.per_query, expected.per_query)
-        assert found.columns == expected.columns
-    named = in_sqlite(RUN, QRELS, ["RR", "x = sum(score)"], descending=False)
-    assert_frame_equal(
-        named.per_query,
-        rankql.evaluate(RUN, QRELS, ["RR", "x = sum(score)"], descending=False).per_query,
-    )
-    for run, qrels, message in refused():
-        with pytest.raises(RankqlError, match=message):
-            in_sqlite(run, qrels)
-    null = RUN.with_columns(score=pl.when(pl.col("item") != "z").then("score"))
-    notes = ["1 of 5 rows of the run have no score (NULL) and count as not retrieved"]
-    assert in_sqlite(null, QRELS).notes == notes
 
 
 def refused():

@@ -366,9 +366,11 @@ def test_quadrants_go_by_the_directions():
     new = old.with_columns(wait=pl.col("wait") + pl.Series([1, 1, -1]))
 
     def readings(given):
-        found = rankql.associate(
-            {"old": old, "new": new}, {"old": was, "new": now}, on="user", higher_is_better=given
+        scores, losses = (
+            pl.concat([a.with_columns(system=pl.lit("old")), b.with_columns(system=pl.lit("new"))])
+            for a, b in ((old, new), (was, now))
         )
+        found = rankql.associate(scores, losses, on="user", baseline="old", higher_is_better=given)
         return dict(found.quadrants().table.filter(n=1).select("reading", "metric").rows())
 
     assert readings(None) == {

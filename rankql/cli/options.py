@@ -98,10 +98,9 @@ def _parse_bounds(
 
 
 _TEST_OPTIONS = _combine_options(
-    click.option("--test", metavar="NAME", help="t (default), randomisation, bootstrap, "
-                 "wilcoxon, tukey, randomised_tukey or anytime."),
+    click.option("--test", metavar="NAME", help="t (default), randomisation, bootstrap "
+                 "or anytime."),
     click.option("--correction", metavar="NAME", help="holm (default), bonferroni, bh or none."),
-    click.option("--family", metavar="NAME", help="Corrected for together: all (default), metric."),
     click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong "
                  "together."),
     click.option("--resamples", type=int, help="How often to resample; 9999."),

@@ -4,8 +4,8 @@
   from pair_sentences and method_notes, makes a comparison.
 - `gate`: gate_limits and gate_inputs > gate_means and gate_drops (noninferiority, paired_runs,
   margin_decisions) > verdict.
-- `associate`: keyed_tables > key_join > matching > correlations and launches > association.
-- Tests: sample > pairwise_tests, joint_tests, resampling, anytime > significance, corrections.
+- `associate`: key_join > correlations > association.
+- Tests: sample > pairwise_tests, resampling, anytime > significance, corrections.
 
 It imports engines, evaluation and what is below; output, cli and `rankql.testing` import it.
 """

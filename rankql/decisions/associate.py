@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
 
+from rankql import text as show
+from rankql.decisions.alignment import compared_value
 from rankql.decisions.association import Association
-from rankql.decisions.join_columns import (
-    OutcomeNames,
-    resolve_metric_columns,
-    resolve_outcome_columns,
-)
-from rankql.decisions.key_join import KeyJoin, join_by_key
-from rankql.decisions.keyed_tables import open_tables, parse_key
-from rankql.decisions.matching import match_keys
-from rankql.errors import require_package
+from rankql.decisions.association_table import AssociationTable
+from rankql.decisions.key_join import KeyJoin, match_keys, read_number, require_column
+from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.values import resolve_directions
-from rankql.registry.argument_checks import normal_z
-from rankql.registry.parse import is_metric
-from rankql.sources.session import open_session as open_session
-from rankql.sources.tables import Data
+from rankql.evaluation.combining import read_metadata
+from rankql.evaluation.result import Result
+from rankql.evaluation.values import is_number_column, resolve_directions
+from rankql.registry.argument_checks import normal_z, require
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import is_metric, parse
+from rankql.sources.macro_sql import execute
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data, Table
 
 
 def associate(
-    per_query: Data | Mapping[str, Data],
-    outcomes: Data | Mapping[str, Data],
+    per_query: Data,
+    outcomes: Data,
     *,
     on: str | Sequence[str] | Mapping[str, str],
     metrics: str | Sequence[str] | None = None,
-    outcome: OutcomeNames | None = None,
+    outcome: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
     baseline: str | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
@@ -51,8 +54,8 @@ def associate(
     those that rankql does not know, which `quadrants` reads: {'wait': False}; True by default.
 
     `by` names attributes of the keys: correlations are pooled, within all slices together (of the
-    deviations from their means), and in each slice. Of two systems, a dict or the column `system`
-    in both tables, the differences are correlated, other - baseline (of a dict the first).
+    deviations from their means), and in each slice. Of two systems, told apart by the column
+    `system` in both tables, the differences are correlated, other - `baseline`.
 
     Intervals are Fisher's z for Pearson, Bonett and Wright (2000) for Spearman; p belongs to the
     interval. A sentence says "higher" or "lower" only if Spearman's interval excludes 0 and there
@@ -70,18 +73,26 @@ def associate(
     normal_z(confidence)  # refused before anything is read
     from rankql.decisions.correlations import correlate_pairs
 
-    join, rows = _read(per_query, outcomes, on, metrics, outcome, by, con)
-    outcome_names = [*join.outcome_columns]
-    directions, _ = resolve_directions(join.metrics, higher_is_better, outcome_names)
-    pairs, systems, notes = match_keys(rows, join, baseline)
+    keys, groups = _parse_key(on), parse_groupings(by)
+    with open_session(con, per_query, outcomes) as session:
+        left, result_metrics = _open_table(session, per_query, "per_query")
+        right, _ = _open_table(session, outcomes, "outcomes")
+        attributes = {"system", *itertools.chain(*groups)}
+        names = _resolve_metrics(session, left, metrics, result_metrics, {*keys, *attributes})
+        columns = _resolve_outcomes(session, right, outcome, {*keys.values(), *attributes})
+        join = KeyJoin(left, right, keys, groups, names, columns)
+        join.validate()
+        pairs, systems, notes = match_keys(session, join, baseline)
+    directions, _ = resolve_directions(names, higher_is_better, [*columns])
     table, sign_notes = correlate_pairs(pairs, join, confidence, systems is not None)
     if systems:
         change = f"every value is the change per {join.unit}: {systems[1]} - {systems[0]}"
         notes = [change, *notes]
     notes += sign_notes
-    if metrics is None and not any(map(is_metric, join.metrics)):
-        names = ", ".join(join.metrics)
-        notes.insert(0, f"per_query has no column named like a metric: {names} are taken")
+    if metrics is None and not any(map(is_metric, names)):
+        notes.insert(
+            0, f"per_query has no column named like a metric: {', '.join(names)} are taken"
+        )
     if lower := [name for name, higher in directions.items() if not higher]:
         notes.append(f"lower is better: {', '.join(lower)}")
     if len(table) > 1:
@@ -91,24 +102,144 @@ def associate(
         )
     notes.append("an association does not show that one causes the other")
     return Association(
-        table, pairs, [*join.keys], join.metrics, outcome_names, join.groups, systems, confidence,
-        notes, directions,
-    )  # fmt: skip
+        table, pairs, [*keys], names, [*columns], groups, systems, confidence, notes, directions
+    )
 
 
-def _read(
-    per_query: Any, outcomes: Any, on: Any, metrics: Any, outcome: OutcomeNames | None, by: Any,
-    con: duckdb.DuckDBPyConnection | None,
-) -> tuple[KeyJoin, pl.DataFrame]:  # fmt: skip
-    """What is joined, and the row of every key and system."""
-    keys, groups = parse_key(on), parse_groupings(by)
-    with open_session(con, per_query, outcomes) as session:
-        left = open_tables(session, per_query, "per_query")
-        right = open_tables(session, outcomes, "outcomes")
-        attributes = ["system", *(name for group in groups for name in group)]
-        names = resolve_metric_columns(session, left, metrics, [*keys, *attributes])
-        excluded = [*keys.values(), *attributes]
-        outcome_columns = resolve_outcome_columns(session, right, outcome, excluded)
-        join = KeyJoin(left, right, keys, groups, names, outcome_columns)
-        join.validate(session)
-        return join, join_by_key(session, join)
+def _parse_key(on: Any) -> dict[str, str]:
+    """The columns of the key: their names in per_query, and those in outcomes."""
+    names: Any = {on: on} if isinstance(on, str) else on
+    if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
+        names = dict(zip(names, names, strict=True))
+    valid = isinstance(names, Mapping) and all(isinstance(x, str) for x in names.items() for x in x)
+    require(bool(names) and valid, f"on must name the columns of the key, not {on!r}")
+    require("system" not in names, "on: system is told apart anyway; name the key beside it")
+    return dict(names)
+
+
+def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[str]]:
+    """The table that was given, and its metrics if it is a result."""
+    if isinstance(data, Mapping):
+        raise RankqlError(f"{label} must be one table, not a dict: tell systems apart by the "
+                          "column system")  # fmt: skip
+    if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
+        data = Result(meta, values=Path(data))
+    if not isinstance(data, Result):
+        return session.table(data, label), []
+    values = [compared_value(name, data.conventions) for name in data.metrics]
+    rows = data.frame().select(*data.keys, *data.meta["by"], *values)
+    return session.table(rows, label), data.metrics
+
+
+def _resolve_metrics(
+    session: Session, table: Table, metrics: Any, known: Collection[str], excluded: Collection[str]
+) -> list[str]:
+    """The columns of the metrics: those asked for, those named like metrics, or all numbers."""
+    if metrics is None:
+        numbers = _list_numbers(session, table, excluded)
+        require(bool(numbers), "per_query has no column of numbers; name the metrics: metrics=")
+        return [name for name in numbers if name in known or is_metric(name)] or numbers
+    texts = [metrics] if isinstance(metrics, str) else metrics
+    valid = isinstance(texts, list | tuple) and texts and all(isinstance(x, str) for x in texts)
+    require(bool(valid), f"metrics must be names of columns of per_query, not {metrics!r}")
+    names: list[str] = []
+    for text in texts:
+        other_spelling = text not in table.columns and is_metric(text)
+        names += _parse_names(text) if other_spelling else [text]
+    for name in names:
+        require_column(table, name, "metrics")
+    return list(dict.fromkeys(names))
+
+
+def _parse_names(text: str) -> list[str]:
+    return [metric.under(Conventions().as_dict()).name for metric in parse(text)]
+
+
+def _resolve_outcomes(
+    session: Session, table: Table, outcome: Any, excluded: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """The outcomes by name: a column each, or the two whose sums are divided."""
+    if outcome is None:
+        outcome = _list_numbers(session, table, excluded)
+        message = "outcomes has no column of numbers beside the key; name one: outcome="
+        require(bool(outcome), message)
+    names = [outcome] if isinstance(outcome, str) else outcome
+    if isinstance(names, list | tuple):
+        names = dict(zip(names, names, strict=True))
+    columns: dict[str, tuple[str, ...]] = {}
+    if isinstance(names, Mapping):
+        columns = {x: (y,) if isinstance(y, str) else tuple(y) for x, y in names.items()}
+    valid = all(
+        len(parts) in (1, 2) and all(isinstance(x, str) for x in (name, *parts))
+        for name, parts in columns.items()
+    )
+    require(
+        bool(columns) and valid,
+        "outcome must be names of columns, or a dict of names and pairs of columns, such as "
+        f"{{'CTR': ('clicks', 'impressions')}}, not {outcome!r}",
+    )
+    for parts in columns.values():
+        for name in parts:
+            require_column(table, name, "outcome")
+    return columns
+
+
+def _list_numbers(session: Session, table: Table, excluded: Collection[str]) -> list[str]:
+    return [x for x in table.columns if x not in excluded and is_number_column(session, table, x)]
+
+
+def sign_agreement(
+    experiments: Data,
+    offline: str = "offline",
+    online: str = "online",
+    *,
+    confidence: float = 0.95,
+    con: duckdb.DuckDBPyConnection | None = None,
+) -> AssociationTable:
+    """How often past launches moved the offline metric and the online one the same way.
+
+    `experiments` is a table with a row per launch: the differences `offline` and `online`, of both
+    of which more is better. Launches in which either did not move are counted separately. The share
+    has the exact interval of Clopper and Pearson.
+
+    >>> import polars as pl
+    >>> past = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1, -2, 1],
+    ...                      "online": [2, 1, -1, 1, 2, -1, 1, 3]})
+    >>> print(sign_agreement(past).sentences[0])
+    6 of 8 launches agree in sign: 0.75 (0.35 to 0.97), not significantly different from chance
+    """
+    require_package("scipy", "stats", "sign_agreement")
+    normal_z(confidence)  # refused before anything is read
+    from scipy.stats import binomtest
+
+    with open_session(con, experiments) as session:
+        table = session.table(experiments, "experiments")
+        for argument, name in (("offline", offline), ("online", online)):
+            require_column(table, name, argument)
+        x, y = (read_number(table, name) for name in (offline, online))
+        rows = execute(session, f"SELECT sign({x}) AS x, sign({y}) AS y FROM {table.sql}").pl()
+    kept = rows.drop_nulls()
+    require(len(kept) > 0, "experiments has no row with both differences")
+    product = kept["x"] * kept["y"]
+    agree, disagree = int((product > 0).sum()), int((product < 0).sum())
+    n, unmoved, sentences = agree + disagree, int((product == 0).sum()), []
+    share, lo, hi = None, None, None
+    if n:
+        share, (lo, hi) = agree / n, binomtest(agree, n).proportion_ci(confidence, "exact")
+        chance = "not significantly different from chance"
+        if not lo <= 0.5 <= hi:
+            chance = f"{'more' if lo > 0.5 else 'less'} often than by chance"
+        agrees = f"{show.format_count(n, 'launch')} {'agrees' if n == 1 else 'agree'} in sign"
+        sentences.append(f"{agree} of {agrees}: {share:.2f} ({lo:.2f} to {hi:.2f}), {chance}")
+    else:
+        sentences.append("no launch moved both: there are no signs to compare")
+    if unmoved:
+        total = show.format_count(len(kept), "launch")
+        sentences.append(f"{unmoved} of {total} did not move one or both")
+    if left_out := len(rows) - len(kept):
+        total = show.format_count(len(rows), "row")
+        sentences.append(f"{left_out} of {total} left out because of a NULL")
+    counts = {"launches": len(kept), "agree": agree, "disagree": disagree, "unmoved": unmoved}
+    schema = dict.fromkeys(counts, pl.Int64) | dict.fromkeys(("share", "lo", "hi"), pl.Float64)
+    row = counts | {"share": share, "lo": lo, "hi": hi}
+    return AssociationTable(pl.DataFrame([row], schema=schema), sentences)

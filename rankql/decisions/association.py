@@ -135,6 +135,3 @@ def _choose(kind: str, name: str | None, known: Sequence[str]) -> str:
     if name not in known:
         raise RankqlError(f"{kind}: there is no {name!r}{did_you_mean(name, known)}")
     return name
-
-
-# Across experiments

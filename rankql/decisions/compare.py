@@ -35,7 +35,6 @@ def compare(
     cluster: str | None = None,
     test: str = "t",
     correction: str = "holm",
-    family: str = "all",
     confidence: float = 0.95,
     resamples: int = 9_999,
     seed: int = 7,
@@ -58,15 +57,14 @@ def compare(
     `higher_is_better` is the direction of columns that are not metrics of rankql: True, False or a
     dict of name: bool. Without it, higher is assumed to be better, and a note says so.
 
-    `test` is 't', 'randomisation', 'bootstrap', 'wilcoxon', 'tukey', 'randomised_tukey' or
-    'anytime'. Only 'anytime' stays valid if you look again as queries come in; it needs metrics of
-    a known range, or `bounds`, such as {'DCG@10': (0, 20)}. `correction` adjusts for multiple
-    tests: 'holm', 'bonferroni', 'bh' or 'none', over all tests (family='all') or those of a metric
-    ('metric'). Each interval is shown at the level of its own test, so that it excludes 0 exactly
-    where the verdict is better or worse; 'wilcoxon' has none. `cluster` names the attribute of
-    queries that belong together, such as a user: 't' and 'randomisation' then treat each cluster as
-    a whole, and need 10 of them. `resamples` and `seed` are those of resampling. Slices with fewer
-    than `min_queries` queries are shown, not tested.
+    `test` is 't', 'randomisation', 'bootstrap' or 'anytime'. Only 'anytime' stays valid if you look
+    again as queries come in; it needs metrics of a known range, or `bounds`, such as
+    {'DCG@10': (0, 20)}. `correction` adjusts for multiple tests, over all rows of the table:
+    'holm', 'bonferroni', 'bh' or 'none'. Each interval is shown at the level of its own test, so
+    that it excludes 0 exactly where the verdict is better or worse. `cluster` names the attribute
+    of queries that belong together, such as a user: 't' and 'randomisation' then treat each cluster
+    as a whole, and need 10 of them. `resamples` and `seed` are those of resampling. Slices with
+    fewer than `min_queries` queries are shown, not tested.
 
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
@@ -80,7 +78,7 @@ def compare(
     from rankql.decisions.pair_table import compare_pairs
     from rankql.decisions.settings import Settings
 
-    settings = Settings(test, correction, family, confidence, cluster, baseline, resamples, seed,
+    settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
                         min_queries, bounds)  # fmt: skip
     settings.check()
     for option in ("interval", "output"):

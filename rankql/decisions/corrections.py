@@ -15,14 +15,9 @@ CORRECTIONS = {
 }
 
 
-def adjust_p_values(p: Sequence[float], correction: str, blocks: int | None = None) -> list[float]:
-    """p-values corrected for their number: Holm, Bonferroni, Benjamini-Hochberg.
-
-    `blocks` is the number of families within which they are corrected already (Tukey).
-    """
+def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
+    """p-values corrected for their number: Holm, Bonferroni, Benjamini-Hochberg."""
     values = np.asarray(p, dtype=float)
-    if blocks is not None and correction != "none":
-        return [float(x) for x in np.minimum(1, values * blocks)]
     if correction == "bonferroni":
         return [float(x) for x in np.minimum(1, values * len(values))]
     if correction == "bh" and len(values):
@@ -39,7 +34,6 @@ def significance_levels(
     p_adjusted: Sequence[float],
     correction: str,
     alpha: float,
-    blocks: int | None = None,
 ) -> list[float]:
     """The level of each test within its family: p is at most that where p_adjusted <= alpha.
 
@@ -52,8 +46,6 @@ def significance_levels(
     tests, rejections = len(values), int(rejected.sum())
     if correction == "none":
         steps = np.full(tests, alpha)
-    elif blocks is not None:
-        steps = np.full(tests, alpha / blocks)
     elif correction == "bonferroni":
         steps = np.full(tests, alpha / tests)
     elif correction == "bh":

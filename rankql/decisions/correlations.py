@@ -3,151 +3,206 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy import special
 
 from rankql import text as show
 from rankql.decisions.key_join import KeyJoin
-from rankql.decisions.regression import TOO_FEW, Coefficient, pearson, ranks, spearman, varies
+from rankql.decisions.rounding import ROUNDING
 from rankql.decisions.sample import Array
 from rankql.evaluation.summary import slice_queries
+from rankql.macros import INTERNAL_PREFIX
 
-_COEFFICIENTS = ("pearson", "spearman")
+Codes: TypeAlias = NDArray[np.intp]
+
+TOO_FEW = "too few to correlate"
+NO_INTERVAL = "too few for an interval"
+PERFECT = "a perfect correlation: no interval"
+# A correlation is significant from 10 values on: so many degrees of freedom, which slices reduce.
+# With fewer, up to 1 in 10 of unrelated columns seem related if values are tied.
+FREEDOM = 8
+# Ranks tie values that agree to so many significant digits.
+DIGITS = 12
+_NAMES = ("pearson", "spearman")
 SCHEMA = {
     **dict.fromkeys(("metric", "outcome", "slice"), pl.String),
     "n": pl.Int64,
-    **{f"{name}{part}": pl.Float64 for name in _COEFFICIENTS for part in ("", "_lo", "_hi", "_p")},
+    **{f"{name}{part}": pl.Float64 for name in _NAMES for part in ("", "_lo", "_hi", "_p")},
     **dict.fromkeys(("remark", "sentence"), pl.String),
 }
-SIMPSON = "another sign {} (Simpson)"
-NOT_SIGNIFICANT = "at least one of them is not significant"
 
 
 def correlate_pairs(
     pairs: pl.DataFrame, join: KeyJoin, confidence: float, change: bool
 ) -> tuple[pl.DataFrame, list[str]]:
     """The table of all correlations, and notes on slices that reverse the sign."""
-    values = {name: _read_numbers(pairs, name) for name in (*join.metrics, *join.outcome_columns)}
-    notes = []
-    rows: dict[tuple[str, str], list[dict[str, Any]]]
-    rows = {pair: [] for pair in itertools.product(join.metrics, join.outcome_columns)}
-    overall: dict[tuple[str, str], list[Coefficient]] = {}
-    for label, part, codes in _list_parts(pairs, join.groups):
-        columns = {name: column[part] for name, column in values.items()}
-        ranked = {name: ranks(x, codes) for name, x in columns.items() if not np.isnan(x).any()}
-        for metric, outcome in rows:
-            x, y, known_codes, coefficients = _correlate(
-                metric, outcome, columns, ranked, codes, confidence
-            )
-            row = _row(metric, outcome, label, len(x), coefficients)
-            remarks = _remarks(coefficients, {metric: x, outcome: y}, known_codes)
-            first = overall.setdefault((metric, outcome), coefficients)
-            if codes is not None and (reversal := _describe_reversal(first, coefficients)):
+    columns = {
+        name: pairs[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
+        for name in (*join.metrics, *join.outcome_columns)
+    }
+    rows, notes = [], []
+    parts = [*_list_parts(pairs, join.groups)]
+    for metric, outcome in itertools.product(join.metrics, join.outcome_columns):
+        overall: list[Coefficient] = []
+        for label, part, codes in parts:
+            x, y = columns[metric][part], columns[outcome][part]
+            known = ~np.isnan(x) & ~np.isnan(y)
+            x, y = x[known], y[known]
+            if codes is not None:
+                codes = np.unique(codes[known], return_inverse=True)[1]
+            coefficients = [f(x, y, confidence, codes) for f in (pearson, spearman)]
+            overall = overall or coefficients
+            if codes is not None and (reversal := _describe_reversal(overall, coefficients)):
                 notes.append(f"{metric} and {outcome}: {reversal.format(label)}")
-                simpson = f"perhaps {SIMPSON}" if reversal.endswith(NOT_SIGNIFICANT) else SIMPSON
-                remarks.append(simpson.format("over all"))
-                total = rows[metric, outcome][0]
-                remarks_overall = [total["remark"], simpson.format(label)]
-                total["remark"] = "; ".join(filter(None, remarks_overall))
-            row["remark"] = "; ".join(remarks) or None
+            row = {"metric": metric, "outcome": outcome, "slice": label, "n": len(x)}
+            for name, each in zip(_NAMES, coefficients, strict=True):
+                ends = {"": each.r, "_lo": each.lo, "_hi": each.hi, "_p": each.p}
+                row |= {f"{name}{end}": value for end, value in ends.items()}
+            row["remark"] = _remark(coefficients, {metric: x, outcome: y}, codes)
             row["sentence"] = _sentence(row, coefficients, join.unit, change)
-            rows[metric, outcome].append(row)
-    return pl.DataFrame([*itertools.chain(*rows.values())], schema=SCHEMA), notes
+            rows.append(row)
+    return pl.DataFrame(rows, schema=SCHEMA), notes
 
 
-class _Part(NamedTuple):
-    """The rows of a correlation: all, those of a slice, or all with the codes of their slices."""
-
-    label: str
-    rows: NDArray[np.intp]
-    codes: NDArray[np.intp] | None = None
-
-
-def _list_parts(pairs: pl.DataFrame, groups: Sequence[Sequence[str]]) -> Iterator[_Part]:
-    index = "rankql row"  # no column of a user's has this name
+def _list_parts(
+    pairs: pl.DataFrame, groups: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, NDArray[np.intp], Codes | None]]:
+    """The rows of each correlation: all, all with the codes of their slices, those of a slice."""
     rows = np.arange(len(pairs))
-    yield _Part("all", rows)
+    yield "all", rows, None
     for group in groups:
-        frame = pairs.select(pl.Series(index, rows), *dict.fromkeys(group))
-        parts = {label: part.to_numpy() for label, part in slice_queries(frame, [group]).items()}
-        del parts["all"]
+        index = pl.Series(f"{INTERNAL_PREFIX}row", rows)
+        slices = slice_queries(pairs.select(index, *dict.fromkeys(group)), [group])
+        del slices["all"]
+        parts = {label: part.to_numpy() for label, part in slices.items()}
         codes = np.empty(len(pairs), np.intp)
         for code, part in enumerate(parts.values()):
             codes[part] = code
-        yield _Part(f"within {', '.join(group)}", rows, codes)
-        yield from (_Part(label, part) for label, part in parts.items())
+        yield f"within {', '.join(group)}", rows, codes
+        yield from ((label, part, None) for label, part in parts.items())
 
 
-def _read_numbers(pairs: pl.DataFrame, name: str) -> Array:
-    """A column, NaN where it has no value."""
-    return pairs[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+@dataclass(frozen=True)
+class Coefficient:
+    """A correlation with its interval and p, or the reason why it has none."""
+
+    r: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    p: float | None = None
+    reason: str | None = None
+    # Are there enough values to call it significant?
+    enough: bool = False
+
+    @property
+    def sign(self) -> int:
+        """Its sign, 0 if it is not significant."""
+        if self.r is None or not self.enough:
+            return 0
+        significant = self.reason == PERFECT or (
+            self.lo is not None and self.hi is not None and not self.lo <= 0 <= self.hi
+        )
+        return int(math.copysign(1, self.r)) if significant else 0
+
+    @property
+    def text(self) -> str:
+        """The coefficient with its interval."""
+        if self.r is None:
+            return "undefined"
+        if self.lo is None or self.hi is None:
+            return show.format_decimal(self.r, 2)
+        return show.format_estimate(self.r, self.lo, self.hi, 2)
+
+
+def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
+    """Pearson's r, with slices the one within them, by Fisher's z.
+
+    Within: r of the deviations from the means of the slices, which is the partial correlation given
+    the slice. With n values in G slices (1 if none are given) and f = n - 1 - G degrees of freedom,
+    the standard error of atanh(r) is 1 / sqrt(f - 1), for the interval and for p alike.
+    """
+    return _correlate(x, y, confidence, codes, 0.0)
+
+
+def spearman(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
+    """Spearman's rho, with slices the one within them.
+
+    The same of the mean ranks, each within its slice and divided by its size plus 1, so that no
+    slice counts for more because its ranks reach higher. The variance of atanh(rho) is
+    (1 + rho^2 / 2) / (f - 1): Bonett and Wright 2000.
+    """
+    return _correlate(_ranks(x, codes), _ranks(y, codes), confidence, codes, 0.5)
 
 
 def _correlate(
-    metric: str, outcome: str, columns: Mapping[str, Array], ranked: Mapping[str, Array],
-    codes: NDArray[np.intp] | None, confidence: float,
-) -> tuple[Array, Array, NDArray[np.intp] | None, list[Coefficient]]:  # fmt: skip
-    """The values where both are known, the codes of their slices, and both coefficients."""
-    x, y = columns[metric], columns[outcome]
-    if metric in ranked and outcome in ranked:
-        ranks_x, ranks_y = ranked[metric], ranked[outcome]
-    else:
-        known = ~np.isnan(x) & ~np.isnan(y)
-        x, y = x[known], y[known]
-        if codes is not None:
-            codes = np.unique(codes[known], return_inverse=True)[1]
-        ranks_x, ranks_y = ranks(x, codes), ranks(y, codes)
-    return (
-        x,
-        y,
-        codes,
-        [
-            pearson(x, y, confidence, codes),
-            spearman(ranks_x, ranks_y, confidence, codes),
-        ],
-    )
+    x: Array, y: Array, confidence: float, codes: Codes | None, spread: float
+) -> Coefficient:
+    free = len(x) - 1 - (1 if codes is None else int(codes.max(initial=-1)) + 1)
+    if free < 1:
+        return Coefficient(reason=TOO_FEW)
+    x, y = _deviations(x, codes), _deviations(y, codes)
+    if not (x.any() and y.any()):
+        return Coefficient()
+    r = float(np.clip(x @ y / math.sqrt((x @ x) * (y @ y)), -1, 1))
+    enough = free >= FREEDOM
+    if 1 - abs(r) <= ROUNDING:
+        return Coefficient(math.copysign(1.0, r), reason=PERFECT, enough=enough)
+    if free < 2:
+        return Coefficient(r, reason=NO_INTERVAL)
+    error = math.sqrt((1 + spread * r * r) / (free - 1))
+    width = float(special.ndtri((1 + confidence) / 2)) * error
+    z = math.atanh(r)
+    p = float(2 * special.ndtr(-abs(z) / error))
+    return Coefficient(r, math.tanh(z - width), math.tanh(z + width), p, enough=enough)
 
 
-def _remarks(
-    coefficients: Sequence[Coefficient], values: Mapping[str, Array],
-    codes: NDArray[np.intp] | None,
-) -> list[str]:  # fmt: skip
+def _deviations(values: Array, codes: Codes | None) -> Array:
+    """From the mean, or from that of the slice; 0 if there is nothing but rounding.
+
+    In units of the greatest, so that squares exist.
+    """
+    values = values / (np.abs(values).max(initial=0) or 1.0)
+    means = values.mean() if codes is None else (np.bincount(codes, values) / np.bincount(codes))
+    deviations = values - (means if codes is None else means[codes])
+    return np.asarray(deviations * (np.abs(deviations).max(initial=0) > ROUNDING))
+
+
+def _ranks(values: Array, codes: Codes | None) -> Array:
+    """Mean ranks; within slices divided by their size plus 1. What differs by rounding is tied."""
+    rank = pl.col("value").round_sig_figs(DIGITS).rank("average")
+    frame = pl.DataFrame({"value": values} | ({} if codes is None else {"slice": codes}))
+    rank = rank if codes is None else (rank / (pl.len() + 1)).over("slice")
+    return frame.select(rank).to_series().to_numpy()
+
+
+def _remark(
+    coefficients: Sequence[Coefficient], values: Mapping[str, Array], codes: Codes | None
+) -> str | None:
     """Why there is no coefficient, or no interval."""
     reasons = list(dict.fromkeys(x.reason for x in coefficients if x.reason))
-    if TOO_FEW in reasons or coefficients[0].r is not None:
-        return reasons
-    where = "" if codes is None else " within every slice"
-    return [f"{name} is constant{where}" for name, x in values.items() if not varies(x, codes)]
+    if TOO_FEW not in reasons and coefficients[0].r is None:
+        where = "" if codes is None else " within every slice"
+        constant = (name for name, x in values.items() if not _deviations(x, codes).any())
+        reasons = [f"{name} is constant{where}" for name in constant]
+    return "; ".join(reasons) or None
 
 
 def _describe_reversal(overall: Sequence[Coefficient], within: Sequence[Coefficient]) -> str | None:
     """Simpson's paradox: a coefficient of another sign within slices, and what to make of it."""
-    for name, total, part in zip(_COEFFICIENTS, overall, within, strict=True):
+    for name, total, part in zip(_NAMES, overall, within, strict=True):
         if total.r is not None and part.r is not None and total.r * part.r < 0:
-            advice = NOT_SIGNIFICANT
+            advice = "at least one of them is not significant"
             if total.sign * part.sign < 0:
                 advice = "Simpson's paradox, trust the value within slices"
             return f"{name.capitalize()} {total.text} over all, but {part.text} {{}}: {advice}"
     return None
-
-
-def _row(
-    metric: str, outcome: str, label: str, n: int, coefficients: Sequence[Coefficient]
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"metric": metric, "outcome": outcome, "slice": label, "n": n}
-    for name, coefficient in zip(_COEFFICIENTS, coefficients, strict=True):
-        parts = {
-            "": coefficient.r,
-            "_lo": coefficient.lo,
-            "_hi": coefficient.hi,
-            "_p": coefficient.p,
-        }
-        row |= {f"{name}{part}": value for part, value in parts.items()}
-    return row
 
 
 def _sentence(
@@ -157,13 +212,10 @@ def _sentence(
     of = "the change of " if change else ""
     metric, outcome = f"{of}{row['metric']}", f"{of}{row['outcome']}"
     count = show.format_count(row["n"], unit)
-    if coefficients[0].r is None:
-        return f"{metric} and {outcome} have no correlation: {row['remark']}, {count}"
-    values = ", ".join(
-        f"{name.capitalize()} {coefficient.text}"
-        for name, coefficient in zip(_COEFFICIENTS, coefficients, strict=True)
-    )
     pearson, spearman = coefficients
+    if pearson.r is None:
+        return f"{metric} and {outcome} have no correlation: {row['remark']}, {count}"
+    values = f"Pearson {pearson.text}, Spearman {spearman.text}"
     if not spearman.enough:
         start = f"too few {show.pluralise(unit)} to tell whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
@@ -173,6 +225,4 @@ def _sentence(
     else:
         direction = "higher" if spearman.sign > 0 else "lower"
         start = f"{outcome} is {direction} where {metric} is higher"
-        if pearson.sign == -spearman.sign:
-            values += " (opposite signs: extreme values outweigh the rest in Pearson)"
     return f"{start}: {values}, {count}"

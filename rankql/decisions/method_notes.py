@@ -21,20 +21,20 @@ from rankql.decisions.system_values import SystemValues
 def describe_tests(
     values: SystemValues,
     pairs: Sequence[PairComparison],
-    families: Mapping[str, int],
+    tests: int,
     settings: Settings,
     rules: Mapping[str, Any],
 ) -> list[str]:
     """How the tests were done, and what was left out."""
     if len(values.systems) < 2:
         return [f"Only one system, {values.systems[0]!r}: there is nothing to compare it with"]
-    if not any(families.values()):
+    if not tests:
         label = TESTS[settings.test].label
         notes = [f"{label[0].upper()}{label[1:]}; nothing could be tested"]
     else:
-        notes = [_describe_method(families, settings), _describe_intervals(families, settings)]
+        notes = [_describe_method(tests, settings), _describe_intervals(tests, settings)]
     if TESTS[settings.test].resamples:
-        notes += _describe_resampling(pairs, families, settings)
+        notes += _describe_resampling(pairs, tests, settings)
     if settings.test == "anytime":
         notes.append(
             "Valid at any number of looks, if each query counts once and the metric stays within "
@@ -79,44 +79,24 @@ def _describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterab
         yield f"Lower is better: {', '.join(lower)}"
 
 
-def _describe_method(families: Mapping[str, int], settings: Settings) -> str:
+def _describe_method(tests: int, settings: Settings) -> str:
     """The test and the adjustment of its p-values."""
-    test = TESTS[settings.test]
-    label = test.label[0].upper() + test.label[1:]
-    sizes = set(families.values())
-    if settings.family == "all" or len(sizes) == 1:
-        count = sizes.pop()
-        size = f"{count:,} {'test' if count == 1 else 'tests'}"
-    else:
-        size = ", ".join(f"{count:,} tests of {metric}" for metric, count in families.items())
-    per = " per metric" if settings.family == "metric" and len(families) > 1 else ""
-    if test.joint:
-        corrected = settings.correction != "none"
-        more = " and, by Bonferroni, for metrics and slices" if corrected else ""
-        return f"{label}: p-values are adjusted for the pairs{more}{per} ({size})"
+    label = TESTS[settings.test].label
+    label = label[0].upper() + label[1:]
+    size = f"{tests:,} {'test' if tests == 1 else 'tests'}"
     if settings.correction == "none":
         return f"{label}; p-values are not adjusted for {size}"
-    if size in ("0 tests", "1 test"):
-        return f"{label}; {size}{per}, so p-values need no adjustment"
+    if tests == 1:
+        return f"{label}; {size}, so p-values need no adjustment"
     correction = CORRECTIONS[settings.correction]
-    return f"{label}; p-values are {correction}-adjusted{per} for {size} (metrics x pairs x slices)"
+    return f"{label}; p-values are {correction}-adjusted for {size} (metrics x pairs x slices)"
 
 
-def _describe_intervals(families: Mapping[str, int], settings: Settings) -> str:
+def _describe_intervals(tests: int, settings: Settings) -> str:
     """What the intervals hold, and how they go with the verdicts."""
-    test, percent = TESTS[settings.test], f"{settings.percent} confidence interval"
-    if not test.interval:
-        return (
-            f"lo, hi: none, as the {test.label} compares ranks, not means. Better and worse are "
-            "those of the ranks, which may differ from the sign of the mean difference"
-        )
+    percent = f"{settings.percent} confidence interval"
     excludes = f"0 is outside exactly where the adjusted p-value is at most {settings.alpha:g}"
-    if test.joint:
-        over = "all rows of a metric" if settings.family == "metric" else "all rows"
-        if settings.correction == "none":
-            over = "the pairs of each metric and slice"
-        return f"lo, hi: simultaneous {percent}s, together over {over}; {excludes}"
-    if settings.correction == "none" or max(families.values(), default=0) < 2:
+    if settings.correction == "none" or tests < 2:
         return f"lo, hi: the {percent} of the difference; {excludes}"
     if settings.correction == "bonferroni":
         return f"lo, hi: simultaneous {percent}s (Bonferroni); {excludes}"
@@ -131,7 +111,7 @@ def _describe_intervals(families: Mapping[str, int], settings: Settings) -> str:
 
 
 def _describe_resampling(
-    pairs: Sequence[PairComparison], families: Mapping[str, int], settings: Settings
+    pairs: Sequence[PairComparison], tests: int, settings: Settings
 ) -> Iterable[str]:
     """The precision of resampled p-values, and when there are too few resamples."""
     errors = [x.result.p_error for x in pairs if x.result.p_error is not None]
@@ -141,20 +121,20 @@ def _describe_resampling(
             f"p-values are from {settings.resamples:,} resamples (seed {settings.seed}); their "
             f"standard error is at most {max(errors):.1g}"
         )
-    if errors and (smallest := _smallest_p(families, settings)) > settings.alpha:
+    if errors and (smallest := _smallest_p(tests, settings)) > settings.alpha:
         enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
         yield (
             f"{settings.resamples:,} resamples cannot give an adjusted p-value of "
-            f"{settings.alpha:g} or less for {max(families.values()):,} tests. Pass "
+            f"{settings.alpha:g} or less for {tests:,} tests. Pass "
             f"resamples={enough}"
         )
     if exact:
         yield f"{exact:,} p-values are exact, from all patterns of signs"
 
 
-def _smallest_p(families: Mapping[str, int], settings: Settings) -> float:
+def _smallest_p(tests: int, settings: Settings) -> float:
     """The least adjusted p-value that so many resamples can give, or more than 1."""
-    if settings.correction not in ("holm", "bonferroni") or TESTS[settings.test].joint:
+    if settings.correction not in ("holm", "bonferroni"):
         return 0.0
     tails = 2 if settings.test == "bootstrap" else 1
-    return tails * max(families.values(), default=0) / (settings.resamples + 1)
+    return tails * tests / (settings.resamples + 1)

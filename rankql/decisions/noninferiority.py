@@ -168,11 +168,9 @@ def mean_interval(
 
     `test="t"` is widened for skewness; the other tests give their own interval.
     """
-    pair = TESTS[test].pair
-    assert pair
     if explain_untestable(test, sample):
         return None
-    result = pair(sample, options)
+    result = TESTS[test].pair(sample, options)
     if result.lo is None or result.hi is None:
         return None
     if test != "t":

@@ -15,17 +15,14 @@ from rankql.decisions.settings import Settings
 from rankql.decisions.significance import TESTS, count_required_units
 
 
-def describe_pair(pair: PairComparison, settings: Settings, family_size: int) -> str:
+def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     """The finding in words."""
     a, b, verdict = pair.a, pair.b, pair.verdict(settings)
     if pair.p_adjusted is None:
         return _describe_untested(pair, settings)
     difference, interval = _format_difference(pair, settings)
-    if not TESTS[settings.test].interval:
-        wins, losses = pair.sample.signs[:: -2 if pair.lower_is_better else 2]
-        interval = f"{show.format_count(wins, 'win')}, {show.format_count(losses, 'loss')}; "
     queries = show.format_queries(len(pair.values_a))
-    chance = f"{show.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, family_size)}"
+    chance = f"{show.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, tests)}"
     basis = f"({interval}{chance}; {queries})"
     if verdict == NOT_SIGNIFICANT:
         detectable, would = pair.detectable(settings), ""
@@ -36,9 +33,7 @@ def describe_pair(pair: PairComparison, settings: Settings, family_size: int) ->
             )
         return f"no significant difference between {b} and {a}: {difference} {basis}{would}"
     won = "beats" if verdict == "better" else "loses to"
-    if not TESTS[settings.test].interval:
-        return f"{b} {won} {a} by ranks {basis}; the mean difference is {difference}"
-    if pair.direction < 0:
+    if pair.sample.mean < 0:
         difference, interval = _format_difference(pair, settings, -1)
         basis = f"({interval}{chance}; {queries})"
     return f"{b} {won} {a} by {difference} {basis}"
@@ -86,11 +81,8 @@ def _format_difference(pair: PairComparison, settings: Settings, sign: int = 1) 
     return difference, f"{settings.percent} CI {low} to {high}; "
 
 
-def _adjustment(settings: Settings, family_size: int) -> str:
+def _adjustment(settings: Settings, tests: int) -> str:
     """What the p-value is adjusted for, as the end of a phrase."""
-    if family_size < 2 or (settings.correction == "none" and not TESTS[settings.test].joint):
+    if tests < 2 or settings.correction == "none":
         return ""
-    if TESTS[settings.test].joint:
-        label = TESTS[settings.test].label
-        return f", adjusted for {family_size} tests by {'the ' * label[0].islower()}{label}"
-    return f", {CORRECTIONS[settings.correction]}-adjusted for {family_size} tests"
+    return f", {CORRECTIONS[settings.correction]}-adjusted for {tests} tests"

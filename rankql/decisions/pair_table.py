@@ -38,15 +38,15 @@ def compare_pairs(
     else:
         pairs = [(baseline, name) for name in systems if name != baseline]
     values = SystemValues.of(result, systems, settings.cluster)
-    comparisons, families = run_tests(
+    comparisons, tests = run_tests(
         values, result.metrics, result.meta["weights"], pairs, settings, result.conventions
     )
-    rows = [_row(pair, settings, families[pair.metric]) for pair in comparisons]
-    notes = describe_tests(values, comparisons, families, settings, result.conventions)
+    rows = [_row(pair, settings, tests) for pair in comparisons]
+    notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     return pl.DataFrame(rows, schema=SCHEMA), notes
 
 
-def _row(pair: PairComparison, settings: Settings, family_size: int) -> dict[str, Any]:
+def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]:
     """The row of a pair."""
     n, lower = len(pair.values_a), pair.lower_is_better
     positive, ties, negative = pair.sample.signs
@@ -71,5 +71,5 @@ def _row(pair: PairComparison, settings: Settings, family_size: int) -> dict[str
         "n": n,
         "detectable": pair.detectable(settings) if has_values else None,
         "verdict": pair.verdict(settings),
-        "sentence": describe_pair(pair, settings, family_size),
+        "sentence": describe_pair(pair, settings, tests),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from rankql.decisions.resampling import sum_all_signs, sum_random_signs, sum_resamples
 from rankql.decisions.rounding import ROUNDING
@@ -77,17 +77,3 @@ def bootstrap(sample: Sample, options: SignificanceOptions) -> SignificanceResul
     low = float(np.partition(drawn, beyond - 1)[beyond - 1])
     high = float(-np.partition(-drawn, beyond - 1)[beyond - 1])
     return SignificanceResult.of(p, mean - high, mean - low, options.resamples)
-
-
-def wilcoxon(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
-    """Wilcoxon's signed-rank test. Differences that rounding alone tells apart are tied."""
-    sizes = np.abs(sample.differences)
-    order = np.argsort(sizes, kind="stable")
-    starts = np.diff(sizes[order], prepend=-1.0) > sample.rounding
-    tied = np.empty_like(sizes)
-    tied[order] = sizes[order][np.maximum.accumulate(np.where(starts, np.arange(len(sizes)), 0))]
-    tied[tied <= sample.rounding] = 0.0
-    p = float(stats.wilcoxon(np.copysign(tied, sample.differences)).pvalue)
-    ranks = stats.rankdata(tied[tied > 0])
-    direction = np.sign((ranks * np.sign(sample.differences[tied > 0])).sum())
-    return SignificanceResult(p, direction=int(direction))

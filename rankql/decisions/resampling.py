@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from rankql.decisions.sample import Array, SignificanceOptions, SignificanceResult
+from rankql.decisions.sample import Array, SignificanceOptions
 
 # How many numbers are held at once while resampling.
 BATCH = 2**21
-
-
-def symmetric_result(
-    mean: float, drawn: Array, dust: float, options: SignificanceOptions
-) -> SignificanceResult:
-    """The share of absolute values drawn under the null that reach the mean, and its interval."""
-    drawn = np.where(np.abs(drawn - abs(mean)) <= dust, abs(mean), drawn)
-    p = (1 + np.count_nonzero(drawn >= abs(mean))) / (len(drawn) + 1)
-    beyond = math.floor(options.alpha * (len(drawn) + 1) + 1e-9)
-    width = float(-np.partition(-drawn, beyond - 1)[beyond - 1]) if beyond else math.inf
-    return SignificanceResult.of(p, mean - width, mean + width, options.resamples)
 
 
 def sum_all_signs(columns: Array) -> Array:

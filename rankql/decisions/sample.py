@@ -45,8 +45,6 @@ class SignificanceResult:
     hi: float | None = None
     reason: str = ""
     p_error: float | None = None
-    # The sign of the tested statistic, for a test that does not compare means.
-    direction: int | None = None
 
     @classmethod
     def of(cls, p: float, lo: float, hi: float, resamples: int | None = None) -> SignificanceResult:

@@ -10,7 +10,6 @@ from rankql.decisions.significance import TESTS
 from rankql.errors import RankqlError, did_you_mean
 from rankql.registry.argument_checks import require_whole_number
 
-FAMILIES = ("all", "metric")
 _SMALLEST = {"resamples": 100, "seed": 0, "min_queries": 0}
 
 
@@ -20,7 +19,6 @@ class Settings:
 
     test: str
     correction: str
-    family: str
     confidence: float
     cluster: str | None
     baseline: str | None
@@ -32,7 +30,7 @@ class Settings:
     def check(self) -> None:
         """Raise an error for an unknown choice or for options that do not go together."""
         choices_by_name: dict[str, Iterable[str]]
-        choices_by_name = {"test": TESTS, "correction": CORRECTIONS, "family": FAMILIES}
+        choices_by_name = {"test": TESTS, "correction": CORRECTIONS}
         for name, choices in choices_by_name.items():
             value = getattr(self, name)
             if value not in [*choices]:
@@ -48,11 +46,6 @@ class Settings:
             raise RankqlError(
                 f"test={self.test!r} does not support cluster={self.cluster!r}. Use one of: "
                 f"{supported}"
-            )
-        if TESTS[self.test].joint and self.correction == "bh":
-            raise RankqlError(
-                f"test={self.test!r} adjusts for its pairs itself, so correction='bh' does not "
-                "apply. Use correction='holm' to adjust for metrics and slices, or 'none'"
             )
         if self.bounds is not None and self.test != "anytime":
             raise RankqlError(f"bounds= has no effect on test={self.test!r}. Pass test='anytime'")

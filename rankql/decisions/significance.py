@@ -1,26 +1,23 @@
 """The significance tests by name: what each can do, and when it cannot be applied.
 
 A pairwise test sees two systems as their differences per query. Its interval at level alpha holds
-every shift that it would not reject, so it excludes 0 exactly where p is at most alpha. `wilcoxon`,
-which compares ranks and not means, has no interval.
+every shift that it would not reject, so it excludes 0 exactly where p is at most alpha.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from rankql.decisions.anytime import anytime
-from rankql.decisions.joint_tests import randomised_tukey, tukey
-from rankql.decisions.pairwise_tests import bootstrap, randomisation, t, wilcoxon
+from rankql.decisions.pairwise_tests import bootstrap, randomisation, t
 from rankql.decisions.sample import (
     NO_DIFFERENCE,
     NOT_TESTABLE,
     ZERO_VARIANCE,
-    Array,
     Sample,
     SignificanceOptions,
     SignificanceResult,
@@ -32,10 +29,6 @@ BOOTSTRAP_QUERIES = 15
 CLUSTERS = 10
 
 PairwiseTest: TypeAlias = Callable[[Sample, SignificanceOptions], SignificanceResult]
-# Takes the values of all systems by query, and the pairs to test.
-JointTest: TypeAlias = Callable[
-    [Array, Sequence[tuple[int, int]], SignificanceOptions], list[SignificanceResult]
-]
 
 
 @dataclass(frozen=True)
@@ -43,12 +36,10 @@ class SignificanceTest:
     """A test, and what it can do."""
 
     label: str
-    pair: PairwiseTest | None = None
-    joint: JointTest | None = None
+    pair: PairwiseTest
     clusters: bool = False
     constant: bool = False  # works where every query has the same difference
     resamples: bool = False
-    interval: bool = True  # that agrees with its p-value
     least_units: int = 2  # how many queries it needs
 
 
@@ -60,14 +51,7 @@ TESTS = {
     "bootstrap": SignificanceTest(
         "studentised bootstrap", bootstrap, resamples=True, least_units=BOOTSTRAP_QUERIES
     ),
-    "wilcoxon": SignificanceTest(
-        "Wilcoxon signed-rank test", wilcoxon, constant=True, interval=False
-    ),
     "anytime": SignificanceTest("anytime-valid confidence sequence", anytime, constant=True),
-    "tukey": SignificanceTest("Tukey's HSD", joint=tukey, constant=True),
-    "randomised_tukey": SignificanceTest(
-        "randomised Tukey test", joint=randomised_tukey, constant=True, resamples=True
-    ),
 }
 
 

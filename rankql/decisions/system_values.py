@@ -73,26 +73,17 @@ class SystemValues:
         return cls(list(systems), queries, values, places, codes, missing, undefined, lower)
 
     def pair(
-        self, metric: str, a: str, b: str, label: str, all_systems: bool
+        self, metric: str, a: str, b: str, label: str
     ) -> tuple[Array, Array, NDArray[np.intp] | None]:
-        """The values of two systems on a slice where both are defined, or all systems are."""
+        """The values of two systems on a slice where both are defined."""
         rows = self.slices[label]
         of_a, of_b = (self.values[metric][rows, self.systems.index(name)] for name in (a, b))
-        defined = ~np.isnan(of_a) & ~np.isnan(of_b)
-        kept = self._defined(metric, label) if all_systems else defined
+        kept = ~np.isnan(of_a) & ~np.isnan(of_b)
         clusters = None
         if self.clusters is not None:
             codes = self.clusters[rows][kept]
             clusters = np.unique(codes, return_inverse=True)[1]
         return of_a[kept], of_b[kept], clusters
-
-    def block(self, metric: str, label: str) -> Array:
-        """The values of the queries of a slice for which every system is defined."""
-        return self.values[metric][self.slices[label]][self._defined(metric, label)]
-
-    def _defined(self, metric: str, label: str) -> NDArray[np.intp]:
-        """Where in a slice every system is defined."""
-        return np.flatnonzero(~np.isnan(self.values[metric][self.slices[label]]).any(1))
 
 
 def difference_ranges(

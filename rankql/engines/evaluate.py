@@ -1,4 +1,4 @@
-"""The public `evaluate`: in DuckDB, or in another database."""
+"""The public `evaluate`: of what DuckDB reads, or of tables of Postgres."""
 
 from __future__ import annotations
 
@@ -55,11 +55,10 @@ def evaluate(
     to the logit of the mean where the metric has both bounds, which stays inside and covers skewed
     values better, and is 't' elsewhere. `output` writes the values per query to a Parquet file.
 
-    `con` may be that of another database, Postgres or SQLite: a SQLAlchemy engine or connection, or
-    one of psycopg, sqlite3 or ADBC. The tables and views that are named are evaluated there, by one
-    query in its SQL, `.sql`, and only the values per query are fetched. Nothing is written, and a
-    transaction of yours stays open (but ADBC gives it up at an error of the database). What its SQL
-    cannot say is refused by name.
+    `con` may be a connection to Postgres: a SQLAlchemy engine or connection, or one of psycopg or
+    ADBC. The columns that are needed of the tables or views that you name are fetched into memory
+    and evaluated in DuckDB. Nothing is written, and a transaction of yours stays open (but ADBC
+    gives it up at an error of the database).
 
     `conventions` is a profile: 'rankql', 'trec_eval' (version 9, which pytrec_eval runs),
     'trec_eval_10', 'sklearn', 'ranx', 'recbole' or 'spark'. Each further option changes one of its
@@ -92,8 +91,8 @@ def evaluate(
         profile=conventions,
         options=options,
     )
-    if not is_other_database(con):
-        return evaluate_in_duckdb(arguments)
-    from rankql.engines.remote import evaluate_remotely
+    if is_other_database(con):
+        from rankql.engines.postgres import fetch_tables
 
-    return evaluate_remotely(arguments)
+        arguments = fetch_tables(arguments)
+    return evaluate_in_duckdb(arguments)

@@ -199,15 +199,15 @@ def score_cuts_sql(source: str, keys: str, k: int) -> str:
     return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
 
 
-def score_order(ties: str, by_item: str = BY_ITEM) -> str:
+def score_order(ties: str) -> str:
     """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
     return (
         "score DESC, "
         + {
-            "item": by_item,
+            "item": BY_ITEM,
             "order": "line ASC",
-            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {by_item}",
-            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {by_item}",
+            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
+            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
         }[ties]
     )
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rankql.macros import INTERNAL_PREFIX, literal
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.relevance import RELEVANT
 from rankql.registry.requested_metric import Metric
-
-# A gain and a threshold as the gain of a row.
-Gained: TypeAlias = Callable[[str | Mapping[float, float], float], str]
 
 # max(score, k) reserves 16 * k bytes for each ranking beforehand: beyond this k,
 # all rows are sorted.
@@ -34,23 +31,23 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
 
 
 def metric_calls(
-    metrics: Sequence[Metric], conventions: Conventions, gain: Gained = gain_sql
+    metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The metrics and their weights in the mean as calls, by name; and which has which weight."""
     weighed = [m.name for m in metrics if m.record and m.record.weight]
     weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
-    calls = {metric.name: metric_call(metric, conventions, gain) for metric in metrics}
+    calls = {metric.name: metric_call(metric, conventions) for metric in metrics}
     calls |= {weights[m.name]: m.weight(vars(conventions)) for m in metrics if m.name in weights}
     return calls, weights
 
 
-def metric_call(metric: Metric, conventions: Conventions, gain: Gained = gain_sql) -> str:
+def metric_call(metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
     if metric.record is None:
         return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
     macro = metric.record.macro
     options = metric.arguments(vars(conventions))
-    rel = gain(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
+    rel = gain_sql(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
     if metric.record.compares_scores:
         return f"{macro}(rel, score)"
     columns = [rel, "pos"]

@@ -80,9 +80,7 @@ def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
             column = inputs.attribute(name)
             sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
                 HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
-            for key, *ends in run_sql(sql):
-                # Of truth values some databases have numbers.
-                low, high = map(bool, ends) if "BOOLEAN" in inputs.kinds(name) else ends
+            for key, low, high in run_sql(sql):
                 raise RankqlError(
                     f"by: {name} must have one value per query, but {home} has "
                     f"{low!r} and {high!r} for query {key!r}"

@@ -156,7 +156,7 @@ def _recognise_columns(
         if request.query in columns
         else table.find("query") or next(iter(columns), None)
     )
-    numeric = [name for name in columns if name != key and _is_numeric(session, table, name)]
+    numeric = [name for name in columns if name != key and is_number_column(session, table, name)]
     known = [name for name in columns if name != key and is_metric(name)]
     explicit = [name for name in dict.fromkeys(request.named) if name in columns and name != key]
     explicit = [x for x in explicit if x in numeric or table.columns[x] == "BOOLEAN"]
@@ -216,7 +216,7 @@ def _one_row_per(session: Session, table: Table, key: str) -> bool:
     return bool(session.con.sql(sql).fetchall()[0][0])
 
 
-def _is_numeric(session: Session, table: Table, name: str) -> bool:
+def is_number_column(session: Session, table: Table, name: str) -> bool:
     """Is it a column of numbers? Of a text file, are all its values numbers?"""
     if table.text:
         return holds_numbers(session, table, name)

@@ -6,14 +6,12 @@ The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`, `thresho
 
 from __future__ import annotations
 
-import math
-
 import polars as pl
 
 from rankql.expressions.columns import Column, as_float
 from rankql.expressions.ranking import Ranking, Rel, near_one, ranking, stops
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.argument_checks import as_number, require, require_p
+from rankql.registry.argument_checks import require
 
 
 @metric()
@@ -80,12 +78,10 @@ def err(
     r = ranking(rel, pos, k)
     require(r.score is None, "ties 'expected' is not available for err; use 'item'")
     if stop == "rel":
-        require(max_rel is None, "max_rel is for stop 'exp2', not for 'rel'")
         chance = r.rel
     else:
-        highest = _highest(max_rel)
-        chance = 2.0 ** (r.rel.clip(0) - highest) - 2.0**-highest  # 2^highest may overflow
-    p = 1.0 if as_number(p) == 1 else require_p(p)
+        assert max_rel is not None
+        chance = 2.0 ** (r.rel.clip(0) - max_rel) - 2.0**-max_rel  # 2^max_rel may overflow
     value = r.top(stops(chance.fill_null(0)) * p ** (r.pos - 1) / r.pos).sum()
     return pl.when((as_float(r.judged) > 0).any()).then(value)
 
@@ -112,7 +108,7 @@ def rbp(
     r = ranking(rel, pos, k)
     gain = r.hits(threshold)
     if max_rel is not None:
-        gain = r.rel.clip(0) / _highest(max_rel)
+        gain = r.rel.clip(0) / max_rel
     return _rank_biased(r, gain, p)
 
 
@@ -134,15 +130,8 @@ def rbp_residual(
 
 
 def _rank_biased(r: Ranking, gain: pl.Expr, p: float | None) -> pl.Expr:
-    p = require_p(p)
+    assert p is not None
     return near_one((1 - p) * r.top(r.mean(gain) * p ** (r.pos - 1)).sum())
-
-
-def _highest(max_rel: float | None) -> float:
-    require(max_rel is not None, "max_rel must be given: the highest grade of the scale")
-    ok = 0 < as_number(max_rel) < math.inf
-    require(ok, f"max_rel must be a finite number above 0, not {max_rel}")
-    return as_number(max_rel)
 
 
 list_rr = list_form(rr, ideal=True)

@@ -22,7 +22,6 @@ from rankql.expressions.item_pairs import (
 )
 from rankql.expressions.ranking import Ranking, ranking, ratio
 from rankql.expressions.variants import metric
-from rankql.registry.argument_checks import as_number, require
 
 
 @metric()
@@ -153,16 +152,11 @@ def near_duplicate_share(
     >>> round(shown.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
     0.3333
     """
-    require(
-        similarity is not None,
-        "similarity must be given: the cosine from which two items are duplicates, such as 0.95",
-    )
-    least = as_number(similarity)
-    require(-1 <= least <= 1, f"similarity must lie between -1 and 1, not {similarity}")
+    assert similarity is not None
     r = ranking(pos, pos, k)
     # Of equal vectors the cosine may come out a hair below 1.
     cosine = (pl.col("a") * pl.col("b")).list.sum()
-    near = pl.col("j").filter(cosine >= least - 1e-12).n_unique().cast(pl.Float64)
+    near = pl.col("j").filter(cosine >= similarity - 1e-12).n_unique().cast(pl.Float64)
     return ratio(aggregate_pairs(unit_vectors(embedding, r), near), r.shown.sum())
 
 
@@ -280,7 +274,6 @@ def err_ia(
 
 def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
     """The sum of the weights of all subtopics of the items shown, each times (1 - alpha)^c."""
-    require(0 <= as_number(alpha) <= 1, f"alpha must lie between 0 and 1, not {alpha}")
 
     def novel(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.unnest("x").explode("topic").sort("pos")

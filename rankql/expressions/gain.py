@@ -76,7 +76,7 @@ def dcg(
     8.25
     """
     r = ranking(rel, pos, k)
-    require_discounts(discounts, base)
+    require_discounts(discounts)
     return discounted_sum(r.top(r.mean(r.rel)), r.pos, discounts, base)
 
 
@@ -112,7 +112,7 @@ def _ideal(
 ) -> pl.Expr:
     """idcg, but NULL where no grade is positive."""
     r = ranking(rel, pos, k)
-    require_discounts(discounts, base)
+    require_discounts(discounts)
     judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
     if discounts is None and not isinstance(rel, Ranking):
         return ideal_by_counts(judged, r.k, base)

@@ -86,10 +86,8 @@ def ideal_of_counts(reached: Iterable[pl.Expr], size: int, base: float) -> pl.Ex
     return pl.sum_horizontal(summed.gather(count.clip(upper_bound=size)) for count in reached)
 
 
-def require_discounts(discounts: Sequence[float] | None, base: float) -> None:
-    """Refuse discounts that are not a list of numbers above 0, and a base not above 1."""
-    ok = 1 < as_number(base) < math.inf
-    require(ok, f"base must be a finite number above 1, not {base}")
+def require_discounts(discounts: Sequence[float] | None) -> None:
+    """Refuse discounts that are not a list of numbers above 0."""
     listed = discounts is None or (
         isinstance(discounts, list | tuple) and not any(isinstance(x, str) for x in discounts)
     )

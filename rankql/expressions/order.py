@@ -17,7 +17,7 @@ import polars as pl
 from rankql.expressions.columns import Column
 from rankql.expressions.ranking import Ranking, Rel, ranking, ratio
 from rankql.expressions.variants import list_form, metric, score_form
-from rankql.registry.argument_checks import require, require_p
+from rankql.registry.argument_checks import require
 
 
 @metric(in_order=True, ties=True)
@@ -94,7 +94,7 @@ def rbo(
     >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)
     0.685
     """
-    p = require_p(p)
+    assert p is not None
     theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
     known = _distinct(theirs, "reference") & _distinct(ours, "pos")
     depth = pl.when(theirs.shown & ours.shown).then(pl.max_horizontal(theirs.pos, ours.pos))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import polars as pl
 
 from rankql.expressions.columns import Column, as_float, column
-from rankql.registry.argument_checks import require, require_cutoff, require_finite
+from rankql.registry.argument_checks import require, require_cutoff
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,10 @@ class Ranking:
 
     def hits(self, threshold: float) -> pl.Expr:
         """1 where the row is relevant, else 0."""
-        require_finite("threshold", threshold)
         return self.rel.ge(threshold).fill_null(False).cast(pl.Float64)
 
     def relevant(self, threshold: float) -> pl.Expr:
         """R, the number of relevant items, retrieved or not."""
-        require_finite("threshold", threshold)
         return (as_float(self.judged) >= threshold).sum().cast(pl.Float64)
 
     def mean(self, values: pl.Expr) -> pl.Expr:

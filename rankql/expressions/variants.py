@@ -15,7 +15,7 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, as_grade_lists, column, with_checks
 from rankql.expressions.ranking import Ranking, shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
-from rankql.registry.argument_checks import require, require_choice, require_flag
+from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -65,7 +65,7 @@ def metric(
             if args and isinstance(args[0], pl.DataFrame | pl.LazyFrame):
                 return over_groups(*args, **options)
             arguments = bind(*args, **options)
-            require_options(name, arguments)
+            arguments = check_options(name, arguments)
             if isinstance(arguments.get("rel"), Ranking):  # by another form, which checks it
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
@@ -103,14 +103,20 @@ def metric(
     return decorate
 
 
-def require_options(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse an option of a metric that is none of its choices."""
+def check_options(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a metric, numbers as floats; an error for a wrong option."""
+    checked = dict(arguments)
     record = FUNCTIONS.get(name)
     for option in record.parameters if record else ():
+        value = checked[option.name]
         if option.kind == "choice":
-            require_choice(option.name, arguments[option.name], *option.choices)
+            require_choice(option.name, value, *option.choices)
         elif option.kind == "flag":
-            require_flag(option.name, arguments[option.name])
+            require_flag(option.name, value)
+        elif option.kind == "number" and option.applies(checked):
+            option.require_value(value)
+            checked[option.name] = None if value is None else as_number(value)
+    return checked
 
 
 def list_form(
@@ -247,21 +253,6 @@ def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None
             guess = [f"Did you mean {near!r}?" for near in get_close_matches(name, known, 1)]
             lines = [f"there is no column {name!r}", *guess, f"The columns are: {', '.join(known)}"]
             raise RankqlError("\n".join(lines))
-
-
-def sort_key(name: str, kind: pl.DataType) -> pl.Expr:
-    """A column to sort by: categories as text, not in an order of their own, as in SQL."""
-    text = kind in (pl.Enum, pl.Categorical)
-    return pl.col(name).cast(pl.String) if text else pl.col(name)
-
-
-def in_frame_like(frame: Frame, rows: pl.LazyFrame, slice: Column | None) -> Frame:
-    """The rows in order of their columns, the slice `s` named or left out, in a frame like that
-    which was given."""
-    order = [sort_key(name, kind) for name, kind in rows.collect_schema().items()]
-    rows = rows.sort(order, nulls_last=True)
-    rows = rows.drop("s") if slice is None else rows.rename({"s": "slice"})
-    return rows if isinstance(frame, pl.LazyFrame) else rows.collect()
 
 
 _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)

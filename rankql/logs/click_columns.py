@@ -6,40 +6,8 @@ from collections.abc import Callable
 
 import polars as pl
 
-from rankql.expressions.columns import (
-    Column,
-    as_floats,
-    check_pos,
-    column,
-    refuse_values,
-    require_plain_name,
-)
-from rankql.expressions.variants import require_columns
-from rankql.registry.argument_checks import as_number, describe, require
-
-
-def select_columns(
-    frame: pl.DataFrame | pl.LazyFrame, **needed: Column | None
-) -> tuple[pl.LazyFrame, dict[str, str]]:
-    """The columns under short names, NULL where there is none, and what errors call them."""
-    for source in needed.values():
-        require_plain_name(source)
-    columns = {name: column(source) for name, source in needed.items() if source is not None}
-    require_columns(frame, *columns.values())
-    names = dict.fromkeys(needed, "") | {n: expr.meta.output_name() for n, expr in columns.items()}
-    rows = frame.lazy().select(**(dict.fromkeys(needed, NULL_FLOAT) | columns))
-    types = rows.collect_schema()
-
-    def require_id(name: str) -> pl.Expr:
-        def require_value(values: pl.Series) -> pl.Series:
-            require(values.null_count() == 0, f"{names[name]} must not be NULL")
-            return values
-
-        return pl.col(name).map_batches(require_value, types[name], is_elementwise=True)
-
-    return rows.with_columns(
-        **{name: require_id(name) for name in ("q", "i") if name in needed}
-    ), names
+from rankql.expressions.columns import Column, as_floats, column, refuse_values
+from rankql.registry.argument_checks import as_number, require
 
 
 def weigh_clicks(
@@ -91,45 +59,6 @@ def read_predictions(predicted: Column, name: str = "predicted") -> pl.Expr:
         return guesses
 
     return map_values(read, column(predicted))
-
-
-def read_positions(name: str) -> pl.Expr:
-    """Positions as floats, that hold them exactly."""
-
-    def read(values: pl.Series) -> pl.Series:
-        check_pos(values, name)
-        exact = values if values.dtype == pl.UInt64 else values.cast(pl.Int64, strict=False)
-        beyond = (values.cast(pl.Float64) > MAX_POSITION) | (exact > MAX_POSITION)
-        refuse_values(f"{name} must be a whole number from 1", values, beyond)
-        return values.cast(pl.Float64)
-
-    return map_values(read, pl.col("p"))
-
-
-MAX_POSITION = 2**53
-
-
-def require_own_positions(query: str, pos: str) -> pl.Expr:
-    """The positions of a query, once each is known to be of one item."""
-
-    def require_single(rows: pl.Series) -> pl.Series:
-        for row in rows.filter(rows.struct.field("twice")).head(1):
-            require(
-                False, f"{pos} must be of one item alone: two of {query} {row['q']} have the same"
-            )
-        return rows.struct.field("p")
-
-    p = pl.col("p")
-    twice = (p.is_not_null() & p.is_duplicated()).over("s", "q")
-    return map_values(require_single, pl.struct("q", "p", twice=twice))
-
-
-def require_exact_cutoff(k: int | None) -> None:
-    """The cutoffs that a position can be compared with exactly."""
-    require(
-        k is None or as_number(k) <= MAX_POSITION,
-        f"k must be a whole number from 1, or left out for the whole ranking; not {describe(k)}",
-    )
 
 
 def corrected_grade(c: pl.Expr, t: pl.Expr, d: pl.Expr, r: pl.Expr) -> pl.Expr:

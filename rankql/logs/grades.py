@@ -10,9 +10,11 @@ from collections.abc import Mapping
 import polars as pl
 
 from rankql.expressions.columns import Column, as_float, column, refuse_values
-from rankql.expressions.variants import Frame, in_frame_like, metric, require_columns
+from rankql.expressions.variants import metric
 from rankql.logs.moments import Duration, Moment, decimal_as_float, is_finite, weigh_by_moment
+from rankql.logs.table_macros import Frame, Schema, run_table_macro, table_function
 from rankql.registry.argument_checks import require, require_choice
+from rankql.sources.tables import Data
 from rankql.text import TEXT_TYPES
 
 
@@ -171,15 +173,12 @@ def _require_positive(sums: pl.Series) -> pl.Series:
     return sums
 
 
-def tally(frame: Frame, label: Column = "rel", slice: Column | None = None) -> Frame:
+@table_function
+def tally(frame: Data, label: Column = "rel", slice: Column | None = None) -> Frame:
     """Which grades there are, and how often; NULL is an item that nobody judged.
 
     >>> pl.DataFrame({"rel": [0, 2, 0, None]}).pipe(tally).rows()
     [(0, 2, 0.5), (2, 1, 0.25), (None, 1, 0.25)]
     """
-    grade, by = column(label), pl.lit(0) if slice is None else column(slice)
-    require_columns(frame, grade, by)
-    rows = frame.lazy().select(s=by, grade=grade)
-    counts = rows.group_by("s", "grade").agg(n=pl.len().cast(pl.Int64))
-    share = pl.col("n") / pl.col("n").sum().over("s")
-    return in_frame_like(frame, counts.with_columns(share=share), slice)
+    schema: Schema = {"grade": "label", "n": pl.Int64, "share": pl.Float64}
+    return run_table_macro(frame, "tally", {"label": label, "slice": slice}, {}, schema)

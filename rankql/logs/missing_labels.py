@@ -6,25 +6,11 @@ import math
 
 import polars as pl
 
-from rankql.expressions.columns import Column, as_floats, check_popularity, column, refuse_values
-from rankql.expressions.gain import cg, dcg, idcg
-from rankql.expressions.variants import Frame, in_frame_like
-from rankql.logs.click_columns import (
-    map_values,
-    read_positions,
-    require_chances,
-    require_exact_cutoff,
-    require_own_positions,
-    select_columns,
-)
-from rankql.logs.ratios import cutoff_suffix, estimate_ratios, stack_columns
-from rankql.registry.argument_checks import (
-    as_number,
-    is_whole_number,
-    normal_z,
-    require,
-    require_finite,
-)
+from rankql.expressions.columns import Column, check_popularity, column
+from rankql.logs.click_columns import map_values
+from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.registry.argument_checks import as_number, is_whole_number, require
+from rankql.sources.tables import Data
 
 
 def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float = 1.5) -> pl.Expr:
@@ -52,8 +38,9 @@ def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float 
     return (1 / (1 + missing)).alias("item_propensity")
 
 
+@table_function
 def propensity_scored(
-    frame: Frame,
+    frame: Data,
     k: int | None = None,
     threshold: float = 1,
     query: Column = "query",
@@ -77,46 +64,15 @@ def propensity_scored(
     >>> df.pipe(propensity_scored, 2).select("metric", pl.col("value").round(4), "queries").rows()
     [('PSP@2', 0.3333, 1), ('PSnDCG@2', 0.3801, 1)]
     """
-    require_finite("threshold", threshold)
-    reach = normal_z(confidence)
-    require_exact_cutoff(k)
-    selected, names = select_columns(frame, s=slice, q=query, c=rel, p=pos, t=propensity)
+    columns = {"query": query, "rel": rel, "pos": pos, "propensity": propensity, "slice": slice}
+    options = {"k": k, "threshold": threshold, "confidence": confidence}
+    return run_table_macro(frame, "propensity_scored", columns, options, _SCHEMA)
 
-    def weight(rows: pl.Series) -> pl.Series:
-        hit, t = rows.struct.field("hit"), rows.struct.field("t")
-        missing = (hit.eq(1) & t.is_null()).any()
-        require(not missing, f"{names['t']} must be given where an item is relevant")
-        return hit / require_chances(names["t"], t).fill_null(1)
 
-    def graded(values: pl.Series) -> pl.Series:
-        grades = as_floats(names["c"], values)
-        refuse_values(f"{names['c']} must be a finite number", values, ~grades.is_finite())
-        return grades
-
-    hit = map_values(graded, pl.col("c")).ge(threshold).cast(pl.Float64)
-    places = read_positions(names["p"])
-    weighted = selected.select("s", "q", "t", hit=hit, p=places).with_columns(
-        p=require_own_positions(names["q"], names["p"]), w=map_values(weight, pl.struct("hit", "t"))
-    )
-    best = pl.col("w").fill_null(0).sort(descending=True)
-    best = best if k is None else best.head(k)
-    ideal = idcg("hit", "p", k).replace(0, None)
-    sums = {
-        "PSP": (cg("w", "p", k), best.sum().replace(0, None)),
-        "PSnDCG": (dcg("w", "p", k) / ideal, idcg("w", "p", k) / ideal),
-    }
-    metric_lists = [
-        [
-            pl.lit(i).alias("line"),
-            pl.lit(name + cutoff_suffix(k)).alias("metric"),
-            pl.col(name).struct.unnest(),
-        ]
-        for i, name in enumerate(sums)
-    ]
-    queries = weighted.group_by("s", "q").agg(
-        pl.struct(value=value + 0 * part, part=part).alias(name)
-        for name, (value, part) in sums.items()
-    )
-    measurements = stack_columns(queries, metric_lists, "s")
-    estimates = estimate_ratios(measurements, ["s", "line", "metric"], reach)
-    return in_frame_like(frame, estimates, slice).drop("line")
+_SCHEMA = {
+    "metric": pl.String,
+    "value": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "queries": pl.Int64,
+}

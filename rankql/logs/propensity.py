@@ -18,12 +18,13 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.columns import Column
-from rankql.expressions.variants import Frame
-from rankql.logs.table_macros import run_table_macro
+from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.sources.tables import Data
 
 
+@table_function
 def randomised_propensity(
-    frame: Frame,
+    frame: Data,
     query: Column = "query",
     pos: Column = "pos",
     click: Column = "click",
@@ -45,8 +46,9 @@ def randomised_propensity(
     return run_table_macro(frame, "randomised_propensity", columns, options, _SCHEMA)
 
 
+@table_function
 def harvested_propensity(
-    frame: Frame,
+    frame: Data,
     pairs: str = "all",
     query: Column = "query",
     item: Column = "item",
@@ -74,8 +76,9 @@ def harvested_propensity(
     return run_table_macro(frame, "harvested_propensity", columns, options, _SCHEMA)
 
 
+@table_function
 def click_model(
-    frame: Frame,
+    frame: Data,
     query: Column = "query",
     item: Column = "item",
     pos: Column = "pos",
@@ -106,18 +109,16 @@ def click_model(
     return run_table_macro(frame, "click_model", columns, options, _ITERATED)
 
 
-_SCHEMA = pl.Schema(
-    {
-        "pos": pl.Int64,
-        "propensity": pl.Float64,
-        "lo": pl.Float64,
-        "hi": pl.Float64,
-        "impressions": pl.Int64,
-        "clicks": pl.Int64,
-        "component": pl.Int64,
-        "note": pl.String,
-    }
-)
-_ITERATED = pl.Schema(_SCHEMA)
-_ITERATED.pop("note")
-_ITERATED |= {"iterations": pl.Int64(), "converged": pl.Boolean(), "note": pl.String()}
+_SCHEMA = {
+    "pos": pl.Int64,
+    "propensity": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "impressions": pl.Int64,
+    "clicks": pl.Int64,
+    "component": pl.Int64,
+    "note": pl.String,
+}
+_FITTED = {"iterations": pl.Int64, "converged": pl.Boolean}
+_ITERATED = {**{name: kind for name, kind in _SCHEMA.items() if name != "note"}, **_FITTED}
+_ITERATED["note"] = pl.String

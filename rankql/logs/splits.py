@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import polars as pl
-
-from rankql.expressions.columns import Column, column
-from rankql.expressions.variants import Frame, require_columns
-from rankql.logs.moments import Moment, require_moments
-from rankql.logs.table_macros import add_column_by_table_macro
-from rankql.registry.argument_checks import is_whole_number, require
+from rankql.expressions.columns import Column
+from rankql.logs.moments import Moment
+from rankql.logs.table_macros import Frame, add_column_by_table_macro, table_function
+from rankql.sources.tables import Data
 
 
+@table_function
 def leave_one_out(
-    frame: Frame,
+    frame: Data,
     n: int = 1,
     query: Column = "user",
     item: Column = "item",
@@ -24,22 +22,18 @@ def leave_one_out(
     scores it stands first; rows of one time and item go together. A user of whom nothing would be
     left to train on is left whole.
 
+    >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """
-    require(is_whole_number(n), f"n must be a whole number from 1, not {n}")
-    times, text = _select_moments(frame, moment), column(item).cast(pl.String)
-    require_columns(frame, text, column(query))
-    _require_no_split(frame)
-    place = pl.struct(times, text.fill_null("")).rank("min", descending=True).over(query)
-    last = place <= n
-    split = pl.when(last & ~last.all().over(query)).then(pl.lit("test"))
-    return frame.with_columns(split=split.otherwise(pl.lit("train")))
+    columns = {"query": query, "item": item, "moment": moment}
+    return add_column_by_table_macro(frame, "leave_one_out", columns, {"n": n}, "split")
 
 
+@table_function
 def time_split(
-    frame: Frame,
+    frame: Data,
     since: Moment | None = None,
     share: float | None = None,
     query: Column | None = None,
@@ -51,31 +45,13 @@ def time_split(
     of the rows, or with `query` of the rows of each user. The latest time is always in it, also
     where it holds more than `share`, unless it is the only one.
 
+    >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})
     >>> log.pipe(time_split, since=2)["split"].to_list()
     ['train', 'test', 'test', 'test']
     >>> log.pipe(time_split, share=0.5)["split"].to_list()
     ['train', 'train', 'train', 'test']
     """
-    _require_no_split(frame)
     columns = {"query": query, "moment": moment}
     options = {"since": since, "share": share}
     return add_column_by_table_macro(frame, "time_split", columns, options, "split")
-
-
-def _select_moments(frame: pl.DataFrame | pl.LazyFrame, moment: Column) -> pl.Expr:
-    """The times of a log, as they are."""
-    times = column(moment)
-    require_columns(frame, times)
-    ((name, dtype),) = frame.lazy().select(times).collect_schema().items()
-
-    def check(values: pl.Series) -> pl.Series:
-        return require_moments(name, values)
-
-    return times.map_batches(check, dtype, is_elementwise=True)
-
-
-def _require_no_split(frame: pl.DataFrame | pl.LazyFrame) -> None:
-    names = frame.collect_schema().names()
-    message = "the log has a column 'split' already: drop or rename it"
-    require("split" not in map(str.lower, names), message)

@@ -1,55 +1,93 @@
-"""Functions of a whole table: the SQL macro of the same name, run in DuckDB over a polars frame.
+"""Functions of a whole table: the SQL macro of the same name, run in DuckDB over the data.
 
-The SQL is the only definition. A column given as an expression is computed by polars first; the
+The SQL is the only definition. The data is a polars frame, or what `evaluate` takes: a path, a
+pandas or Arrow frame, a relation. A column given as an expression is computed by polars first; the
 macro gets it under the name of the expression, which its errors then show.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from numbers import Integral, Real
+from typing import Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import duckdb
 import polars as pl
 
 from rankql import macros
 from rankql.errors import RankqlError, database_message
-from rankql.expressions.columns import Column, column
-from rankql.expressions.variants import Frame, require_columns
+from rankql.expressions.columns import Column, column, require_plain_name
+from rankql.expressions.variants import require_columns
+from rankql.registry.argument_checks import require
+from rankql.sources.session import duckdb_errors, open_session
+from rankql.sources.tables import Data
 
-Columns = Mapping[str, "Column | None"]
+Frame: TypeAlias = pl.DataFrame | pl.LazyFrame
+Columns: TypeAlias = Mapping[str, "Column | None"]
+Schema: TypeAlias = Mapping[str, pl.DataType | type[pl.DataType] | str]
+Args = ParamSpec("Args")
+
+
+class TableFunction(Protocol[Args]):
+    """A function of a table: of a LazyFrame a LazyFrame, of all other data a DataFrame."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self, frame: pl.LazyFrame, /, *args: Args.args, **options: Args.kwargs
+    ) -> pl.LazyFrame: ...
+    @overload
+    def __call__(
+        self, frame: Data, /, *args: Args.args, **options: Args.kwargs
+    ) -> pl.DataFrame: ...
+
+
+def table_function(function: Callable[Concatenate[Data, Args], Frame]) -> TableFunction[Args]:
+    """Type a function that returns what `run_table_macro` or `add_column_by_table_macro` does."""
+    return cast("TableFunction[Args]", function)
 
 
 def run_table_macro(
-    frame: Frame, macro: str, columns: Columns, options: Mapping[str, object], schema: pl.Schema
+    data: Data,
+    macro: str,
+    columns: Columns,
+    options: Mapping[str, object],
+    schema: Schema,
 ) -> Frame:
-    """The rows of a table macro over a frame, one row per group or position.
+    """The rows of a table macro, one row per group or position.
 
     columns: the parameters of the macro that name a column; None is passed on as NULL.
-    schema: the columns of the result. A slice keeps the type that it has in the frame.
+    schema: the columns of the result, each with its type or the parameter whose column has it.
     """
+    frame = _read_frame(data, columns.values())
     exprs, names = _name_columns(frame, columns)
     selected = frame.lazy().select(exprs)
-    if columns.get("slice") is not None:
-        kind = selected.collect_schema()[names["slice"] or ""]
-        schema = pl.Schema({"slice": kind, **schema})
-    query = _macro_call(macro, {**names, **options})
+    kinds = {role: selected.collect_schema()[name] for role, name in names.items() if name}
+    result = {"slice": "slice", **schema} if "slice" in kinds else schema
+    types = pl.Schema({n: kinds[k] if isinstance(k, str) else k for n, k in result.items()})
+    query = f"FROM {_macro_call(macro, {**names, **options})}"
 
     def rows(table: pl.DataFrame) -> pl.DataFrame:
         return _run_query(query, table).select(
-            pl.col(name).cast(kind) for name, kind in schema.items()
+            pl.col(name).cast(kind) for name, kind in types.items()
         )
 
-    return _collect_like(frame, _map_rows(selected, rows, schema))
+    found = _map_rows(selected, rows, types)
+    return found if isinstance(frame, pl.LazyFrame) else found.collect()
 
 
 def add_column_by_table_macro(
-    frame: Frame, macro: str, columns: Columns, options: Mapping[str, object], name: str
+    data: Data, macro: str, columns: Columns, options: Mapping[str, object], name: str
 ) -> Frame:
-    """The frame with the text column that a table macro adds; its rows keep their order."""
+    """The data with the text column that a table macro adds; its rows keep their order."""
+    frame = _read_frame(data)
     exprs, names = _name_columns(frame, columns)
+    known = map(str.lower, frame.collect_schema().names())
+    require(name not in known, f"the log has a column {name!r} already: drop or rename it")
     query = f"SELECT {name} FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
 
     def values(rows: pl.Series) -> pl.Series:
@@ -63,10 +101,39 @@ def add_column_by_table_macro(
 _INDEX = "__rankql_index"
 
 
-def _name_columns(
-    frame: pl.DataFrame | pl.LazyFrame, columns: Columns
-) -> tuple[list[pl.Expr], dict[str, str | None]]:
+def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:
+    """The data as a polars frame: of other data than frames of polars the columns named."""
+    if isinstance(data, pl.DataFrame | pl.LazyFrame):
+        return data
+    if isinstance(data, duckdb.DuckDBPyRelation):
+        with duckdb_errors():
+            return _select_columns(data, columns)
+    with open_session(None, data) as session:
+        session.hint = "; of a table of a database pass the relation, con.table('...')"
+        table = session.table(data, "rows")
+        source = table.sql
+        if table.text and isinstance(data, str | os.PathLike):  # its types are told from its values
+            source = f"read_csv({macros.literal(os.fspath(data))})"
+        return _select_columns(session.con.sql(f"FROM {source}"), columns)
+
+
+def _select_columns(
+    relation: duckdb.DuckDBPyRelation, columns: Iterable[Column | None] | None
+) -> pl.DataFrame:
+    """The columns named of a relation; all of them where none is known, for the error to list."""
+    known = relation.columns
+    if columns is not None:
+        given = [column(name) for name in columns if name is not None]
+        needed = {root for expr in given for root in expr.meta.root_names()}
+        known = known if needed - set(known) else [name for name in known if name in needed]
+    frame: pl.DataFrame = relation.project(", ".join(map(macros.quote, known))).pl()
+    return frame
+
+
+def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[str, str | None]]:
     """The columns to hand over, each once, and by parameter the name of its column."""
+    for given in columns.values():
+        require_plain_name(given)
     exprs = {role: column(given) for role, given in columns.items() if given is not None}
     require_columns(frame, *exprs.values())
     names: dict[str, str | None] = dict.fromkeys(columns)
@@ -77,6 +144,8 @@ def _name_columns(
             name += "_"  # another expression has the name
         selected[name] = expr.alias(name)
         names[role] = name
+    for name, kind in frame.lazy().select(selected.values()).collect_schema().items():
+        require(kind != pl.Object, f"{name} must not hold Python objects; cast it first")
     return list(selected.values()), names
 
 
@@ -108,12 +177,10 @@ def _literal(value: object) -> str:
 
 def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
-    create, renamed = macros.isolate_macros(
-        f"FROM {query}" if query[:7] != "SELECT " else query, True
-    )
+    create, renamed = macros.isolate_macros(query, True)
     with duckdb.connect() as con:
-        con.register(_TABLE, table)
         try:
+            con.register(_TABLE, table)
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()
             return result
@@ -131,8 +198,3 @@ def _map_rows(
         slice_pushdown=False,
         schema=schema,
     )
-
-
-def _collect_like(frame: Frame, found: pl.LazyFrame) -> Frame:
-    """Lazy where the frame is."""
-    return found if isinstance(frame, pl.LazyFrame) else found.collect()

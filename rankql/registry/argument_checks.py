@@ -47,13 +47,6 @@ def require_whole_number(name: str, value: object, least: int) -> None:
     require(ok, f"{name} must be a whole number from {least}, not {value!r}")
 
 
-def require_p(p: float | None) -> float:
-    """The chance to look at the next item, which has no default."""
-    require(p is not None, "p must be given: the chance to look at the next item, between 0 and 1")
-    require(0 < as_number(p) < 1, f"p must lie between 0 and 1, not {describe(p)}")
-    return as_number(p)
-
-
 def require_finite(name: str, value: object) -> None:
     """Refuse an argument that is not a finite number."""
     require(

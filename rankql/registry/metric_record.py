@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rankql import macros
+from rankql.registry.argument_checks import as_number, describe, require
 
 # What a value is of: a judged ranking, a list whatever its judgments, all rankings at once, or a
 # catalogue. Values of the last two are never averaged: ask again over the rows of a slice.
@@ -24,7 +26,7 @@ class Parameter:
     default: Any
     help: str
     # A list and a column cannot be written in a name such as `P(rel=2)@5`.
-    kind: Literal["number", "choice", "flag", "list", "column"] = "number"
+    kind: Literal["number", "count", "choice", "flag", "list", "column"] = "number"
     choices: tuple[str, ...] = ()
     # Its range: above and below exclude their number, lowest and highest include it.
     above: float | None = None
@@ -55,14 +57,32 @@ class Parameter:
             return ""
         return f"above {low:g}" if high is None else f"between {low:g} and {high:g}"
 
-    def in_range(self, value: float) -> bool:
-        """Is it a number that the parameter may be?"""
-        return not (
-            (self.above is not None and not value > self.above)
-            or (self.below is not None and not value < self.below)
-            or (self.lowest is not None and not value >= self.lowest)
-            or (self.highest is not None and not value <= self.highest)
+    def require_value(self, value: object, prefix: str = "") -> None:
+        """Refuse a number that is missing, not finite, or out of range."""
+        if value is None and self.default is None:
+            message = f"{prefix}{self.name} must be given: {self.help}"
+            require(not self.required, message)
+            return
+        number = as_number(value)
+        ok = math.isfinite(number) and not (
+            (self.above is not None and not number > self.above)
+            or (self.below is not None and not number < self.below)
+            or (self.lowest is not None and not number >= self.lowest)
+            or (self.highest is not None and not number <= self.highest)
         )
+        between = self.range.startswith("between")
+        rule = f"lie {self.range}" if between else f"be a finite number {self.range}".rstrip()
+        require(ok, f"{prefix}{self.name} must {rule}, not {describe(value)}")
+
+    def applies(self, arguments: Mapping[str, Any], prefix: str = "") -> bool:
+        """Does it mean something along with the others? Refuse a value where it does not."""
+        if self.only_with is None:
+            return True
+        other, needed = self.only_with
+        setting = arguments.get(other, needed)
+        message = f"{prefix}{self.name} is for {other} {needed!r}, not for {setting!r}"
+        require(setting == needed or arguments.get(self.name) is None, message)
+        return bool(setting == needed)
 
     def default_under(self, conventions: Mapping[str, Any]) -> Any:
         """Its value under the conventions, where the metric itself does not give one."""

@@ -13,7 +13,9 @@ GAIN = Parameter(
     choices=("linear", "exp2", "binary"),
     convention="gain",
 )
-K = Parameter("k", None, "the positions that count, from the top; all of them when left out")
+K = Parameter(
+    "k", None, "the positions that count, from the top; all of them when left out", kind="count"
+)
 THRESHOLD = Parameter("threshold", 1, "relevant from this grade", convention="threshold")
 DISCOUNTS = Parameter(
     "discounts", None, "a divisor for each position", kind="list", convention="discounts"
@@ -85,9 +87,12 @@ BOUND = Parameter(
 )
 NORMALIZED = Parameter("normalized", False, "divided by its highest value", kind="flag")
 CATALOGUE = Parameter(
-    "catalogue", None, "the number of items that could be shown, or 'shown': those that were"
+    "catalogue",
+    None,
+    "the number of items that could be shown, or 'shown': those that were",
+    kind="count",
 )
-USERS = Parameter("users", None, "the number of users")
+USERS = Parameter("users", None, "the number of users", kind="count")
 NORM = Parameter(
     "norm", "n", "the highest value is 1 - 1/n, or 1", kind="choice", choices=("n", "n-1")
 )

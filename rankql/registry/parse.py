@@ -197,21 +197,9 @@ def _require_valid(text: str, record: MetricRecord, options: Mapping[str, Any]) 
     """Refuse options that are missing, out of their range, or that exclude each other."""
     for name, option in record.options.items():
         value = options.get(name)
-        if value is None:
-            if option.required and not option.convention:
-                raise RankqlError(
-                    f"{text!r}: {name} must be given, {option.range}, such as {record.name}(p=0.8)"
-                )
-            continue
-        if option.range and not option.in_range(value):
-            raise RankqlError(f"{text!r}: {name} must lie {option.range}, not {value}")
-        if option.only_with:
-            other, needed = option.only_with
-            setting = options.get(other, needed)
-            if setting != needed:
-                raise RankqlError(
-                    f"{text!r}: {name} is for {other} {needed!r}, not for {setting!r}"
-                )
+        number = option.applies(options, f"{text!r}: ") and option.kind == "number"
+        if number and (value is not None or not option.convention):
+            option.require_value(options.get(name, option.default), f"{text!r}: ")
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:

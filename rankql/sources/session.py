@@ -79,7 +79,7 @@ class Session:
         self.loaded: dict[str, str] = {}
         # The Parquet files that are read: their SQL, by what they are called.
         self.files: dict[str, str] = {}
-        self._hint = "; for a table pass its connection: con=" if own else ", nor such a table"
+        self.hint = "; for a table pass its connection: con=" if own else ", nor such a table"
 
     def table(self, data: Data, label: str) -> Table:
         """The source of the data, which is not copied; only text files are read at once."""
@@ -126,7 +126,7 @@ class Session:
                 return self._load(label, sql, text=False)
             return self._describe(label, sql, lasting=lasting)
         name = expand_home(name)
-        paths, pattern = find_files(name, label, self._hint)
+        paths, pattern = find_files(name, label, self.hint)
         kind = suffix(paths[0])
         if kind not in READERS:
             return self._load_trec(paths, pattern, label)

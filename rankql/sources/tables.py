@@ -84,7 +84,7 @@ class Table:
         return next((lower[known] for known in names if known in lower), None)
 
     def actual_name(self, name: str) -> str:
-        """A column that it has, as it spells it, which other databases are particular about."""
+        """A column that it has, as it spells it."""
         spellings = (column for column in self.columns if column.lower() == name.lower())
         return name if name in self.columns else next(spellings)
 

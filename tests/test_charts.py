@@ -1,0 +1,149 @@
+"""The plotted numbers: rows, their order, intervals, quartiles and cutoffs, by hand."""
+
+import polars as pl
+import pytest
+
+import rankql
+
+pytestmark = pytest.mark.report
+
+RESIDUAL = "RBPres(p=0.5)@1"
+# The position of the one relevant item of each query, which alone is judged; 0: not retrieved.
+OLD, NEW = {"a": 1, "b": 2, "c": 4, "d": 0}, {"a": 2, "b": 1, "c": 1, "d": 4}
+QRELS = pl.DataFrame({"query": list("abcd"), "item": ["x"] * 4, "rel": [1] * 4})
+
+
+def run(positions):
+    rows = [
+        (query, "x" if pos == place else f"other {pos}", pos)
+        for query, place in positions.items()
+        for pos in range(1, 5)
+    ]
+    return pl.DataFrame(rows, schema=["query", "item", "pos"], orient="row")
+
+
+def compare(metrics, **options):
+    return rankql.compare({"old": run(OLD), "new": run(NEW)}, QRELS, metrics, **options)
+
+
+def panels(chart):
+    """The panels of a chart, as plain values, each data set where it is drawn."""
+    spec = chart.to_dict()
+    for part in (made := spec.get("concat", [spec])):
+        for each in [part, *part["layer"]]:
+            if "data" in each:
+                each["data"] = spec["datasets"][each["data"]["name"]]
+    return made
+
+
+def rows(panel):
+    """The rows that the layers of a panel share."""
+    return panel["data"]
+
+
+def fields(panel):
+    """The columns that the layers draw, by mark and channel."""
+    return {
+        (layer["mark"]["type"], channel): encoding["field"]
+        for layer in panel["layer"]
+        for channel, encoding in layer["encoding"].items()
+        if isinstance(encoding, dict) and "field" in encoding
+    }
+
+
+def test_means_are_those_of_the_summary_best_first():
+    comparison = compare(["RR", RESIDUAL])
+    reciprocal, residual = panels(comparison.plot("means"))
+    means = [(row["system"], row["mean"], row["queries"]) for row in rows(reciprocal)]
+    assert means == [("new", 0.6875, 4), ("old", 0.4375, 4)]
+    # Of the residual less is better.
+    assert [(row["system"], row["mean"]) for row in rows(residual)] == [
+        ("new", 0.75), ("old", 0.875)
+    ]  # fmt: skip
+    summary = comparison.result.summary.filter(metric="RR")
+    for row in rows(reciprocal):
+        (own,) = summary.filter(system=row["system"]).to_dicts()
+        assert (row["lo"], row["hi"]) == pytest.approx((own["lo"], own["hi"]), rel=1e-5)
+    drawn = fields(reciprocal)
+    assert drawn["rule", "x"] == "lo" and drawn["rule", "x2"] == "hi"
+    assert drawn["point", "x"] == drawn["text", "text"] == "mean"
+
+
+def test_order_of_means_turns_where_less_is_better():
+    result = compare(["RR", RESIDUAL]).result
+    worse = rankql.evaluate({"one": run(OLD), "two": run(OLD | {"a": 2})}, QRELS, ["RR", RESIDUAL])
+    for each, best in ((result, "new"), (worse, "one")):
+        for panel in panels(each.plot("means")):
+            assert rows(panel)[0]["system"] == best
+
+
+def test_means_of_slices():
+    run_ = run(OLD).with_columns(part=pl.col("query").is_in(["a", "b"]).cast(pl.String))
+    (panel,) = panels(rankql.evaluate(run_, QRELS, "RR", by="part").plot())
+    means = {row["slice"]: (row["mean"], row["queries"]) for row in rows(panel)}
+    assert means == {"all": (0.4375, 4), "part=false": (0.125, 2), "part=true": (0.75, 2)}
+
+
+def test_distribution_has_quartiles_and_counts():
+    (panel,) = panels(compare("RR").plot("distribution"))
+    quartiles = ("lower quarter", "median", "upper quarter", "lowest", "highest")
+    spread = {row["system"]: [row[name] for name in quartiles] for row in rows(panel)}
+    assert spread == {
+        "new": [0.4375, 0.75, 1.0, 0.25, 1.0],
+        "old": [0.1875, 0.375, 0.625, 0.0, 1.0],
+    }
+    assert fields(panel)["tick", "x"] == "median"
+    bins = panel["layer"][0]["data"]
+    counts = [(b["system"], b["from"], b["to"], b["queries"], b["share"]) for b in bins]
+    assert counts == [
+        ("new", 0.25, 0.3, 1, 0.25), ("new", 0.5, 0.55, 1, 0.25), ("new", 0.95, 1.0, 2, 0.5),
+        ("old", 0.0, 0.05, 1, 0.25), ("old", 0.25, 0.3, 1, 0.25), ("old", 0.5, 0.55, 1, 0.25),
+        ("old", 0.95, 1.0, 1, 0.25),
+    ]  # fmt: skip
+
+
+def test_differences_are_those_of_the_queries_largest_loss_first():
+    (panel,) = panels(compare("RR").plot("differences"))
+    bars = [(row["query"], row["difference"], row["better"], row["from"]) for row in rows(panel)]
+    assert bars == [
+        ("a", -0.5, "old", 0), ("d", 0.25, "new", 1), ("b", 0.5, "new", 2), ("c", 0.75, "new", 3)
+    ]  # fmt: skip
+    assert fields(panel)["rect", "y"] == "difference"
+    means = [layer["data"] for layer in panel["layer"] if "data" in layer]
+    assert [{"mean": 0.25, "words": "mean +0.250"}] in means
+
+
+def test_better_is_the_lower_residual():
+    (panel,) = panels(compare(RESIDUAL).plot("differences"))
+    better = {row["query"]: (row["difference"], row["better"]) for row in rows(panel)}
+    assert better["a"] == (0.5, "old") and better["b"] == better["c"] == (-0.5, "new")
+
+
+@pytest.mark.parametrize("kind", ["intervals", "slices"])
+def test_intervals_are_those_of_the_table(kind):
+    comparison = compare("RR")
+    (panel,) = panels(comparison.plot(kind))
+    (row,) = rows(panel)
+    (own,) = comparison.table.to_dicts()
+    numbers = [row[name] for name in ("difference", "lo", "hi", "n")]
+    assert numbers == pytest.approx(
+        [own[name] for name in ("difference", "lo", "hi", "n")], rel=1e-5
+    )
+    assert row["difference"] == 0.25 and row["verdict"] == own["verdict"]
+    drawn = fields(panel)
+    assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
+    assert drawn["point", "x"] == drawn["text", "text"] == "difference"
+    (scale,) = {
+        tuple(layer["encoding"]["x"]["scale"]["domain"])
+        for layer in panel["layer"]
+        if "scale" in layer["encoding"].get("x", {})
+    }
+    assert scale == pytest.approx((min(0, own["lo"]), max(0, own["hi"])), rel=1e-5)
+
+
+def test_cutoffs_are_lines_by_k():
+    (panel,) = panels(compare("RR").plot("cutoffs"))
+    means = {(row["system"], row["k"]): row["mean"] for row in rows(panel)}
+    assert [means["old", k] for k in (1, 3, 5, 100)] == [0.25, 0.375, 0.4375, 0.4375]
+    assert [means["new", k] for k in (1, 3, 5, 100)] == [0.5, 0.625, 0.6875, 0.6875]
+    assert fields(panel)["line", "x"] == "k" and fields(panel)["line", "y"] == "mean"
