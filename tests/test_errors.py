@@ -756,7 +756,6 @@ def test_a_score_that_is_nan():
 def test_on_the_command_line():
     for arguments, said in {
         ("sql", "a", "b", "--dialect", "spark"): "--dialect takes one query",
-        ("demo", "--run", "x"): "--run and --qrels go together",
         ("correlate", "x"): "correlate compares a RUN with a REFERENCE",
     }.items():
         done = CliRunner().invoke(main, arguments)

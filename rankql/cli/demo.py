@@ -1,4 +1,4 @@
-"""The demo: a simulated shop log as Parquet, and the metrics in SQL, on it or on TREC files."""
+"""The demo: a simulated shop log as Parquet, and the metrics of it in SQL."""
 
 from __future__ import annotations
 
@@ -29,33 +29,6 @@ FROM (
 )
 GROUP BY GROUPING SETS ((segment), ())
 ORDER BY count(*)
-"""
-
-TREC = """\
-WITH qrels AS (
-    FROM read_csv({qrels}, delim = ' ', header = false, columns = {{
-        'query': 'VARCHAR', 'iteration': 'VARCHAR', 'item': 'VARCHAR', 'rel': 'INTEGER'}})
-), run AS (
-    FROM read_csv({run}, delim = ' ', header = false, columns = {{
-        'query': 'VARCHAR', 'q0': 'VARCHAR', 'item': 'VARCHAR', 'rank': 'INTEGER',
-        'score': 'DOUBLE', 'tag': 'VARCHAR'}})
-), scored AS (
-    SELECT query, item, rel, score
-    FROM run FULL JOIN qrels USING (query, item)
-    WHERE query IN (SELECT query FROM qrels)
-)
-SELECT count(*)                                 AS queries,
-       round(avg("nDCG@10"), 4)                 AS "nDCG@10",
-       round(avg("AP"), 4)                      AS "AP",
-       round(avg("RR@10"), 4)                   AS "RR@10"
-FROM (
-    SELECT query,
-           ndcg(rel, pos, 10)                   AS "nDCG@10",
-           ap(rel, pos, denominator := 'R')     AS "AP",
-           rr(rel, pos, 10)                     AS "RR@10"
-    FROM ranked('scored', query := 'query')
-    GROUP BY query
-)
 """
 
 # Per segment: the share of queries, and how well the ranker predicts what the user likes.

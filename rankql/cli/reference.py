@@ -96,15 +96,11 @@ def versions_command() -> None:
     help="Where the data goes.",
 )
 @click.option("--queries", type=click.IntRange(1), default=20_000, help="Queries to simulate.")
-@click.option("--run", type=click.Path(path_type=Path), help="A TREC run to measure instead.")
-@click.option("--qrels", type=click.Path(path_type=Path), help="The TREC judgments for --run.")
 @click.pass_context
-def demo_command(
-    ctx: click.Context, out: Path, queries: int, run: Path | None, qrels: Path | None
-) -> None:
+def demo_command(ctx: click.Context, out: Path, queries: int) -> None:
     """Run the metrics on a simulated shop log, and show the SQL.
 
-    The log is written as Parquet; or give a TREC run.
+    The log is written as Parquet.
     """
     import duckdb
 
@@ -114,17 +110,10 @@ def demo_command(
 
     con = duckdb.connect()
     macros.register(con)
-    path = None
-    if run and qrels:
-        query = demo.TREC.format(run=literal(str(run)), qrels=literal(str(qrels)))
-    elif run or qrels:
-        raise click.UsageError("--run and --qrels go together")
-    else:
-        path = demo.write_shop(out, queries)
-        click.echo(f"Simulated {queries} queries of a shop: {path}\n", err=True)
-        query = demo.SHOP.format(shop=literal(str(path)))
+    path = demo.write_shop(out, queries)
+    click.echo(f"Simulated {queries} queries of a shop: {path}\n", err=True)
+    query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)
-    if path:
-        command = f"{program_name(ctx)} eval {shlex.quote(str(path))} --by segment"
-        click.echo(f"Next: {command}", err=True)
+    command = f"{program_name(ctx)} eval {shlex.quote(str(path))} --by segment"
+    click.echo(f"Next: {command}", err=True)
