@@ -9,7 +9,7 @@ CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item
 -- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
-         WHEN rankql_option(total) < found
+         WHEN rankql_option(total) >= 1 AND rankql_option(total) = floor(rankql_option(total)) AND rankql_option(total) < found
          THEN rankql_fail(name || ' must be the number of ' || of || ': ' || rankql_text(total) || ' is less than the '
                     || rankql_text(found) || ' that were shown')
          ELSE rankql_whole(total, 1, name)

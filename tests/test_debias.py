@@ -468,7 +468,7 @@ def test_counterfactual(lines, k, clip, predicted, examination, confidence):
         for key, row in zip(keys, found.iter_rows(named=True), strict=True):
             for name, value in wanted[key[0]][key[1:]].items():
                 assert near(row[name], value), f"{way} {key} {name}: {row[name]}, not {value}"
-    assert said[0] == said[1] == said[2]
+    assert said[0] == said[1]
 
 
 def test_rows_and_their_order():
