@@ -7,6 +7,41 @@ CREATE OR REPLACE MACRO typeof(value) AS
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
+-- The checks of a row in few words: they are most of the text of a metric.
+CREATE OR REPLACE MACRO rankql_grade(rel) AS
+    CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text; cast it first')
+         WHEN abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
+         WHEN rel IS NOT NULL THEN raise_error('rel must be a finite number, not ' || rel) END;
+
+CREATE OR REPLACE MACRO rankql_grades(rels) AS
+    CASE WHEN typeof(rels) RLIKE 'string|char' THEN raise_error('rel must be a number, not text; cast it first')
+         ELSE transform(CAST(rels AS ARRAY<DOUBLE>), x -> CASE
+             WHEN abs(x) < CAST('Infinity' AS DOUBLE) THEN x
+             WHEN x IS NOT NULL THEN raise_error('rel must be a finite number, not ' || x) END) END;
+
+CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
+    transform(rankql_grades(rels), x -> CAST(x >= rankql_threshold(threshold) AS DOUBLE));
+
+CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) - least(CAST(rel AS DOUBLE), 0D);
+
+CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS CAST(rankql_grade(rel) >= rankql_threshold(threshold) AS DOUBLE);
+
+CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
+    CASE WHEN typeof(pos) RLIKE 'string|char' THEN raise_error('pos must be a number, not text; cast it first')
+         WHEN CAST(pos AS DOUBLE) >= 1 AND CAST(pos AS DOUBLE) <= 9007199254740992 AND CAST(pos AS DOUBLE) % 1 = 0
+         THEN CASE WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE) END
+         WHEN pos IS NOT NULL THEN raise_error('pos must be a whole number from 1, not ' || pos) END;
+
+CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
+    CASE WHEN count(CASE WHEN TRY_CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN 1 END) > max(rankql_pos(pos, k))
+         THEN raise_error(rankql_shared()) ELSE value END;
+
+CREATE OR REPLACE MACRO rankql_score(score) AS
+    CASE WHEN typeof(score) RLIKE 'string|char' THEN raise_error('score must be a number, not text; cast it first')
+         WHEN isnan(CAST(score AS DOUBLE)) THEN raise_error('score must be a number, not nan') ELSE score END;
+
+CREATE OR REPLACE MACRO rankql_option(value) AS CASE WHEN typeof(value) <> 'string' THEN TRY_CAST(value AS DOUBLE) END;
+
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) RLIKE '^(array<|void)';
 
 CREATE OR REPLACE MACRO error(message) AS raise_error(message);
@@ -46,6 +81,8 @@ CREATE OR REPLACE MACRO list_count(list) AS CAST(array_size(filter(list, x -> x 
 CREATE OR REPLACE MACRO list_sum(list) AS
     aggregate(list, CAST(NULL AS DOUBLE), (total, x) -> coalesce(total + x, x, total));
 
+CREATE OR REPLACE MACRO rankql_sum(list) AS aggregate(list, 0D, (total, x) -> total + coalesce(x, 0D));
+
 CREATE OR REPLACE MACRO list_avg(list) AS
     aggregate(list, struct(CAST(NULL AS DOUBLE) AS total, 0L AS n),
               (a, x) -> struct(coalesce(a.total + x, x, a.total) AS total, a.n + CAST(x IS NOT NULL AS BIGINT) AS n),
@@ -60,7 +97,12 @@ CREATE OR REPLACE MACRO list_unique(list) AS
 
 CREATE OR REPLACE MACRO list_concat(one, other) AS concat(coalesce(one, array()), coalesce(other, array()));
 
-CREATE OR REPLACE MACRO list_reduce(list, step) AS aggregate(slice(list, 2, 2147483647), get(list, 0), step);
+CREATE OR REPLACE MACRO list_reduce(list, step) AS
+    get(transform(array(list), x -> aggregate(slice(x, 2, 2147483647), get(x, 0), step)), 0);
+
+CREATE OR REPLACE MACRO rankql_walk(steps) AS
+    coalesce(aggregate(steps, struct(1D AS left, 0D AS gain),
+                       (a, b) -> struct(a.left * b.left AS left, a.gain + a.left * b.gain AS gain), a -> a.gain), 0D);
 
 CREATE OR REPLACE MACRO list_resize(list, n, value) AS
     slice(concat(list, array_repeat(CAST(value AS DOUBLE), CAST(n AS INT))), 1, CAST(n AS INT));

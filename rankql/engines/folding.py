@@ -79,10 +79,10 @@ def constant_value(node: exp.Expr) -> Any:
         case exp.Literal():
             whole = node.this.isdecimal()
             return node.this if node.is_string else int(node.this) if whole else NOT_CONSTANT
-        case exp.Cast():
-            value = (
-                constant_value(node.this) if isinstance(node.this, exp.Condition) else NOT_CONSTANT
-            )
+        case exp.Cast() if isinstance(node.this, exp.Condition):
+            value = constant_value(node.this)
+            if isinstance(value, str | bool) and node.to.is_type(*exp.DataType.TEXT_TYPES):
+                return str(value).lower() if isinstance(value, bool) else value
             number = node.to.this in (exp.DType.DOUBLE, exp.DType.BIGINT)
             known = value is None or (number and type(value) is int and value <= 2**53)
             return value if known else NOT_CONSTANT
