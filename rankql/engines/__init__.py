@@ -1,4 +1,4 @@
-"""Where DuckDB is not: Spark, ClickHouse, Postgres, SQLite, and the SQL of other engines.
+"""Where DuckDB is not: Spark, ClickHouse, Postgres, and the SQL of other engines.
 
 `evaluate` is the public function; `postgres` fetches its tables where they are in Postgres.
 `windows` writes a query for engines without lists. `translation`
