@@ -578,6 +578,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
+        ((RUN, QRELS, RUN), {"metrics": "AP"}, "Unknown option 'metrics'."),
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
         ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
         ((RUN, QRELS, RUN), {"beyond_noise": "no"}, "beyond_noise must be true or false, not no"),

@@ -179,7 +179,9 @@ def require_no_run_options(keywords: Mapping[str, Any]) -> None:
 
 def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
     """Refuse what is an option neither of `compare` or `gate` nor of `evaluate`."""
-    names = [*signature(function).parameters, *signature(evaluate).parameters, *option_names()]
+    # Its tables and metrics are those of the function itself.
+    _, _, _, *of_evaluate = signature(evaluate).parameters
+    names = [*signature(function).parameters, *of_evaluate, *option_names()]
     known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]
     for name in options:
         if name not in known:
