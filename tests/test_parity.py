@@ -18,10 +18,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # What rankql has besides metrics.
 OTHERS = {
     "Association",
+    "AssociationTable",
     "Comparison",
     "Conventions",
+    "Explanation",
+    "Finding",
     "Limits",
     "RankqlError",
+    "Report",
     "Result",
     "Verdict",
     "associate",

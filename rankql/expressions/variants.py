@@ -107,13 +107,15 @@ def check_options(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a metric, numbers as floats; an error for a wrong option."""
     checked = dict(arguments)
     record = FUNCTIONS.get(name)
-    for option in record.parameters if record else ():
-        value = checked[option.name]
+    options = record.parameters if record else ()
+    for option in options:
         if option.kind == "choice":
-            require_choice(option.name, value, *option.choices)
+            require_choice(option.name, checked[option.name], *option.choices)
         elif option.kind == "flag":
-            require_flag(option.name, value)
-        elif option.kind == "number" and option.applies(checked):
+            require_flag(option.name, checked[option.name])
+    for option in options:  # which ones apply depends on the choices
+        if option.kind == "number" and option.applies(checked):
+            value = checked[option.name]
             option.require_value(value)
             checked[option.name] = None if value is None else as_number(value)
     return checked

@@ -35,6 +35,8 @@ class Parameter:
     highest: float | None = None
     # The default is no value: it must be given.
     required: bool = False
+    # NULL is refused as missing, although there is a default.
+    needs_value: bool = False
     # The convention of `evaluate` that is its value where the metric itself does not give one.
     convention: str = ""
     # Another option and its value, without which this one means nothing.
@@ -59,9 +61,9 @@ class Parameter:
 
     def require_value(self, value: object, prefix: str = "") -> None:
         """Refuse a number that is missing, not finite, or out of range."""
-        if value is None and self.default is None:
+        if value is None and (self.default is None or self.needs_value):
             message = f"{prefix}{self.name} must be given: {self.help}"
-            require(not self.required, message)
+            require(not self.required and not self.needs_value, message)
             return
         number = as_number(value)
         ok = math.isfinite(number) and not (

@@ -61,10 +61,8 @@ QUERY = Parameter(
     kind="column",
     required=True,
 )
-P = Parameter(
-    "p", None, "the chance to look at the next item, between 0 and 1", above=0, below=1,
-    required=True,
-)  # fmt: skip
+_PATIENCE = "the chance to look at the next item, between 0 and 1"
+P = Parameter("p", None, _PATIENCE, above=0, below=1, required=True)
 STOP = Parameter(
     "stop",
     "exp2",
@@ -72,7 +70,7 @@ STOP = Parameter(
     kind="choice",
     choices=("exp2", "rel"),
 )
-CONTINUATION = Parameter("p", 1, "the chance to go on past an item", above=0, highest=1)
+CONTINUATION = Parameter("p", 1, _PATIENCE, above=0, highest=1, needs_value=True)
 SCALE = Parameter(
     "max_rel", None, "the highest grade of the scale", above=0, required=True,
     convention="max_rel", only_with=("stop", "exp2"),
