@@ -90,7 +90,7 @@ def test_formats(files):
     assert [float(row["mean"]) for row in rows] == expected.summary["mean"].to_list()
     assert err.startswith("Conventions: (rankql)")
     out, _ = run(files, *arguments, "--format", "json")
-    assert json.loads(out)["summary"] == expected.summary.to_dicts()
+    assert json.loads(out)["table"] == expected.summary.to_dicts()
     out, err = run(files, *arguments, "--format", "jsonl")
     assert [json.loads(line) for line in out.splitlines()] == expected.summary.to_dicts()
     out, _ = run(files, *arguments, "--format", "markdown")
@@ -176,7 +176,7 @@ def test_explain(files):
     for worst in (1, 2):
         options = ("--worst", str(worst), "--format", "json")
         out, _ = run(files, "explain", "one.run", "qrels", *options)
-        assert len(json.loads(out)["queries"]) == worst
+        assert len(json.loads(out)["table"]) == worst
 
 
 def test_check(files):

@@ -489,8 +489,8 @@ def test_command(tmp_path):
     several = json.loads(
         run("one", "two", "other", "-m", "TauAP", "-k", 3, "--format", "json").stdout
     )
-    assert [row["system"] for row in several["summary"]] == ["one", "two"]
-    assert [row["metric"] for row in several["summary"]] == ["TauAP@3"] * 2
+    assert [row["system"] for row in several["table"]] == ["one", "two"]
+    assert [row["metric"] for row in several["table"]] == ["TauAP@3"] * 2
     lines = run("one", "other", "-q", "--format", "csv").stdout.splitlines()
     assert lines[0] == "query,RBO(p=0.9),TauB,TauAP,TauDistance"
     assert "RUN with a REFERENCE" in run("one", code=2).stderr
