@@ -26,7 +26,8 @@ CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
 CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
-    CASE WHEN TRY_CAST(predicted AS DOUBLE) NOT BETWEEN 0 AND 1 AND NOT rankql_is_text(predicted)
+    CASE WHEN predicted IS NOT NULL AND NOT rankql_is_text(predicted)
+              AND coalesce(TRY_CAST(predicted AS DOUBLE) NOT BETWEEN 0 AND 1, true)
          THEN rankql_fail(name || ' must lie between 0 and 1, not ' || rankql_text(predicted))
          ELSE rankql_amount(predicted, name) END;
 
@@ -212,12 +213,15 @@ CREATE OR REPLACE MACRO propensity_scored(
     WITH given AS (
         SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, query) AS q,
                rankql_judgment(struct_extract(rankql_row, rel), threshold, rel) AS hit,
-               struct_extract(rankql_row, propensity) AS t, rankql_place(struct_extract(rankql_row, pos), pos) AS p
+               rankql_chance(struct_extract(rankql_row, propensity), propensity) AS t,
+               rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
-        SELECT s, q, hit, p, hit / CASE WHEN t IS NULL AND hit = 1
-            THEN rankql_fail(propensity || ' must be given where an item is relevant')
-            ELSE coalesce(rankql_chance(t, propensity), 1) END AS w
+        -- Not hit / t alone: where all hits of a vector are NULL, DuckDB would not look at t.
+        SELECT s, q, hit, p,
+               CASE WHEN t IS NOT NULL THEN hit / t
+                    WHEN hit = 1 THEN rankql_fail(propensity || ' must be given where an item is relevant')
+                    ELSE hit END AS w
         FROM given
     ), queries AS (
         SELECT s, unnest([

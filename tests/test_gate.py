@@ -207,7 +207,7 @@ def test_noise_is_inconclusive_unless_the_means_decide():
     assert verdict.inconclusive.height == 1 and verdict.failures.is_empty()
     warned = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", inconclusive="warn")
     assert warned and warned.exit_code == 0 and warned.table.equals(verdict.table)
-    assert warned.summary == "Gate passed: 1 inconclusive"
+    assert warned.title == "Gate passed: 1 inconclusive"
     strict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", beyond_noise=False)
     assert strict.exit_code == 1 and said(strict) == ["dropped by 0.02, beyond the limit of 0.01"]
     assert strict.table.select("lo", "hi", "confidence").row(0) == (None, None, None)

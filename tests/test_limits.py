@@ -499,7 +499,7 @@ def test_forms():
     plain = json.loads(found.to_json())
     assert plain == json.loads(json.dumps(found.to_dict()))
     frames = ["sensitivity", "judged", "bounds", "undefined", "duplicates"]
-    assert [*plain] == ["notes", *frames, "conventions", "columns"]
+    assert [*plain] == ["table", *frames, "conventions", "columns", "notes"]
     assert plain["judged"] == found.judged.to_dicts()
     for shown in (repr(found), found.to_markdown(), found._repr_html_()):
         assert "nDCG@3" in shown and "Conventions: (rankql)" in shown

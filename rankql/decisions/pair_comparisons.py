@@ -155,6 +155,8 @@ def run_tests(
         comparison.result = SignificanceResult(reason=comparison.explain_untested(settings))
         if not comparison.result.reason:
             tested.append(comparison)
+    if not tested:
+        return comparisons, 0
     tests = 1 if settings.correction == "none" else len(tested)
     for comparison in tested:
         _test(comparison, settings, ranges, settings.alpha / tests)

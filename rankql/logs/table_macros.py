@@ -180,7 +180,7 @@ def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     create, renamed = macros.isolate_macros(query, True)
     with duckdb.connect() as con:
         try:
-            con.register(_TABLE, table)
+            con.register(_TABLE, table.rechunk())
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()
             return result
