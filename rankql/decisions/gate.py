@@ -135,13 +135,14 @@ def gate(
         no_limit = any(not limit.bound and not limit.operator for limit in tested)
         notes += describe_rule(alpha, bool(groups), no_limit)
     rows: list[dict[str, Any]] = []
-    for limit in minima:
-        if minimum_bound:
-            from rankql.decisions.gate_bounds import bound_rows
+    if minimum_bound and minima:
+        from rankql.decisions.gate_bounds import bound_rows, values_of_run
 
-            rows += bound_rows(limit, run_result, alpha, min_queries, cluster)
-        else:
-            rows += mean_rows(limit, run_result, min_queries)
+        values = values_of_run(run_result, cluster)
+        for limit in minima:
+            rows += bound_rows(limit, run_result, values, alpha, min_queries)
+    else:
+        rows += [row for limit in minima for row in mean_rows(limit, run_result, min_queries)]
     pairs = None
     if baseline_result:
         from rankql.decisions.gate_drops import drop_rows, recommend_limit

@@ -20,9 +20,7 @@ from rankql.decisions.noninferiority import (
     mean_interval,
     testable_margin,
 )
-from rankql.decisions.system_values import (
-    PairedRuns,
-)
+from rankql.decisions.system_values import PairedRuns
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 
 

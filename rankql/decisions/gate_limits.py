@@ -163,15 +163,19 @@ def mean_rows(limit: GateLimit, run: Result, min_queries: int) -> Iterator[dict[
         if mean is None:
             yield undefined_row(limit, run, row, min_queries)
             continue
-        of = "" if n == row["queries"] else f"{n:,} of "
-        message = f"{show.format_number(mean, 6)} on {of}{show.format_queries(row['queries'])}"
-        status = PASSED
+        status, message = PASSED, describe_mean(mean, n, row["queries"])
         toward = -ROUNDING if limit.operator in ("<=", ">") else ROUNDING
         if n < min_queries and not overall:
             status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"
         elif not _OPERATORS[limit.operator](mean + toward, limit.bound):
             status, message = FAILED, f"{message}, not {limit.operator} {format_limit(limit.bound)}"
         yield limit.row(run, slice=row["slice"], mean=mean, n=n, status=status, message=message)
+
+
+def describe_mean(mean: float, n: int, queries: int, interval: str = "") -> str:
+    """A mean, its interval and the number of queries it is of."""
+    of = "" if n == queries else f"{n:,} of "
+    return f"{show.format_number(mean, 6)}{interval} on {of}{show.format_queries(queries)}"
 
 
 def undefined_row(
