@@ -27,7 +27,7 @@ HOLE = "…"
 RAISED = ("RankqlError", "click.UsageError")
 # The functions that raise what their callers say: each call of them is an error.
 RAISERS = (
-    *("require", "require_choice", "require_flag", "require_finite", "require_whole_number"),
+    *("require", "require_choice", "require_flag", "require_whole_number"),
     *("require_package", "require_column", "refuse_values", "as_floats", "refuse", "_refuse"),
     "_need_numbers",
 )

@@ -180,6 +180,7 @@ def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     create, renamed = macros.isolate_macros(query, True)
     with duckdb.connect() as con:
         try:
+            # In one chunk: errors must not depend on how the frame was put together.
             con.register(_TABLE, table.rechunk())
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()

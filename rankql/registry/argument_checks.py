@@ -47,13 +47,6 @@ def require_whole_number(name: str, value: object, least: int) -> None:
     require(ok, f"{name} must be a whole number from {least}, not {value!r}")
 
 
-def require_finite(name: str, value: object) -> None:
-    """Refuse an argument that is not a finite number."""
-    require(
-        math.isfinite(as_number(value)), f"{name} must be a finite number, not {describe(value)}"
-    )
-
-
 def require_choice(name: str, value: object, *choices: str) -> None:
     """Refuse an option that is none of the choices."""
     *most, last = map(repr, choices)
