@@ -3,6 +3,7 @@
 import random
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pandas
@@ -17,6 +18,7 @@ from rankql.cli.main import main
 from rankql.engines import partitions
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
+from rankql.sources.private import private_connection
 
 RUN = pl.DataFrame(
     {
@@ -264,6 +266,19 @@ def test_one_connection_of_many_threads():
     for thread in threads:
         thread.join()
     assert not failed and len(set(found)) == 1 and len(found) == 12
+
+
+def test_evaluations_in_threads_without_a_connection():
+    """They share a database of the process, and see nothing of each other."""
+    ranked = {"query": [1, 1, 1, 2, 2, 2], "pos": [1, 2, 3] * 2, "rel": [3, 0, 1, 0, 2, 0]}
+    frames = [pl.DataFrame({**ranked, "rel": [n, *ranked["rel"][1:]]}) for n in range(3)]
+    expected = [rankql.evaluate(frame, metrics="nDCG@10").per_query for frame in frames]
+    with ThreadPoolExecutor(6) as pool:
+        found = pool.map(lambda n: rankql.evaluate(frames[n % 3], metrics="nDCG@10"), range(24))
+    assert all(one.per_query.equals(expected[n % 3]) for n, one in enumerate(found))
+    con = private_connection()
+    assert con.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+    assert con.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
 
 
 def test_connections_that_cannot_be_used():

@@ -14,10 +14,10 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.result import Result
-from rankql.evaluation.summary import connect
 from rankql.macros import MISSING, literal
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric
+from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES
 from rankql.writing import PARQUET
 
@@ -187,7 +187,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         return None
     where = f"parquet_kv_metadata({literal(str(path))}) WHERE decode(key) = 'rankql'"
     try:
-        with connect() as con:
+        with private_connection(threads=1) as con:
             rows = con.execute(f"SELECT decode(value) FROM {where}").fetchall()
     except duckdb.Error as error:
         raise RankqlError(f"{str(path)!r} is no Parquet file") from error

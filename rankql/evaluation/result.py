@@ -14,12 +14,13 @@ import duckdb
 import polars as pl
 
 from rankql.errors import RankqlError, require_package
-from rankql.evaluation.summary import attribute_column, connect, summarise
+from rankql.evaluation.summary import attribute_column, summarise
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, parse
 from rankql.results import TableResult, drop_idle_columns
+from rankql.sources.private import private_connection
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Result(TableResult):
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection with the view `rows`."""
-        con = connect()
+        con = private_connection(threads=1)
         if isinstance(self.values, Path):
             path = literal(str(self.values))
             con.execute(f"CREATE TEMP VIEW rows AS FROM read_parquet({path})").fetchall()

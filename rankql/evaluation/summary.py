@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import duckdb
@@ -14,6 +12,7 @@ import polars as pl
 from rankql.evaluation.intervals import interval_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, isolate_macros, literal, quote
 from rankql.registry.parse import has_direction
+from rankql.sources.private import private_connection
 
 _SUMMARY = ("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing")
 
@@ -154,7 +153,7 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
     queries_of = {"all": queries.to_series()}
     inner = {name: f"{INTERNAL_PREFIX}by_{i}" for i, name in enumerate(queries.columns)}
     key, rows = next(iter(inner.values())), queries.rename(inner)
-    with connect() as con:
+    with private_connection(threads=1) as con:
         con.register("rows", rows)
         for group in by:
             labels = (_slice_label(name, inner[name]) for name in group)
@@ -173,14 +172,3 @@ def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
     """The column of an attribute among other columns: by_mean for the attribute mean, where the
     table has a column mean itself; else the name as it is."""
     return f"by_{attribute}" if attribute.lower() in columns else attribute
-
-
-def connect() -> duckdb.DuckDBPyConnection:
-    """A cursor of the connection that sums up results; to open one each time would take longer."""
-    return _connection(os.getpid()).cursor()
-
-
-@cache
-def _connection(process: int) -> duckdb.DuckDBPyConnection:
-    """One thread adds up the rows in their order: sums are the same every time, to the last bit."""
-    return duckdb.connect(config={"threads": 1})

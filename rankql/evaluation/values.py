@@ -25,6 +25,7 @@ from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, parse
 from rankql.sources.macro_sql import execute
+from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import ROLES, Data, Table, same_kind
 
@@ -186,7 +187,7 @@ def _recognise_columns(
 def has_items(path: str) -> bool:
     """Does a file have a column of items, by its header alone?"""
     try:
-        with duckdb.connect() as con:
+        with private_connection() as con:
             columns = con.sql(f"FROM {literal(path)} LIMIT 0").columns
     except duckdb.Error:
         return False

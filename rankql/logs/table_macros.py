@@ -22,6 +22,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
+from rankql.sources.private import private_connection
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
 
@@ -178,7 +179,7 @@ def _literal(value: object) -> str:
 def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
     create, renamed = macros.isolate_macros(query, True)
-    with duckdb.connect() as con:
+    with private_connection() as con:
         try:
             # In one chunk: errors must not depend on how the frame was put together.
             con.register(_TABLE, table.rechunk())

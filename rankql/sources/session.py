@@ -24,6 +24,7 @@ from rankql.macros import duckdb_required, is_other_database, literal, quote
 from rankql.sources.catalog import database_type, find_table
 from rankql.sources.files import READERS, expand_home, find_files, refuse_utf16, suffix
 from rankql.sources.messages import reword_error, unreadable_source
+from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec
 
@@ -40,7 +41,7 @@ def open_session(
         relations = any(
             isinstance(data, duckdb.DuckDBPyRelation) for data in flatten_inputs(*inputs)
         )
-        con = duckdb.connect(":default:") if relations else (own := duckdb.connect())
+        con = duckdb.connect(":default:") if relations else (own := private_connection())
     with _lock(con):
         session = Session(con, own is not None)
         try:
@@ -206,7 +207,9 @@ class Session:
         return line
 
     def close(self) -> None:
-        """Take away what was put on the connection."""
+        """Take away what was put on the connection of the user; closing ours does that."""
+        if self._own:
+            return
         for name in self.registered:
             with suppress(duckdb.Error):  # the transaction may have failed
                 self.con.unregister(name)
