@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 from rankql.expressions.columns import Column
-from rankql.logs.moments import Moment
 from rankql.logs.table_macros import Frame, add_column_by_table_macro, table_function
 from rankql.sources.tables import Data
 
@@ -34,7 +35,7 @@ def leave_one_out(
 @table_function
 def time_split(
     frame: Data,
-    since: Moment | None = None,
+    since: date | datetime | float | None = None,
     share: float | None = None,
     query: Column | None = None,
     moment: Column = "time",

@@ -150,14 +150,14 @@ def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[s
 
 
 def _macro_call(macro: str, arguments: Mapping[str, object]) -> str:
-    options = (f", {name} := {_literal(value)}" for name, value in arguments.items())
+    options = (f", {name} := {value_sql(value)}" for name, value in arguments.items())
     return f"{macro}('{_TABLE}'{''.join(options)})"
 
 
 _TABLE = "__rankql_rows"
 
 
-def _literal(value: object) -> str:
+def value_sql(value: object) -> str:
     """An option as SQL of the same type, so that the macro judges what the caller wrote."""
     if value is None:
         return "NULL"
