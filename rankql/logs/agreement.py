@@ -5,11 +5,25 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.columns import Column
-from rankql.logs.table_macros import Frame, Schema, run_table_macro, table_function
+from rankql.logs.table_macros import Schema, table_function
 from rankql.sources.tables import Data
 
+_ALPHA = {
+    "krippendorff_alpha": pl.Float64,
+    "units": pl.Int64,
+    "labels": pl.Int64,
+    "single": pl.Int64,
+}
+_COHEN: Schema = {
+    "annotator": "annotator",
+    "other": "annotator",
+    "cohen_kappa": pl.Float64,
+    "units": pl.Int64,
+}
+_FLEISS = {"fleiss_kappa": pl.Float64, "units": pl.Int64, "labels": pl.Int64}
 
-@table_function
+
+@table_function(_ALPHA)
 def krippendorff_alpha(
     frame: Data,
     level: str = "ordinal",
@@ -17,7 +31,7 @@ def krippendorff_alpha(
     annotator: Column | None = "annotator",
     label: Column = "label",
     slice: Column | None = None,
-) -> Frame:
+) -> None:
     """Krippendorff's alpha: how far annotators agree beyond chance; labels may be missing.
 
     1 - the disagreement of two labels of one unit over that of any two labels, in the mean over the
@@ -32,19 +46,9 @@ def krippendorff_alpha(
     >>> df.pipe(krippendorff_alpha, "nominal").rows()
     [(0.4, 2, 4, 0)]
     """
-    columns = {"unit": unit, "annotator": annotator, "label": label, "slice": slice}
-    return run_table_macro(frame, "krippendorff_alpha", columns, {"level": level}, _ALPHA)
 
 
-_ALPHA = {
-    "krippendorff_alpha": pl.Float64,
-    "units": pl.Int64,
-    "labels": pl.Int64,
-    "single": pl.Int64,
-}
-
-
-@table_function
+@table_function(_COHEN)
 def cohen_kappa(
     frame: Data,
     weights: str = "none",
@@ -52,7 +56,7 @@ def cohen_kappa(
     annotator: Column = "annotator",
     label: Column = "label",
     slice: Column | None = None,
-) -> Frame:
+) -> None:
     """Cohen's kappa of every two annotators: how far they agree beyond chance.
 
     1 - how far their labels of one unit are apart, over how far any label of the one is from any
@@ -64,26 +68,16 @@ def cohen_kappa(
     >>> df.pipe(cohen_kappa).rows()
     [('a', 'b', 0.33333333333333337, 2)]
     """
-    columns = {"unit": unit, "annotator": annotator, "label": label, "slice": slice}
-    return run_table_macro(frame, "cohen_kappa", columns, {"weights": weights}, _COHEN)
 
 
-_COHEN: Schema = {
-    "annotator": "annotator",
-    "other": "annotator",
-    "cohen_kappa": pl.Float64,
-    "units": pl.Int64,
-}
-
-
-@table_function
+@table_function(_FLEISS)
 def fleiss_kappa(
     frame: Data,
     unit: Column = "unit",
     annotator: Column | None = "annotator",
     label: Column = "label",
     slice: Column | None = None,
-) -> Frame:
+) -> None:
     """Fleiss' kappa: how far annotators agree beyond chance, as many of them on every unit.
 
     1 - the share of pairs of labels of one unit that differ over that of all labels, drawn with
@@ -94,8 +88,3 @@ def fleiss_kappa(
     >>> df.pipe(fleiss_kappa).rows()
     [(0.19999999999999996, 2, 4)]
     """
-    columns = {"unit": unit, "annotator": annotator, "label": label, "slice": slice}
-    return run_table_macro(frame, "fleiss_kappa", columns, {}, _FLEISS)
-
-
-_FLEISS = {"fleiss_kappa": pl.Float64, "units": pl.Int64, "labels": pl.Int64}

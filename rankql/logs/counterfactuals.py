@@ -5,11 +5,27 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.columns import Column
-from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
+_SCHEMA = {
+    "metric": pl.String,
+    "estimator": pl.String,
+    "value": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "queries": pl.Int64,
+    "left_out": pl.Int64,
+    "clicks": pl.Int64,
+    "effective_sample_size": pl.Float64,
+    "largest_weight": pl.Float64,
+    "clipped": pl.Float64,
+    "unsupported": pl.Float64,
+    "warning": pl.String,
+}
 
-@table_function
+
+@table_function(_SCHEMA)
 def counterfactual(
     frame: Data,
     k: int | None = None,
@@ -23,7 +39,7 @@ def counterfactual(
     pos: Column = "pos",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """What DCG, nDCG, RR and CTR of a new ranking would be, from the clicks on those shown so far.
 
     One row for each time that an item was shown for a query: `click`, `propensity`, that of the
@@ -61,32 +77,3 @@ def counterfactual(
     >>> new.pipe(counterfactual, 1).filter(metric="DCG@1").select("estimator", "value").rows()
     [('naive', 1.0), ('IPS', 2.0), ('SNIPS', 1.0)]
     """
-    columns = {
-        "query": query,
-        "item": item,
-        "click": click,
-        "propensity": propensity,
-        "pos": pos,
-        "predicted": predicted,
-        "examination": examination,
-        "slice": slice,
-    }
-    options = {"k": k, "clip": clip, "confidence": confidence}
-    return run_table_macro(frame, "counterfactual", columns, options, _SCHEMA)
-
-
-_SCHEMA = {
-    "metric": pl.String,
-    "estimator": pl.String,
-    "value": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "queries": pl.Int64,
-    "left_out": pl.Int64,
-    "clicks": pl.Int64,
-    "effective_sample_size": pl.Float64,
-    "largest_weight": pl.Float64,
-    "clipped": pl.Float64,
-    "unsupported": pl.Float64,
-    "warning": pl.String,
-}

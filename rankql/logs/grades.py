@@ -11,7 +11,7 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean
 from rankql.expressions.columns import Column, as_float, column, refuse_values
 from rankql.expressions.variants import metric
-from rankql.logs.table_macros import Frame, Schema, run_table_macro, table_function, value_sql
+from rankql.logs.table_macros import table_function, value_sql
 from rankql.macros import quote
 from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.macro_sql import execute
@@ -159,12 +159,10 @@ def _require_positive(sums: pl.Series) -> pl.Series:
     return sums
 
 
-@table_function
-def tally(frame: Data, label: Column = "rel", slice: Column | None = None) -> Frame:
+@table_function({"grade": "label", "n": pl.Int64, "share": pl.Float64})
+def tally(frame: Data, label: Column = "rel", slice: Column | None = None) -> None:
     """Which grades there are, and how often; NULL is an item that nobody judged.
 
     >>> pl.DataFrame({"rel": [0, 2, 0, None]}).pipe(tally).rows()
     [(0, 2, 0.5), (2, 1, 0.25), (None, 1, 0.25)]
     """
-    schema: Schema = {"grade": "label", "n": pl.Int64, "share": pl.Float64}
-    return run_table_macro(frame, "tally", {"label": label, "slice": slice}, {}, schema)

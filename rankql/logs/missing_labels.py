@@ -7,7 +7,7 @@ import math
 import polars as pl
 
 from rankql.expressions.columns import Column, check_popularity, column
-from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.registry.argument_checks import as_number, is_whole_number, require
 from rankql.sources.tables import Data
 
@@ -37,7 +37,16 @@ def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float 
     return (1 / (1 + missing)).alias("item_propensity")
 
 
-@table_function
+_SCHEMA = {
+    "metric": pl.String,
+    "value": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "queries": pl.Int64,
+}
+
+
+@table_function(_SCHEMA)
 def propensity_scored(
     frame: Data,
     k: int | None = None,
@@ -48,7 +57,7 @@ def propensity_scored(
     propensity: Column = "propensity",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """Precision and nDCG for labels that are missing at random by item, over all rankings at once.
 
     A relevant item, rel >= threshold, weighs 1 / propensity, the chance that it is labelled where
@@ -63,15 +72,3 @@ def propensity_scored(
     >>> df.pipe(propensity_scored, 2).select("metric", pl.col("value").round(4), "queries").rows()
     [('PSP@2', 0.3333, 1), ('PSnDCG@2', 0.3801, 1)]
     """
-    columns = {"query": query, "rel": rel, "pos": pos, "propensity": propensity, "slice": slice}
-    options = {"k": k, "threshold": threshold, "confidence": confidence}
-    return run_table_macro(frame, "propensity_scored", columns, options, _SCHEMA)
-
-
-_SCHEMA = {
-    "metric": pl.String,
-    "value": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "queries": pl.Int64,
-}

@@ -18,11 +18,23 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.columns import Column
-from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
+_BY_POSITION = {
+    "pos": pl.Int64,
+    "propensity": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "impressions": pl.Int64,
+    "clicks": pl.Int64,
+    "component": pl.Int64,
+}
+_SCHEMA = {**_BY_POSITION, "note": pl.String}
+_ITERATED = {**_BY_POSITION, "iterations": pl.Int64, "converged": pl.Boolean, "note": pl.String}
 
-@table_function
+
+@table_function(_SCHEMA)
 def randomised_propensity(
     frame: Data,
     query: Column = "query",
@@ -30,7 +42,7 @@ def randomised_propensity(
     click: Column = "click",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """Propensities of positions from a log in which what stands where was drawn at random.
 
     The click rate of a position over that of position 1. A slot need not have been drawn in every
@@ -41,12 +53,9 @@ def randomised_propensity(
     >>> log.pipe(randomised_propensity).select("pos", "propensity", "impressions", "clicks").rows()
     [(1, 1.0, 2, 2), (2, 0.5, 2, 1)]
     """
-    columns = {"query": query, "pos": pos, "click": click, "slice": slice}
-    options = {"confidence": confidence}
-    return run_table_macro(frame, "randomised_propensity", columns, options, _SCHEMA)
 
 
-@table_function
+@table_function(_SCHEMA)
 def harvested_propensity(
     frame: Data,
     pairs: str = "all",
@@ -56,7 +65,7 @@ def harvested_propensity(
     click: Column = "click",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """Propensities of positions from items that one query has shown at several of them.
 
     The clicks at positions k and l of a query and item shown n_k and n_l times there are compared
@@ -71,12 +80,9 @@ def harvested_propensity(
     >>> log.pipe(harvested_propensity).select("pos", pl.col("propensity").round(9), "note").rows()
     [(1, 1.0, None), (2, 0.5, 'no interval: it rests on one query')]
     """
-    columns = {"query": query, "item": item, "pos": pos, "click": click, "slice": slice}
-    options = {"pairs": pairs, "confidence": confidence}
-    return run_table_macro(frame, "harvested_propensity", columns, options, _SCHEMA)
 
 
-@table_function
+@table_function(_ITERATED)
 def click_model(
     frame: Data,
     query: Column = "query",
@@ -86,7 +92,7 @@ def click_model(
     slice: Column | None = None,
     confidence: float = 0.95,
     max_iterations: int = 10000,
-) -> Frame:
+) -> None:
     """The position-based click model: the propensities under which the clicks are most likely.
 
     A look has a chance of at most 1, and so has a click on what is looked at, each query and item
@@ -103,21 +109,6 @@ def click_model(
     >>> log.pipe(click_model).select(pl.col("propensity").round(9), "converged").rows()
     [(1.0, True), (0.5, True)]
     """
-    columns = {"query": query, "item": item, "pos": pos, "click": click, "slice": slice}
-    options = {"confidence": confidence, "max_iterations": max_iterations}
-    return run_table_macro(frame, "click_model", columns, options, _ITERATED)
 
 
-_SCHEMA = {
-    "pos": pl.Int64,
-    "propensity": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "impressions": pl.Int64,
-    "clicks": pl.Int64,
-    "component": pl.Int64,
-    "note": pl.String,
-}
-_FITTED = {"iterations": pl.Int64, "converged": pl.Boolean}
-_ITERATED = {**{name: kind for name, kind in _SCHEMA.items() if name != "note"}, **_FITTED}
 _ITERATED["note"] = pl.String

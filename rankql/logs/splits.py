@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import date, datetime
 
 from rankql.expressions.columns import Column
-from rankql.logs.table_macros import Frame, add_column_by_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
 
-@table_function
+@table_function("split")
 def leave_one_out(
     frame: Data,
     n: int = 1,
     query: Column = "user",
     item: Column = "item",
     moment: Column = "time",
-) -> Frame:
+) -> None:
     """The log with `split`: test for the last event of each user, train for those before.
 
     The last n. Of events at one time the item that is higher as text is the later one, as of equal
@@ -28,18 +28,16 @@ def leave_one_out(
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """
-    columns = {"query": query, "item": item, "moment": moment}
-    return add_column_by_table_macro(frame, "leave_one_out", columns, {"n": n}, "split")
 
 
-@table_function
+@table_function("split")
 def time_split(
     frame: Data,
     since: date | datetime | float | None = None,
     share: float | None = None,
     query: Column | None = None,
     moment: Column = "time",
-) -> Frame:
+) -> None:
     """The log with `split`: test from a time on, or for the last share of the rows, train before.
 
     Rows of one time go together: test has the latest times, as many as make up no more than `share`
@@ -53,6 +51,3 @@ def time_split(
     >>> log.pipe(time_split, share=0.5)["split"].to_list()
     ['train', 'train', 'train', 'test']
     """
-    columns = {"query": query, "moment": moment}
-    options = {"since": since, "share": share}
-    return add_column_by_table_macro(frame, "time_split", columns, options, "split")

@@ -8,11 +8,13 @@ macro gets it under the name of the expression, which its errors then show.
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import wraps
 from numbers import Integral, Real
-from typing import Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import duckdb
 import polars as pl
@@ -46,23 +48,47 @@ class TableFunction(Protocol[Args]):
     ) -> pl.DataFrame: ...
 
 
-def table_function(function: Callable[Concatenate[Data, Args], Frame]) -> TableFunction[Args]:
-    """Type a function that returns what `run_table_macro` or `add_column_by_table_macro` does."""
-    return cast("TableFunction[Args]", function)
+def table_function(
+    result: Schema | str,
+) -> Callable[[Callable[Concatenate[Data, Args], None]], TableFunction[Args]]:
+    """A function that runs the table macro of its name, given its signature and docstring.
+
+    Its parameters are those of the macro. Parameters of type Column name a column, or are NULL;
+    the others are options.
+
+    result: the columns of the result, each with its type or the parameter whose column has this
+    type; or the name of the text column that the macro adds to the table.
+    """
+
+    def decorate(function: Callable[Concatenate[Data, Args], None]) -> TableFunction[Args]:
+        signature = inspect.signature(function)
+        of_columns = {n for n, p in signature.parameters.items() if "Column" in p.annotation}
+
+        @wraps(function)
+        def of_table(*args: Any, **options: Any) -> Frame:
+            call = signature.bind(*args, **options)
+            call.apply_defaults()
+            data, *given = call.arguments.items()
+            columns = {name: value for name, value in given if name in of_columns}
+            others = {name: value for name, value in given if name not in of_columns}
+            if isinstance(result, str):
+                return _add_column(data[1], function.__name__, columns, others, result)
+            return _return_rows(data[1], function.__name__, columns, others, result)
+
+        vars(of_table)["__signature__"] = signature.replace(return_annotation="Frame")
+        return cast("TableFunction[Args]", of_table)
+
+    return decorate
 
 
-def run_table_macro(
+def _return_rows(
     data: Data,
     macro: str,
     columns: Columns,
     options: Mapping[str, object],
     schema: Schema,
 ) -> Frame:
-    """The rows of a table macro, one row per group or position.
-
-    columns: the parameters of the macro that name a column; None is passed on as NULL.
-    schema: the columns of the result, each with its type or the parameter whose column has it.
-    """
+    """The rows of a table macro, one row per group or position."""
     frame = _read_frame(data, columns.values())
     exprs, names = _name_columns(frame, columns)
     selected = frame.lazy().select(exprs)
@@ -80,7 +106,7 @@ def run_table_macro(
     return found if isinstance(frame, pl.LazyFrame) else found.collect()
 
 
-def add_column_by_table_macro(
+def _add_column(
     data: Data, macro: str, columns: Columns, options: Mapping[str, object], name: str
 ) -> Frame:
     """The data with the text column that a table macro adds; its rows keep their order."""
