@@ -925,12 +925,12 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "P(rel=x)@5"),
-            "threshold must be a finite number, not x",
+            "threshold must be a finite number, not the text 'x'",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "P(foo=1)@5"), "P has no option 'foo'"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "P(denominator=R)@5"),
-            "denominator must be one of k, retrieved, min, not R",
+            "denominator must be 'k', 'retrieved' or 'min', not R",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "RBP@5"), "p must be given"),
         (lambda: rankql.evaluate(RUN, QRELS, "RBP(p=1)@5"), "p must lie between 0 and 1, not 1"),
@@ -957,7 +957,7 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, ["AP", "AP = 1"]), "'AP' would be the name of two"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=found)@5"),
-            "denominator must be one of k, retrieved, min, not found",
+            "denominator must be 'k', 'retrieved' or 'min', not found",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, by=5), "by must be names of columns"),
         (lambda: rankql.evaluate(RUN, QRELS, gain={}), "gain must say what each grade is worth"),
@@ -999,7 +999,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, threshold="2"),
-            "threshold must be a finite number, not '2'",
+            "threshold must be a finite number, not the text '2'",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, discounts=[1, 0]),

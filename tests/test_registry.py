@@ -63,7 +63,7 @@ def test_options_have_a_help_text_and_a_default_within_their_range():
             if option.choices:
                 assert option.default in option.choices
             elif option.default is not None and option.kind == "number":
-                option.require_value(option.default)
+                option.check(option.default)
 
 
 def test_no_other_module_names_a_metric():

@@ -16,9 +16,11 @@ def require(ok: bool, message: str) -> None:
 
 
 def as_number(value: object) -> float:
-    """An argument as a float; NaN, which fails every comparison, where it cannot be one."""
+    """An argument as a float; NaN, which fails every comparison, if it is not a number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
     try:
-        return float(value) if isinstance(value, Real) else math.nan
+        return float(value)
     except OverflowError:
         return math.nan
 
@@ -43,7 +45,7 @@ def require_cutoff(k: object) -> None:
 
 def require_whole_number(name: str, value: object, least: int) -> None:
     """Refuse an argument that is not an int from the least."""
-    ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    ok = isinstance(value, int) and is_whole_number(value, least)
     require(ok, f"{name} must be a whole number from {least}, not {value!r}")
 
 
@@ -62,9 +64,4 @@ def normal_z(confidence: float) -> float:
     """How many standard errors an interval of this confidence reaches to either side."""
     ok = 0 < as_number(confidence) < 1
     require(ok, f"confidence must lie between 0 and 1, not {describe(confidence)}")
-    return -normal_quantile((1 - as_number(confidence)) / 2)
-
-
-def normal_quantile(p: float) -> float:
-    """The value below which a standard normal variable lies with the chance p."""
-    return NormalDist().inv_cdf(p)
+    return -NormalDist().inv_cdf((1 - as_number(confidence)) / 2)

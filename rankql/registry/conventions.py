@@ -5,11 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from numbers import Real
 from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown, did_you_mean
-from rankql.registry.parameters import AP_DENOMINATOR, GAIN, IDEAL, PRECISION_DENOMINATOR
+from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
+from rankql.registry.parameters import (
+    AP_DENOMINATOR,
+    GAIN,
+    IDEAL,
+    PRECISION_DENOMINATOR,
+    SCALE,
+    THRESHOLD,
+)
 
 
 @dataclass(frozen=True)
@@ -134,41 +141,38 @@ def _valid(name: str, value: Any) -> Any:
     if name == "undefined" and not isinstance(value, bool) and value == 0:
         value = "zero"
     if name in CHOICES:
-        if value not in CHOICES[name]:
-            *most, last = map(repr, CHOICES[name])
-            raise RankqlError(f"{name} must be {', '.join(most)} or {last}, not {value!r}")
+        require_choice(name, value, *CHOICES[name])
     elif name == "gain":
         return _gain(value)
     elif name == "discounts":
-        if not isinstance(value, list | tuple) or not all(_finite(d) and d > 0 for d in value):
-            raise RankqlError(f"discounts must be a list of finite numbers above 0, not {value!r}")
+        message = f"discounts must be a list of finite numbers above 0, not {value!r}"
+        require(_are_numbers(value) and all(d > 0 for d in value), message)
         return tuple(value)
     elif name == "levels":
-        if not isinstance(value, list | tuple) or not all(_finite(x) and x >= 0 for x in value):
-            raise RankqlError(f"levels must be a list of grades from 0, not {value!r}")
+        message = f"levels must be a list of grades from 0, not {value!r}"
+        require(_are_numbers(value) and all(x >= 0 for x in value), message)
         return tuple(sorted({0.0, *map(float, value)}))
     elif name == "float32":
-        if not isinstance(value, bool):
-            raise RankqlError(f"float32 must be True or False, not {value!r}")
-    elif not _finite(value) or (name == "max_rel" and value <= 0):
-        above = " above 0" if name == "max_rel" else ""
-        raise RankqlError(f"{name} must be a finite number{above}, not {value!r}")
+        require_flag(name, value)
+    else:
+        {"threshold": THRESHOLD, "max_rel": SCALE}[name].check(value)
     return value
 
 
 def _gain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if not value:
-            raise RankqlError("gain must say what each grade is worth; it is an empty dict")
-        for grade, gain in value.items():
-            if not (_finite(grade) and _finite(gain)):
-                raise RankqlError(f"gain must map numbers to numbers, not {grade!r} to {gain!r}")
-        return dict(value)
-    if value not in GAIN.choices:
+    if not isinstance(value, Mapping):
         choices = ", ".join(map(repr, GAIN.choices))
-        raise RankqlError(f"gain must be {choices} or a dict of grade: gain, not {value!r}")
-    return value
+        message = f"gain must be {choices} or a dict of grade: gain, not {value!r}"
+        require(value in GAIN.choices, message)
+        return value
+    require(bool(value), "gain must say what each grade is worth; it is an empty dict")
+    for grade, gain in value.items():
+        message = f"gain must map numbers to numbers, not {grade!r} to {gain!r}"
+        require(_are_numbers([grade, gain]), message)
+    return dict(value)
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+def _are_numbers(values: Any) -> bool:
+    """Are they a list of finite numbers?"""
+    is_list = isinstance(values, list | tuple)
+    return is_list and all(math.isfinite(as_number(value)) for value in values)

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rankql import macros
-from rankql.registry.argument_checks import as_number, describe, require
+from rankql.registry.argument_checks import (
+    as_number,
+    describe,
+    require,
+    require_choice,
+    require_flag,
+)
 
 # What a value is of: a judged ranking, a list whatever its judgments, all rankings at once, or a
 # catalogue. Values of the last two are never averaged: ask again over the rows of a slice.
@@ -35,8 +41,6 @@ class Parameter:
     highest: float | None = None
     # The default is no value: it must be given.
     required: bool = False
-    # NULL is refused as missing, although there is a default.
-    needs_value: bool = False
     # The convention of `evaluate` that is its value where the metric itself does not give one.
     convention: str = ""
     # Another option and its value, without which this one means nothing.
@@ -59,12 +63,19 @@ class Parameter:
             return ""
         return f"above {low:g}" if high is None else f"between {low:g} and {high:g}"
 
-    def require_value(self, value: object, prefix: str = "") -> None:
-        """Refuse a number that is missing, not finite, or out of range."""
-        if value is None and (self.default is None or self.needs_value):
-            message = f"{prefix}{self.name} must be given: {self.help}"
-            require(not self.required and not self.needs_value, message)
-            return
+    def check(self, value: object, prefix: str = "") -> Any:
+        """Return the value, a number as a float; refuse one that is missing or not allowed."""
+        name = f"{prefix}{self.name}"
+        if self.kind == "choice":
+            require_choice(name, value, *self.choices)
+        elif self.kind == "flag":
+            require_flag(name, value)
+        elif self.kind == "number" and (value is not None or self.default is not None):
+            return self._check_number(name, value)
+        require(value is not None or not self.required, f"{name} must be given: {self.help}")
+        return value
+
+    def _check_number(self, name: str, value: object) -> float:
         number = as_number(value)
         ok = math.isfinite(number) and not (
             (self.above is not None and not number > self.above)
@@ -74,7 +85,8 @@ class Parameter:
         )
         between = self.range.startswith("between")
         rule = f"lie {self.range}" if between else f"be a finite number {self.range}".rstrip()
-        require(ok, f"{prefix}{self.name} must {rule}, not {describe(value)}")
+        require(ok, f"{name} must {rule}, not {describe(value)}")
+        return number
 
     def applies(self, arguments: Mapping[str, Any], prefix: str = "") -> bool:
         """Does it mean something along with the others? Refuse a value where it does not."""
@@ -187,6 +199,16 @@ class MetricRecord:
     def last_required(self) -> str:
         """The last of the parameters that a call cannot do without, or else the cutoff."""
         return next((p.name for p in reversed(self.parameters) if p.required), "k")
+
+    def check_options(self, arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Return the arguments, numbers as floats; refuse a wrong option."""
+        given = [option for name, option in self.options.items() if name in arguments]
+        checked = dict(arguments)
+        # Which numbers apply depends on the choices.
+        for option in sorted(given, key=lambda option: option.kind == "number"):
+            if option.applies(arguments, prefix):
+                checked[option.name] = option.check(arguments[option.name], prefix)
+        return checked
 
     def default(self, option: str, conventions: Mapping[str, Any]) -> Any:
         """The value of an option under the conventions, where the metric does not give it."""

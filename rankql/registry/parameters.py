@@ -70,7 +70,7 @@ STOP = Parameter(
     kind="choice",
     choices=("exp2", "rel"),
 )
-CONTINUATION = Parameter("p", 1, _PATIENCE, above=0, highest=1, needs_value=True)
+CONTINUATION = Parameter("p", 1, _PATIENCE, above=0, highest=1)
 SCALE = Parameter(
     "max_rel", None, "the highest grade of the scale", above=0, required=True,
     convention="max_rel", only_with=("stop", "exp2"),

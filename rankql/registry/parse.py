@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -189,17 +188,9 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
                 f"Leave @{digits} out for the whole ranking"
             )
         k = int(digits)
-    _require_valid(text, record, options)
+    defaults = {name: o.default for name, o in record.options.items() if not o.convention}
+    record.check_options({**defaults, **options}, f"{text!r}: ")
     return Metric(record, k, options)
-
-
-def _require_valid(text: str, record: MetricRecord, options: Mapping[str, Any]) -> None:
-    """Refuse options that are missing, out of their range, or that exclude each other."""
-    for name, option in record.options.items():
-        value = options.get(name)
-        number = option.applies(options, f"{text!r}: ") and option.kind == "number"
-        if number and (value is not None or not option.convention):
-            option.require_value(options.get(name, option.default), f"{text!r}: ")
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:
@@ -220,23 +211,20 @@ def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tu
         seen.add(name)
         if not equals or not value:
             raise RankqlError(f"{text!r}: {name} must have a value: {name}=...")
-        yield name, _parse_value(text, known[name], value)
+        setting = _parse_value(known[name], value.strip("'\""))
+        known[name].check(setting, f"{text!r}: ")
+        yield name, setting
 
 
-def _parse_value(text: str, option: Parameter, value: str) -> Any:
-    value = value.strip("'\"")
-    value = _VALUE_ALIASES.get(value, value)
-    if choices := ("true", "false") if option.kind == "flag" else option.choices:
-        for choice in choices:
-            if choice.lower() == value.lower():
-                return choice == "true" if option.kind == "flag" else choice
-        raise RankqlError(
-            f"{text!r}: {option.name} must be one of {', '.join(choices)}, not {value}"
-        )
+def _parse_value(option: Parameter, text: str) -> Any:
+    """The value of an option, in the spelling and type of its record if it is allowed."""
+    if option.kind == "flag":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if option.choices:
+        text = _VALUE_ALIASES.get(text, text)
+        return next((x for x in option.choices if x.lower() == text.lower()), text)
     try:
-        number = float(value)
+        number = float(text)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise RankqlError(f"{text!r}: {option.name} must be a finite number, not {value}")
+        return text
     return int(number) if number.is_integer() else number
