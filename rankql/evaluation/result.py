@@ -16,9 +16,8 @@ import polars as pl
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.summary import attribute_column, connect, summarise
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lower_is_better, parse
+from rankql.registry.parse import lower_is_better, resolve_names
 from rankql.results import TableResult, drop_idle_columns
 from rankql.writing import atomic_path, output_path
 
@@ -89,11 +88,8 @@ class Result(TableResult):
         return self.summary
 
     def __getitem__(self, metric: str) -> float | None:
-        name = metric
-        if name not in self.metrics:  # another spelling of it
-            parsed = parse(metric, NAMED)
-            name = parsed[0].under(self.conventions).name if len(parsed) == 1 else metric
-        if name not in self.metrics:
+        name, *others = resolve_names(metric, self.metrics, self.conventions)
+        if others or name not in self.metrics:
             raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
         if self.meta["system"]:
             raise RankqlError("the result holds several systems: read their means in .summary")

@@ -23,7 +23,7 @@ from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric, lower_is_better, parse
+from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import ROLES, Data, Table, same_kind
@@ -317,10 +317,9 @@ def resolve_directions(
     return known | dict.fromkeys(assumed, True) | stated, notes
 
 
-def _metric_name(name: str, names: Sequence[str]) -> str:
+def _metric_name(text: str, names: Sequence[str]) -> str:
     """A metric as the result has it."""
-    if name not in names and is_metric(name):
-        name = next((x for x in names if is_metric(x) and parse(x) == parse(name)), name)
-    if name not in names:
-        raise RankqlError(describe_unknown("name in higher_is_better:", name, names))
+    name, *others = resolve_names(text, names, Conventions().as_dict())
+    if others or name not in names:
+        raise RankqlError(describe_unknown("name in higher_is_better:", text, names))
     return name

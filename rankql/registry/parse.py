@@ -51,6 +51,21 @@ def is_metric(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> bool:
         return False
 
 
+def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any]) -> list[str]:
+    """The metrics that a text such as 'ndcg@5,10' stands for, each spelled as among the names."""
+
+    def canonical(text: str) -> list[str]:
+        try:
+            return [metric.under(conventions).name for metric in parse(text, NAMED)]
+        except RankqlError:
+            return [text]
+
+    if text in names:
+        return [text]
+    spellings = {metric: name for name in names for metric in canonical(name)}
+    return [spellings.get(metric, metric) for metric in canonical(text)]
+
+
 def lower_is_better(name: str) -> bool:
     """Is less of the metric better? Of an expression of one's own, more."""
     record = _record_of(name)
