@@ -128,9 +128,8 @@ class ExplanationSql:
 class MetricRecord:
     """A metric: its names, its parameters, what its values mean, and what they depend on."""
 
-    # The function of SQL and polars, and the file of `sql/` and the module that define it.
+    # The function of SQL and polars.
     function: str
-    family: str
     # The name that `evaluate` and `correlate` know it by, if they do, and other names of it.
     name: str = ""
     asked_by: tuple[Literal["evaluate", "correlate"], ...] = ("evaluate",)
