@@ -54,8 +54,6 @@ class Query:
     only_sums: bool = False
     # It looks itself whether scores are numbers.
     validates_scores: bool = False
-    # The last position that a metric looks at, None where one looks at all.
-    last_position: int | None = None
 
 
 def build_query(
@@ -101,7 +99,6 @@ def build_query(
         checked=any(metric.record is None for metric in metrics),
         only_sums=packed.keys() == calls.keys(),
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
-        last_position=last_position(metrics, conventions),
     )
 
 

@@ -38,39 +38,7 @@ def validate_inputs(
             notes += require_common_items(run_sql, inputs)
         require_consistent_grades(run_sql)
     require_unique(session, inputs, conventions, query.unique_columns)
-    if (
-        conventions.profile.split(",")[0] == "ranx"
-        and conventions.ties == "order"
-        and inputs.scored
-    ):
-        notes += _note_unstable_ties(session, inputs, conventions, query.last_position)
     return notes
-
-
-# ranx sorts up to this many items of a query stably (insertion sort), and more of them unstably.
-RANX_STABLE = 15
-
-
-def _note_unstable_ties(
-    session: Session, inputs: Inputs, conventions: Conventions, k: int | None
-) -> list[str]:
-    """A note on the rankings whose tied scores ranx itself leaves in no fixed order."""
-    within = "" if k is None else f"AND better < {k}"
-    ((tied, rankings),) = sql_runner(session, inputs, conventions)(f"""
-        SELECT count(*) FILTER (WHERE items > {RANX_STABLE} AND tied), count(*) FROM (
-            SELECT sum(n) AS items, bool_or(n > 1 {within}) AS tied FROM (
-                SELECT {inputs.keys}, count(*) AS n,
-                       sum(count(*)) OVER (PARTITION BY {inputs.keys} ORDER BY score DESC)
-                           - count(*) AS better
-                FROM run WHERE score IS NOT NULL GROUP BY {inputs.keys}, score)
-            GROUP BY {inputs.keys})""")
-    where = "" if k is None else f" in the first {k:,} positions"
-    share = f"{tied:,} of {rankings:,} rankings"
-    note = (
-        f"{share} have equal scores{where} and more than {RANX_STABLE} items: ranx sorts these in "
-        "no fixed order, so its own values may differ. Compare runs without equal scores"
-    )
-    return [note] if tied else []
 
 
 def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
