@@ -260,7 +260,7 @@ def test_queries_under_a_name_of_ours():
     with pytest.raises(rankql.RankqlError, match="'system' is also the column that names the runs"):
         compared("system")
     frames = {n: pl.DataFrame({"system_": ["a"], "RR": [1.0]}) for n in "ab"}
-    alone = rankql.combine([pl.DataFrame({"q": ["a"], "system": ["x"], "RR": [1.0]})])
+    alone = rankql.evaluate(OLD.with_columns(system=pl.lit("x")), QRELS, "RR", by="system")
     for values in ({"a": alone, "b": alone}, alone):
         with pytest.raises(rankql.RankqlError, match="'system' is also the column that names"):
             rankql.compare(values)

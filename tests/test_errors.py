@@ -538,11 +538,6 @@ IN_PYTHON = {
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
     "combine needs at least one result": lambda: rankql.combine([]),
     "there is no file 'no.parquet'": lambda: rankql.combine(["no.parquet"]),
-    "a frame to combine must be a per_query": lambda: rankql.combine([pl.DataFrame({"a": [1]})]),
-    "micro averages cannot be combined from frames": lambda: rankql.combine(
-        [rankql.evaluate(RUN, QRELS, "microP@1", interval=None)] * 1
-        + [rankql.evaluate(RUN, QRELS, "microP@1", interval=None).per_query]
-    ),
     "the result 'one' holds several systems; give it alone": lambda: rankql.compare(
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),

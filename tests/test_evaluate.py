@@ -25,6 +25,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation.intervals import interval_within_range
+from rankql.evaluation.values import Request, read_result
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import CHOICES, PROFILES, choose
@@ -983,7 +984,10 @@ def bad(**columns):
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "x = ndcg(rel, pos, 0)"), "k must be a whole number"),
         (lambda: rankql.evaluate(RUN, QRELS, output="x.csv"), "'x.csv' must end in .parquet"),
-        (lambda: rankql.combine([3]), "combine takes results, their files and per_query frames"),
+        (
+            lambda: rankql.combine([3]),
+            "combine takes results and files that output= wrote",
+        ),
         (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
         (
             lambda: rankql.evaluate(RUN, QRELS, tie="best"),
@@ -1103,9 +1107,6 @@ def test_written_per_query_and_combined(tmp_path):
     same(combined.summary, everything.summary)
     everything.save_values(tmp_path / "all.parquet")
     same(rankql.combine([tmp_path / "all.parquet"]).summary, everything.summary)
-    plain = rankql.evaluate(RUN, QRELS, METRICS, by="segment", attributes=with_segments())
-    frames = [plain.per_query[:7], plain.per_query[7:]]
-    same(rankql.combine(frames).summary.drop("missing"), plain.summary.drop("missing"))
     with pytest.raises(rankql.RankqlError, match="queries that come twice"):
         rankql.combine([everything, everything])
     bounded = rankql.evaluate(RUN, QRELS, "nDCG@5", unjudged="bounds", discounts=[1, 2, 3, 4, 5])
@@ -1461,9 +1462,11 @@ def test_summaries_are_the_same_to_the_last_bit():
     """However many threads read the values."""
     draw = random.Random(7)
     values = pl.DataFrame({"query": range(400_000), "AP": [draw.random() for _ in range(400_000)]})
-    result = rankql.combine([values])
+    result = read_result(values, "values", Request())
     for _ in range(8):
-        assert_frame_equal(rankql.combine([values]).summary, result.summary, check_exact=True)
+        assert_frame_equal(
+            read_result(values, "values", Request()).summary, result.summary, check_exact=True
+        )
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.decisions.noninferiority import Margin, judge_samples
 from rankql.decisions.sample import Sample
+from rankql.evaluation.values import Request, read_result
 from rankql.testing import assert_no_regression
 
 ROOT = Path(__file__).parents[1]
@@ -685,7 +686,7 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     for name, frame in (("old", OLD), ("worse", WORSE), ("noisy", NOISY)):
-        rankql.combine([frame]).save_values(f"{name}.parquet")
+        read_result(frame, name, Request()).save_values(f"{name}.parquet")
     RUN.write_parquet("run.parquet")
     QRELS.write_parquet("qrels.parquet")
     return tmp_path

@@ -17,7 +17,7 @@ import duckdb
 from rankql import text as show
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.column_checks import holds_numbers
-from rankql.evaluation.combining import combine, read_metadata, require_one_row_per_query
+from rankql.evaluation.combining import open_result, read_metadata, require_one_row_per_query
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
@@ -75,10 +75,10 @@ class Request:
 def read_result(data: Data, label: str, request: Request) -> Result | None:
     """The result that the data is or can be read as; None if it is a run or cannot be opened."""
     if isinstance(data, Result):
-        return combine([data], interval=None)
+        return open_result(data)
     if isinstance(data, str | os.PathLike):
         if read_metadata(data) is not None:
-            return combine([data], interval=None)
+            return open_result(data)
         if Path(data).suffix not in _TABLES and Path(data).exists():
             return None
     if request.is_run or isinstance(data, Mapping):
