@@ -523,6 +523,33 @@ def test_grades_and_positions_of_pandas_that_are_not_numbers(role, kind, problem
     assert not [f for f in rankql.check(frame) if f.level == "error"]
 
 
+def test_null_grades_are_noted():
+    null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
+    result = rankql.evaluate(RUN, null, "AP", interval=None)
+    assert result.notes[0] == (
+        "1 of 4 rows of qrels have no grade (rel is NULL) and are left out: their items count as "
+        "unjudged"
+    )
+    assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
+    assert rankql.evaluate(RUN, QRELS, "AP").notes == []
+
+
+def test_queries_without_attributes():
+    options = {"by": "segment", "interval": None}
+    result = rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS[:1], **options)
+    assert result.notes == [
+        "2 of 3 queries have no row in attributes ('b', 'c'): their slice is NULL"
+    ]
+    assert rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS, **options).notes == []
+    other = SEGMENTS.with_columns(query=pl.col("query").str.to_uppercase())
+    said = (
+        "No query has attributes: qrels has 'a', 'b', 'c', attributes has 'A', 'B', 'C'. Write "
+        "query ids the same way in both"
+    )
+    with pytest.raises(RankqlError, match=re.escape(said)):
+        rankql.evaluate(RUN, QRELS, "AP", attributes=other, **options)
+
+
 def test_scores_that_are_null():
     null = pl.when(pl.col("item") != "z").then("score").alias("score")
     polars = RUN.with_columns(null)

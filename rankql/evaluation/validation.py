@@ -11,15 +11,19 @@ from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
 from rankql.evaluation.overlap import (
+    format_examples,
     note_unjudged_queries,
     require_common_items,
     require_ranked_rows,
 )
 from rankql.evaluation.query import DUPLICATES, SHARED, Query
+from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import Table
+from rankql.text import format_queries
 
 
 def validate_inputs(
@@ -32,13 +36,50 @@ def validate_inputs(
     run_sql = sql_runner(session, inputs, conventions)
     require_one_value_per_query(run_sql, inputs)
     notes = [] if one else require_ranked_rows(run_sql, inputs)
+    notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
+        notes += _note_null_grades(session, inputs.qrels)
         notes += note_unjudged_queries(session, inputs, conventions)
         if not one:
             notes += require_common_items(run_sql, inputs)
         require_consistent_grades(run_sql)
     require_unique(session, inputs, conventions, query.unique_columns)
     return notes
+
+
+def _note_null_grades(session: Session, qrels: Table) -> list[str]:
+    """A note on the judgments that have no grade."""
+    counts = f"count(*), count({quote(qrels.roles['rel'])})"
+    ((rows, graded),) = session.con.sql(f"SELECT {counts} FROM {qrels.sql}").fetchall()
+    if rows == graded:
+        return []
+    return [
+        f"{rows - graded:,} of {rows:,} rows of qrels have no grade ({qrels.roles['rel']} is NULL) "
+        "and are left out: their items count as unjudged"
+    ]
+
+
+def _note_queries_without_attributes(run_sql: RunSql, inputs: Inputs) -> list[str]:
+    """A note on the queries that the table of attributes lacks; an error if it lacks all."""
+    if inputs.attributes is None:
+        return []
+    ((queries, known, missing),) = run_sql(
+        f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
+        FROM (SELECT DISTINCT query FROM {inputs.graded})
+        LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
+    )
+    if queries == known:
+        return []
+    if not known:
+        ((others,),) = run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
+        raise RankqlError(
+            f"No query has attributes: {inputs.graded} has {format_examples(missing)}, attributes "
+            f"has {format_examples(others)}. Write query ids the same way in both"
+        )
+    return [
+        f"{queries - known:,} of {format_queries(queries)} have no row in attributes "
+        f"({format_examples(missing)}{', ...' if queries - known > 3 else ''}): their slice is NULL"
+    ]
 
 
 def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
