@@ -151,14 +151,14 @@ def isolate_macros(query: str, checked: bool = False) -> tuple[str, str]:
 def register(
     con: duckdb.DuckDBPyConnection | None = None, persist: bool = False, schema: str = "rankql"
 ) -> None:
-    """Make the metrics known to a DuckDB connection, by default to that of `duckdb.sql`.
+    """Add the metrics to a DuckDB connection, by default to that of `duckdb.sql`.
 
-    They are TEMP macros: the database stays untouched, may be read-only, and they end with the
-    connection. A `con.cursor()` is a connection of its own: register it too. With `persist` they
-    are written into `schema` of the current database, to be called as `rankql.ndcg(...)` by all
-    who open it, cursors and read-only readers included; where it is attached, after USE. Doing it
-    again changes nothing. A function of yours that has the name of one of ours is left as it is,
-    and a RankqlError names it.
+    They are TEMP macros: nothing is written to the database, which may be read-only, and they end
+    with the connection. A `con.cursor()` is a connection of its own: register it too. With
+    `persist` they are written into `schema` of the current database. Everyone who opens it can
+    call them as `rankql.ndcg(...)`, also cursors and read-only readers; if it is attached, after
+    USE. Registering twice changes nothing. A function of yours with the same name is not replaced:
+    a RankqlError names it.
 
     >>> import duckdb
     >>> con = duckdb.connect()
@@ -183,8 +183,8 @@ def register(
         if "read-only" not in str(error):
             raise
         raise RankqlError(
-            "the database is read-only, so nothing can be persisted in it; "
-            "use register(con), whose TEMP macros work there"
+            "The database is read-only, so nothing can be persisted in it. "
+            "Use register(con), whose TEMP macros work there"
         ) from error
 
 
@@ -199,8 +199,8 @@ def duckdb_required(con: object) -> RankqlError:
     """Make the error for another database where only DuckDB works."""
     kind = type(con)
     return RankqlError(
-        f"con must be a connection of DuckDB here, not {kind.__module__}.{kind.__name__}; "
-        "evaluate, and compare and gate by it, take Postgres too"
+        f"con must be a DuckDB connection here, not {kind.__module__}.{kind.__name__}. "
+        "Only evaluate, compare and gate accept Postgres"
     )
 
 
@@ -235,9 +235,8 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
         if comment != descriptions[name] if name in descriptions else home not in our_schemas:
             action = "replaced" if schema else "hidden"
             raise RankqlError(
-                f"your function {home}.{spelling} would be {action} by rankql's {name}; "
-                "rename or drop it, or use register(con, persist=True, schema=...) "
-                "with a schema of its own"
+                f"Your function {home}.{spelling} would be {action} by rankql's {name}. Rename or "
+                "drop it, or use register(con, persist=True, schema=...) with another schema"
             )
 
 

@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all."""
+"""Write files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def output_path(
         raise RankqlError(f"output {str(path)!r} is not a regular file")
     for data in inputs:
         if isinstance(data, str | os.PathLike) and Path(data).expanduser().resolve() == target:
-            raise RankqlError(f"output {str(path)!r} would overwrite what is evaluated")
+            raise RankqlError(f"output {str(path)!r} would overwrite an input")
     return target
 
 
@@ -35,13 +35,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """A path to write to, which then takes the place of this one: complete, or not at all."""
     path = path.expanduser()
     if not path.parent.is_dir():
-        raise RankqlError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise RankqlError(f"Cannot write {path.name!r}: folder {str(path.parent)!r} does not exist")
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        raise RankqlError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+        raise RankqlError(f"Cannot write {str(path)!r}: {error.strerror}") from error
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -524,7 +524,7 @@ IN_PYTHON = {
     "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
     "float32 must be True or False, not 1": lambda: rr(float32=1),
     "'x.json': .json is not written": lambda: rankql.convert(RUN, "x.json"),
-    "some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
+    "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but the systems": lambda: rankql.compare(
@@ -534,11 +534,13 @@ IN_PYTHON = {
         },
         by="segment",
     ),
-    "'RR' would be the name of two columns": lambda: rr(RUN.with_columns(RR=pl.lit(1)), by="RR"),
+    "Two columns of the result would be called 'RR'": lambda: rr(
+        RUN.with_columns(RR=pl.lit(1)), by="RR"
+    ),
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
     "combine needs at least one result": lambda: rankql.combine([]),
-    "there is no file 'no.parquet'": lambda: rankql.combine(["no.parquet"]),
-    "the result 'one' holds several systems; give it alone": lambda: rankql.compare(
+    "File 'no.parquet' does not exist": lambda: rankql.combine(["no.parquet"]),
+    "The result 'one' has several systems. Pass it alone": lambda: rankql.compare(
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
@@ -572,7 +574,7 @@ def test_in_python(said):
 FILES = {
     "run: 'x.run' is empty": lambda: rr("x.run"),
     "'x.run.gz' cannot be read: Not a gzipped file": lambda: rr("x.run.gz"),
-    "'x.parquet' is no Parquet file": lambda: rankql.combine(["x.parquet"]),
+    "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
 

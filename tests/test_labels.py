@@ -1055,7 +1055,7 @@ def test_grade_events_before_evaluate():
     [
         (
             {"event": "evnt"},
-            "log has no column 'evnt'; name it: event='...'; did you mean event?.*",
+            "log has no column 'evnt'; name it: event='...'. Did you mean 'event'?.*",
         ),
         ({"until": 3}, "log has no column 'time'; name it: time='...'.*"),
         ({"grades": {"view": 1}}, "event buy has no grade; .*"),

@@ -127,9 +127,9 @@ def test_names_of_set_metrics():
             compared += 1
     assert compared > 50
     for name, message in {
-        "SetP@5": "'SetP@5': SetP has no cutoff; use P@5",
-        "SetF(k=5)": "'SetF(k=5)': SetF has no option 'k'; use F1",
-        "SetP(denominator=k)": "SetP has no option 'denominator'; use P",
+        "SetP@5": "'SetP@5': SetP has no cutoff. Use P@5",
+        "SetF(k=5)": "'SetF(k=5)': SetF has no option 'k'. Use F1",
+        "SetP(denominator=k)": "SetP has no option 'denominator'. Use P",
     }.items():
         with pytest.raises(rankql.RankqlError, match=re.escape(message)):
             rankql.evaluate(*frames(run, qrels), name)

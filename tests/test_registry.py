@@ -132,7 +132,7 @@ for k, threshold, value in [(1, 1, 1), (3, 1, 2), (3, 2, 1), (None, 1, 3)]:
 try:
     rankql.evaluate(rows, metrics="Hits(p=1)")
 except rankql.RankqlError as error:
-    assert "Hits has no option 'p'; There are: k, rel" in str(error), error
+    assert "Hits has no option 'p'. Available: k, rel" in str(error), error
 table = test_metrics_page.table("precision.md")
 assert "| `hits_at`, `Hits` | `rel, pos` | ranking | higher | ≥ 0 |" in table
 rows.write_csv("rows.csv")

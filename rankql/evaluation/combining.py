@@ -55,12 +55,12 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     parts = list(results.values())
     for name, part in results.items():
         if part.meta["system"]:
-            raise RankqlError(f"the result {name!r} holds several systems; give it alone")
+            raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
     _require_same(parts, ("query", "by", "conventions"))
     first = parts[0]
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
-        raise RankqlError("the results have no metric in common")
+        raise RankqlError("The results have no metric in common")
     require_no_system(first)
     weights = {name: w for name, w in first.meta["weights"].items() if name in metrics}
     columns = [*first.keys, *first.meta["by"], MISSING, *metrics, *weights.values()]
@@ -72,7 +72,7 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     kinds = dict(zip(map(_kind, types), results, strict=True))
     if len(kinds) > 1:
         listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
-        raise RankqlError(f"the ids of the queries are {listed}; make them alike")
+        raise RankqlError(f"The query ids are {listed}. Cast them to one type")
     meta = first.meta | {"system": True, "metrics": metrics, "weights": weights}
     rows = _concat(frames, ["system", *first.keys])
     return Result(meta, notes=_merge_notes(parts), values=rows, columns=first.columns)
@@ -87,10 +87,12 @@ def open_result(result: Result | str | os.PathLike[str]) -> Result:
         raise RankqlError(f"combine takes results and files that output= wrote, not {kind}")
     path = Path(result).expanduser()
     if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
-        raise RankqlError(f"there is no file {str(path)!r}")
+        raise RankqlError(f"File {str(path)!r} does not exist")
     meta = read_metadata(path)
     if meta is None:
-        raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
+        raise RankqlError(
+            f"{str(path)!r} was not written by rankql. Write it with output= or save_values"
+        )
     return Result(meta, values=path)
 
 
@@ -126,14 +128,17 @@ def require_no_system(result: Result) -> None:
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The rows, if there are some, each of a query (and system) of its own."""
     if rows.is_empty():
-        raise RankqlError("the results hold no query")
+        raise RankqlError("The results have no queries")
     for name in keys:
         if count := rows[name].null_count():
-            raise RankqlError(f"{name} is NULL in {count} of {len(rows)} rows; leave them out")
+            raise RankqlError(f"{name} is NULL in {count} of {len(rows)} rows. Leave these out")
     repeated = rows.filter(rows.select(keys).is_duplicated())
     if len(repeated):
         some = ", ".join(map(repr, repeated[keys[-1]].unique(maintain_order=True)[:3]))
-        raise RankqlError(f"{len(repeated)} rows are of queries that come twice, such as {some}")
+        raise RankqlError(
+            f"{len(repeated):,} rows belong to queries that occur twice, such as {some}. Keep one "
+            "of each"
+        )
     return rows
 
 
@@ -150,7 +155,7 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
         for field in fields:
             if part.meta[field] != first.meta[field]:
                 raise RankqlError(
-                    f"results of different {field} cannot be combined: "
+                    f"Results with different {field} cannot be combined: "
                     f"{_difference(first.meta[field], part.meta[field])}"
                 )
 
@@ -172,6 +177,6 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         with connect() as con:
             rows = con.execute(f"SELECT decode(value) FROM {where}").fetchall()
     except duckdb.Error as error:
-        raise RankqlError(f"{str(path)!r} is no Parquet file") from error
+        raise RankqlError(f"{str(path)!r} is not a Parquet file") from error
     meta: dict[str, Any] | None = json.loads(rows[0][0]) if rows else None
     return meta

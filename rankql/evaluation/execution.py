@@ -66,8 +66,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             except duckdb.OutOfMemoryException as error:
                 result.values, parts = evaluate_in_parts(session, inputs, build, error)
                 result.notes.append(
-                    f"the queries do not fit into memory_limit at once: evaluated in {parts} "
-                    "parts, one after another. A higher memory_limit is faster"
+                    f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
+                    "parts. A higher memory_limit is faster"
                 )
                 result.check()
                 if arguments.output:

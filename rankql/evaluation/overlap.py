@@ -12,6 +12,7 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
+from rankql.text import format_queries, is_or_are
 
 # Of a system: its queries, those of them that are judged, and some that are not.
 QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
@@ -59,9 +60,10 @@ def unjudged_queries_note(
     system: str | None, queries: int, judged: int, unjudged: Sequence[object] | None
 ) -> str:
     """The note on queries that are not judged."""
+    count = queries - judged
     return (
-        f"{queries - judged} of {queries} queries of {run_label(system)} are not judged and left "
-        f"out ({format_examples(unjudged)}{', ...' if queries - judged > 3 else ''})"
+        f"{count:,} of {format_queries(queries)} of {run_label(system)} {is_or_are(count)} not "
+        f"judged and left out ({format_examples(unjudged)}{', ...' if count > 3 else ''})"
     )
 
 
@@ -70,10 +72,10 @@ def no_judged_query_message(
 ) -> str:
     """The error of a run that has nothing to do with the judgments."""
     if not judged:
-        return "qrels has no grades: there is nothing to judge the run by"
+        return "qrels has no grades: it is empty, or every grade is NULL"
     return (
-        f"no query of {run} is judged: it has {format_examples(unjudged)}, "
-        f"qrels has {format_examples(judged)}"
+        f"No query of {run} is judged: it has {format_examples(unjudged)}, "
+        f"qrels has {format_examples(judged)}. Write query ids the same way in both"
     )
 
 

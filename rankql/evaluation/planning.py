@@ -81,7 +81,7 @@ def resolve_conventions(
     if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
         highest = _highest_grade(session, inputs, conventions)
         if exponential and highest > 1000:
-            raise RankqlError(f"2^rel of grade {highest:g} is beyond all numbers; scale the grades")
+            raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:
             if scale is not None and scale < highest:
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")

@@ -162,7 +162,9 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions)
     scores = all("score" in table.roles for table in inputs.runs.values())
     for metric in metrics:
         if metric.record and metric.record.compares_scores and not scores:
-            raise RankqlError(f"{metric.name} compares grades with scores; name them: score='...'")
+            raise RankqlError(
+                f"{metric.name} compares grades with scores, but the run has none: score='...'"
+            )
     _refuse_orders(inputs, metrics, conventions)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
@@ -170,11 +172,12 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions)
         rising = [gain for _, gain in sorted(gains)]
         if discounts != sorted(discounts) or rising != sorted(rising):
             raise RankqlError(
-                f"ties={conventions.ties!r} puts tied items in the order of their grades: it asks "
-                "for gains that rise with the grade, and for discounts that rise with the position"
+                f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
+                "the "
+                "grade, and discounts with the position"
             )
     if conventions.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
-        raise RankqlError("unjudged='bounds' asks for a gain of 0 for grade 0")
+        raise RankqlError("unjudged='bounds' requires a gain of 0 for grade 0")
 
 
 def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
@@ -184,12 +187,12 @@ def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conve
     name = next(metric.name for metric in metrics if needs_scores([metric]))
     if not all(table.ascending for table in inputs.runs.values()):
         raise RankqlError(
-            f"{name} reads scores, which ascend in some runs and descend in others. "
+            f"{name} reads scores, but the lowest is best in some runs and the highest in others. "
             "Evaluate these runs one by one"
         )
     if conventions.ties == "expected":
         raise RankqlError(
-            f"{name} reads scores, which ties='expected' takes as descending. Evaluate it with "
+            f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
             "ties='item', or pass -score"
         )
 
@@ -234,7 +237,9 @@ def _require_different_names(names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise RankqlError(f"{name!r} would be the name of two columns; call one otherwise")
+            raise RankqlError(
+                f"Two columns of the result would be called {name!r}. Rename one of them"
+            )
         seen.add(name.lower())
 
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.summary import attribute_column, connect, summarise
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names
 from rankql.results import TableResult, drop_idle_columns
+from rankql.text import format_queries
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ class Result(TableResult):
     def __getitem__(self, metric: str) -> float | None:
         name, *others = resolve_names(metric, self.metrics, self.conventions)
         if others or name not in self.metrics:
-            raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
+            raise RankqlError(f"{metric!r} was not evaluated{did_you_mean(metric, self.metrics)}")
         if self.meta["system"]:
-            raise RankqlError("the result holds several systems: read their means in .summary")
+            raise RankqlError("The result has several systems. Read their means in .summary")
         means = self.summary.filter(pl.col("metric") == name, pl.col("slice") == "all")
         return None if means.is_empty() else means["mean"][0]
 
@@ -156,11 +157,12 @@ class Result(TableResult):
         if queries:
             some = ", ".join(map(repr, queries[:3]))
             what = (
-                "have an undefined metric"
+                "with an undefined metric"
                 if kind == "undefined"
-                else "are judged but not in the run"
+                else "with judgments but not in the run"
             )
-            raise RankqlError(f"{len(queries)} queries {what}, such as {some} ({kind}='error')")
+            number = format_queries(len(queries))
+            raise RankqlError(f"{number} {what}, such as {some} ({kind}='error')")
 
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:

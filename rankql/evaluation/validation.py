@@ -176,7 +176,7 @@ def find_duplicates(
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""
-    return f"{source} has duplicates: {examples}; keep one row of each{hint}"
+    return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> F
         with duckdb_errors():
             return _select_columns(data, columns)
     with open_session(None, data) as session:
-        session.hint = "; of a table of a database pass the relation, con.table('...')"
+        session.hint = "To read a table of a database, pass the relation con.table('...')"
         table = session.table(data, "rows")
         source = table.sql
         if table.text and isinstance(data, str | os.PathLike):  # its types are told from its values

@@ -1,4 +1,4 @@
-"""The conventions of an evaluation: ours, those of a peer by name, or each by option."""
+"""The conventions of an evaluation: defaults, profiles of other tools, and single options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from rankql.errors import RankqlError, describe_unknown, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
 from rankql.registry.parameters import (
     AP_DENOMINATOR,
@@ -21,29 +21,30 @@ from rankql.registry.parameters import (
 
 @dataclass(frozen=True)
 class Conventions:
-    """What peers disagree on, and what each option of `evaluate` may be. The defaults are ours.
+    """What tools disagree on: the options of `evaluate`, with the defaults of rankql.
 
     - gain: the grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2' (2^rel - 1), 'binary',
       or a dict of grade: gain.
-    - discounts: a divisor per position in place of log2(pos + 1).
-    - ideal: what the ideal ranking is made of: all 'judged' items, or only those 'retrieved'.
-    - negative: a negative grade gains nothing ('zero') or less ('keep'), is as if 'unjudged', or an
-      'error'.
-    - threshold: relevant from this grade.
-    - precision_denominator: what P@k and microP@k are divided by ('k', 'retrieved', 'min'); 'min'
-      is the smaller of k and R, the number of relevant items.
-    - ap_denominator: what AP@k is divided by ('min', 'R', 'found', 'k').
-    - max_rel: the end of the scale of grades, for ERR; by default the highest of all judgments.
-    - ties: equal scores stand by 'item' descending (as text bytes) or in the 'order' of the rows;
-      the value is the 'expected' one over all orders, or that of the 'best' or the 'worst'.
+    - discounts: a list with one divisor per position, instead of log2(pos + 1).
+    - ideal: the ideal ranking has all 'judged' items, or only the 'retrieved' ones.
+    - negative: a negative grade gains nothing ('zero'), keeps its sign ('keep'), counts as
+      'unjudged', or is an 'error'.
+    - threshold: items are relevant from this grade.
+    - precision_denominator: P@k and microP@k are divided by 'k', the number of items 'retrieved',
+      or 'min', the smaller of k and R, the number of relevant items.
+    - ap_denominator: AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant
+      items 'found', or 'k'.
+    - max_rel: the highest grade of the scale, for ERR; by default the highest of all judgments.
+    - ties: equal scores are ordered by 'item' (descending, as text bytes) or keep the 'order' of
+      the rows; or the value is the 'expected', 'best' or 'worst' over all their orders.
     - float32: scores are rounded to 32 bits before they are compared.
-    - unjudged: a retrieved item that nobody judged gains nothing ('zero'), is taken out of the
-      ranking ('remove'), or could be anything ('bounds': the lowest and the highest value too).
+    - unjudged: an unjudged item gains nothing ('zero'), is removed from the ranking ('remove'), or
+      could have any grade ('bounds': also returns the lowest and the highest value).
     - levels: the grades that it could have then; by default those that occur.
-    - undefined: in a mean, an undefined value is left out ('skip'), 'zero', or an 'error'; with
-      'drop' a query without relevant items has no value at all, no precision of 0 either.
-    - missing: in a mean, a judged query that the run lacks is 'zero' (RBPres too, as in trec_eval
-      -c), left out ('skip'), or an 'error'.
+    - undefined: a mean skips an undefined value ('skip'), counts it as 'zero', or raises an
+      'error'. With 'drop', queries without relevant items have no value, not even a precision of 0.
+    - missing: a mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval
+      -c does), skips it ('skip'), or raises an 'error'.
     """
 
     profile: str = "rankql"
@@ -63,9 +64,9 @@ class Conventions:
     missing: str = "zero"
 
     def __str__(self) -> str:
-        values = self.as_dict()
-        name = values.pop("profile")
-        return f"({name}) {', '.join(f'{k}={v}' for k, v in values.items() if v is not None)}"
+        defaults = Conventions(self.profile).as_dict()
+        changes = [f"{k}={v}" for k, v in self.as_dict().items() if v != defaults[k]]
+        return f"{self.profile} ({', '.join(changes) or 'defaults'})"
 
     def as_dict(self) -> dict[str, Any]:
         """The conventions as plain values."""
@@ -86,8 +87,8 @@ CHOICES = {
     "missing": ("zero", "skip", "error"),
 }
 
-# What each peer does; tests/test_profiles.py holds them against the peers themselves. trec_eval is
-# version 9, which pytrec_eval and ir_measures run; version 10 no longer rounds scores to 32 bits.
+# What each tool does; tests/test_profiles.py compares them with the tools. trec_eval is version 9,
+# which pytrec_eval and ir_measures run. Version 10 no longer rounds scores to 32 bits.
 PROFILES = {
     "rankql": Conventions(),
     "trec_eval": Conventions(
@@ -116,12 +117,10 @@ PROFILES = {
 
 
 def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
-    """The conventions of a profile, changed by the options that are given."""
+    """The conventions of a profile, with the options changed."""
     profile = "rankql" if profile is None else profile
     if profile not in PROFILES:
-        raise RankqlError(
-            f"there are no conventions {profile!r}{did_you_mean(str(profile), list(PROFILES))}"
-        )
+        raise RankqlError(describe_unknown("profile", profile, list(PROFILES)))
     values = {name: _valid(name, value) for name, value in options.items() if value is not None}
     conventions = replace(PROFILES[profile], **values)
     if profile == "rankql" or conventions == PROFILES[profile]:
@@ -165,7 +164,7 @@ def _gain(value: Any) -> Any:
         message = f"gain must be {choices} or a dict of grade: gain, not {value!r}"
         require(value in GAIN.choices, message)
         return value
-    require(bool(value), "gain must say what each grade is worth; it is an empty dict")
+    require(bool(value), "gain is an empty dict. Map each grade to its gain, such as {0: 0, 1: 1}")
     for grade, gain in value.items():
         message = f"gain must map numbers to numbers, not {grade!r} to {gain!r}"
         require(_are_numbers([grade, gain]), message)

@@ -40,7 +40,7 @@ def find_table(
     matches = [row[:3] for row in rows if row[4] == rows[0][4]]
     if label and len(matches) > 1:
         names = " or ".join(map(".".join, matches))
-        raise RankqlError(f"{label}: {name!r} may be {names}; say which")
+        raise RankqlError(f"{label}: {name!r} may be {names}. Name the schema too")
     return rows[0][:4]
 
 

@@ -41,7 +41,7 @@ def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
     if not paths or not os.path.isfile(paths[0]):
-        raise RankqlError(f"{label}: there is no file {_shortened(name)}{hint}")
+        raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")
     return paths, pattern
 
 
@@ -52,7 +52,7 @@ def _refuse_lake(folder: Path, label: str) -> None:
         ("Iceberg", "metadata/*.metadata.json", "table.scan().to_arrow() of pyiceberg"),
     ):
         if any(folder.glob(logs)):
-            raise RankqlError(f"{label}: {str(folder)!r} is a table of {kind}; pass {remedy}")
+            raise RankqlError(f"{label}: {str(folder)!r} is a table of {kind}. Pass {remedy}")
 
 
 def _shortened(name: str) -> str:

@@ -148,7 +148,9 @@ def read_inputs(
         for name, table in runs.items()
     }
     if len({"pos" in table.roles for table in runs.values()}) > 1:
-        raise RankqlError("some runs have positions, others scores; name what all have: score=")
+        raise RankqlError(
+            "Some runs have positions, others scores. Name the column that all have, such as score="
+        )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
     if compared:
@@ -165,7 +167,9 @@ def read_inputs(
         for table in runs.values():
             _require_column(table, system, "system")
         if isinstance(run, Mapping):
-            raise RankqlError("system= names a column of one run; a dict names its runs itself")
+            raise RankqlError(
+                "system= is for a single run. The runs of a dict have their names already"
+            )
     inputs = Inputs(runs, judgments, about, system, by, homes, compared)
     _require_different_names(inputs)
     return inputs
@@ -190,7 +194,7 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     if not isinstance(run, Mapping):
         return session.table(run, "run")
     if not run or not all(isinstance(name, str) and name for name in run):
-        raise RankqlError("run as a dict must hold at least one run, each by its name")
+        raise RankqlError("A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
 
 
@@ -233,7 +237,7 @@ def _refuse_swapped(
     if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
         raise RankqlError(
             f"{run.label} and qrels look swapped: {run.label} has no score or pos, but qrels has, "
-            "and no rel; give the run first"
+            "and no rel. Pass the run first"
         )
 
 
@@ -299,12 +303,12 @@ def _home(name: str, tables: Mapping[str, Any]) -> str:
             for source in sources:
                 if name.lower() not in map(str.lower, source.columns):
                     raise RankqlError(
-                        f"by: {source.label} has no column {name!r}; give it one as the other runs "
-                        "have, or all in attributes="
+                        f"by: {source.label} has no column {name!r}, but other runs have. "
+                        "Add it, or pass attributes="
                     )
                 if name == source.roles["query"]:
                     raise RankqlError(
-                        f"by: {name!r} tells rankings apart already; name an attribute"
+                        f"by: {name!r} is the column of the queries. Name an attribute of them"
                     )
             return home
         columns += [column for source in sources for column in source.columns]

@@ -79,7 +79,9 @@ class Session:
         self.loaded: dict[str, str] = {}
         # The Parquet files that are read: their SQL, by what they are called.
         self.files: dict[str, str] = {}
-        self.hint = "; for a table pass its connection: con=" if own else ", nor such a table"
+        self.hint = (
+            "To read a table, pass its connection: con=" if own else "No table has this name"
+        )
 
     def table(self, data: Data, label: str) -> Table:
         """The source of the data, which is not copied; only text files are read at once."""
@@ -108,7 +110,7 @@ class Session:
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(
-                    f"{label} is a relation of another connection; pass that as con="
+                    f"{label} is a relation of another connection. Pass that one as con="
                 ) from error
             raise unreadable_source(label, error) from error
         self.registered.append(name)
@@ -117,7 +119,7 @@ class Session:
     def _open_name(self, name: str, label: str) -> Table:
         """A path, or the name of a table of the connection."""
         if not name:
-            raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
+            raise RankqlError(f"{label} must be a path or the name of a table, not an empty text")
         if match := find_table(self.con, name, label):
             *path, lasting = match
             sql = ".".join(map(quote, path))
@@ -150,7 +152,9 @@ class Session:
         try:
             for (line,) in self.con.sql(file.malformed).fetchall():
                 many = len(file.columns)
-                raise RankqlError(f"{label}: {paths[0]!r}: no {many} columns in the line {line!r}")
+                raise RankqlError(
+                    f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
+                )
             return self._load(label, file.split, trec=True)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error

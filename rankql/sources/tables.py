@@ -33,7 +33,7 @@ ROLES = {
     "pos": ("pos", "position", "rank"),
     "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
 }
-# Scores of which the lowest is best, unless the caller says otherwise.
+# Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
 
 
@@ -182,8 +182,9 @@ def assign_roles(
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
+            name = {"rel": "grade", "pos": "position"}.get(role, role)
             raise RankqlError(
-                f"{table.label} has no column that is known as {role} ({', '.join(ROLES[role])}); "
-                f"name it: {role}='...'. There are: {', '.join(table.columns)}"
+                f"No {name} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
+                f"Found: {', '.join(table.columns)}. Pass {role}='...'"
             )
     return replace(table, roles=roles)

@@ -74,8 +74,9 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
         columns = _RUN
     if columns is None:
         raise RankqlError(
-            f"{label}: {path!r} is no Parquet, CSV or JSON by its name, and no TREC file "
-            f"by its first line, which has {len(first)} columns, not 4 or 6"
+            f"{label}: cannot read {path!r}: unknown format. Supported: Parquet, CSV, JSON and "
+            "TREC "
+            f"(4 or 6 columns; its first line has {len(first)}), optionally .gz or .zst"
         )
     delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
     return TrecFile(literal(pattern), columns, next(delimiters, ""))
