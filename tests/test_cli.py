@@ -384,7 +384,7 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     _, error = run(tmp_path, "eval", "run.csv", "qrels.csv", "--query", "nope", code=2)
     assert error.startswith("rankql: --query nope: no column of that name")
     _, error = run(tmp_path, "eval", "twice.csv", "qrels.csv", code=2)
-    assert error.endswith("tells systems apart: --system\n")
+    assert error.endswith("pass the column of the systems: --system\n")
     for order, rr in (("--ascending", 0.5), ("--descending", 1.0)):
         options = ["-m", "RR", order, "--format", "json"]
         out, _ = run(tmp_path, "eval", "run.csv", "qrels.csv", *options)

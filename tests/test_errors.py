@@ -523,7 +523,7 @@ IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
     "float32 must be True or False, not 1": lambda: rr(float32=1),
-    "'x.json': .json is not written": lambda: rankql.convert(RUN, "x.json"),
+    "'x.json': cannot write .json. Use .parquet": lambda: rankql.convert(RUN, "x.json"),
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),

@@ -1055,15 +1055,15 @@ def test_grade_events_before_evaluate():
     [
         (
             {"event": "evnt"},
-            "log has no column 'evnt'; name it: event='...'. Did you mean 'event'?.*",
+            "log has no column 'evnt'; pass event='...'. Did you mean 'event'?.*",
         ),
-        ({"until": 3}, "log has no column 'time'; name it: time='...'.*"),
+        ({"until": 3}, "log has no column 'time'; pass time='...'.*"),
         ({"grades": {"view": 1}}, "event buy has no grade; .*"),
-        ({"grades": 3}, "grades must be a dict of events and grades, not a int"),
+        ({"grades": 3}, "grades must be a dict of event: grade, not a int"),
         ({"grades": {"view": math.nan, "buy": 1}}, "grades must be finite numbers, not .*"),
         ({"how": "last"}, "how must be 'max' or 'sum', not last"),
-        ({"query": None}, "log has no column .*query.*"),
-        ({"item": None}, "log has item and docno; say which is meant: item='item'"),
+        ({"query": None}, "No query column in log: .*"),
+        ({"item": None}, "log has item and docno. Choose one: item='item'"),
     ],
 )
 def test_grade_events_refuses(options, said):

@@ -561,7 +561,7 @@ def test_cli(tmp_path):
     done = CliRunner().invoke(main, [*given, "--format", "json"])
     assert json.loads(done.stdout) == json.loads(expected.to_json())
     done = CliRunner().invoke(main, ["limits", "nowhere.run", files[1]])
-    assert done.exit_code == 2 and done.stderr.startswith("rankql: run: there is no file")
+    assert done.exit_code == 2 and done.stderr.startswith("rankql: run: file")
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")

@@ -1,4 +1,4 @@
-"""The inputs of an evaluation: refused is what has no value, noted what is left out of it."""
+"""Check the inputs of an evaluation: refuse what cannot be evaluated, note what is left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def validate_inputs(
 ) -> list[str]:
     """Refuse what cannot be evaluated; return notes on queries and items on one side only.
 
-    one: there is but one query, which may well have no judged item in the run.
+    one: there is only one query, whose run may have no judged item.
     """
     run_sql = sql_runner(session, inputs, conventions)
     require_one_value_per_query(run_sql, inputs)
@@ -83,7 +83,7 @@ def _note_queries_without_attributes(run_sql: RunSql, inputs: Inputs) -> list[st
 
 
 def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
-    """Refuse attributes that are not those of the query."""
+    """Refuse attributes with several values for a query."""
     for home in ("attributes", "qrels", "run"):
         for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
@@ -97,7 +97,7 @@ def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
 
 
 def require_consistent_grades(run_sql: RunSql) -> None:
-    """Refuse judgments of one item both above 0 and not; two above 0 are duplicates anyway."""
+    """Refuse an item with a grade above 0 and another one; two above 0 are duplicates anyway."""
     if not run_sql("SELECT 1 FROM qrels WHERE rel <= 0 LIMIT 1"):
         return
     rows = run_sql(
@@ -113,7 +113,7 @@ def require_consistent_grades(run_sql: RunSql) -> None:
         )
 
 
-# How many parts the hashes of all rows are looked at in, where the memory is too small for all.
+# The number of parts if the hashes of all rows do not fit into memory.
 PARTS = 32
 
 
@@ -123,15 +123,15 @@ def require_unique(
     conventions: Conventions,
     columns: Sequence[tuple[str, str, str]],
 ) -> None:
-    """Refuse what stands twice within a query: in which table, which column, of which rows."""
+    """Refuse duplicates within a query, by table, column and a condition on the rows."""
     run_sql = sql_runner(session, inputs, conventions)
     for source, column, where in columns:
-        # By their hashes, which are quicker to compare than ids.
+        # Hashes are faster to compare than ids.
         key = inputs.keys if source == "run" else "query"
         hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
         try:
             repeated = run_sql(f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
-        except duckdb.OutOfMemoryException:  # the hashes did not fit: some of them at a time
+        except duckdb.OutOfMemoryException:  # compare the hashes in parts
             repeated = next(filter(None, (
                 run_sql(f"SELECT h FROM ({hashes}) WHERE h % {PARTS} = {part} "
                     "GROUP BY h HAVING count(*) > 1 LIMIT 1")
@@ -142,7 +142,7 @@ def require_unique(
 
 
 def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
-    """The line that names three of what is there more than once of what is judged."""
+    """The error about duplicates among the judged items, with three examples."""
     judged = "WHERE rel IS NOT NULL" if inputs.qrels is None else JUDGED
     message = (
         find_duplicates(run_sql, inputs, "run", "item", judged) if inputs.every("item") else None
@@ -155,7 +155,7 @@ def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
 def find_duplicates(
     run_sql: RunSql, inputs: Inputs, source: str, column: str, where: str = ""
 ) -> str | None:
-    """Three rows that are there more than once, as an error says it."""
+    """The error about duplicates, with three examples; None if there are none."""
     columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
     rows = run_sql(
         f"""SELECT {columns} FROM {source} {where} GROUP BY {columns} HAVING count(*) > 1
@@ -172,7 +172,7 @@ def find_duplicates(
     )
     hint = ""
     if source == "run" and not inputs.many:
-        hint = ", or name the column that tells systems apart: system="
+        hint = ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""
@@ -181,7 +181,7 @@ def find_duplicates(
 
 @contextmanager
 def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions) -> Iterator[None]:
-    """Errors of DuckDB in the words of rankql: with the duplicates and the table they are in."""
+    """Raise errors of DuckDB as RankqlError, with the duplicates or the table."""
     with duckdb_errors(session):
         try:
             yield

@@ -64,11 +64,11 @@ def grade_events(
             known = table.known(role)
             if name is None and len(known) > 1:
                 listed = " and ".join(known)
-                raise RankqlError(f"log has {listed}; say which is meant: {role}={known[0]!r}")
+                raise RankqlError(f"log has {listed}. Choose one: {role}={known[0]!r}")
         for role, name in {"event": event, **({} if until is None else {"time": time})}.items():
             if name not in table.columns:
                 hint = did_you_mean(name, list(table.columns))
-                raise RankqlError(f"log has no column {name!r}; name it: {role}='...'{hint}")
+                raise RankqlError(f"log has no column {name!r}; pass {role}='...'{hint}")
         pairs = (f"{value_sql(_event_text(x))}: {value_sql(grades[x])}" for x in grades)
         options = {"how": how, "cap": cap, "until": until, "within": within}
         options |= {"half_life": half_life, "unknown": unknown}
@@ -100,10 +100,10 @@ def consensus(
 ) -> pl.Expr:
     """One grade from those of several annotators: their weighted mean, median or majority.
 
-    The median has half of the weight on either side, and is the mean of two grades where both have.
-    The majority is the grade of most weight; of several, the lowest ("low"), the highest ("high")
-    or NULL ("null"). Weights that differ by less than 1e-9 of the whole are equal. A NULL grade is
-    an annotator who did not judge the item.
+    The median has half of the weight on either side; if two grades have, it is their mean. The
+    majority is the grade with the largest weight; `ties` chooses the lowest ("low"), the highest
+    ("high") or NULL ("null"). Weights that differ by less than 1e-9 of the total are equal. A NULL
+    grade means that the annotator did not judge the item.
 
     >>> df = pl.DataFrame({"rel": [1, 2, 2, 5], "weight": [1, 1, 1, 4]})
     >>> df.select(consensus(), median=consensus(how="median"), w=consensus(weight="weight")).row(0)
@@ -136,7 +136,7 @@ _TOLERANCE = 1e-9
 
 
 def _label_weights(rel: Column, weight: Column | float) -> pl.Expr:
-    """The weight of each label, NULL where there is none."""
+    """The weight of each label, NULL if there is no label."""
 
     def read_weights(rows: pl.Series) -> pl.Series:
         labels, raw = rows.struct.field("rel"), rows.struct.field("weight")

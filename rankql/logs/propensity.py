@@ -1,16 +1,16 @@
-"""Propensities: how likely each position is looked at, relative to the first, from a log.
+"""Propensities: how likely users look at each position, relative to position 1, from a log.
 
-The log has a row for each item shown: query, item, position, and whether it was clicked. Under the
-position-based model a click has the chance propensity(position) * attraction(query, item); of the
-propensities only the ratios can be told, so that of position 1 is 1. The model has no trust bias:
-that higher positions are clicked for being there, whatever is seen.
+The log has a row for each item shown: query, item, position, and whether it was clicked. In the
+position-based model, the probability of a click is propensity(position) * attraction(query, item).
+Clicks identify only ratios of propensities, so that of position 1 is 1. The model has no trust
+bias: clicks on high positions whatever is shown there.
 
-A propensity that comes out above 1 is left as it is: weight clicks by the lesser of it and 1. One
-that cannot be told is NULL, and `note` says why; `component` is the lowest position with which a
-position is connected, step by step, by what the method compares. Intervals are those of logarithms,
-by the sandwich of scores summed by query, whose clicks need not be independent; they are too short
-where they rest on few queries, which `note` says of fewer than 30. A row without a position was not
-shown and does not count; its click may be NULL, but its query and item may not.
+An estimate above 1 is returned as it is: use 1 to weight clicks. One that cannot be estimated is
+NULL, and `note` says why. `component` is the lowest position that a position is connected with,
+step by step, by the comparisons of the method. Intervals are computed for logarithms, with a
+sandwich estimator of scores summed by query, so the clicks of a query need not be independent. They
+are too short for few queries; `note` warns if there are fewer than 30. Rows without a position were
+not shown and do not count. Their click may be NULL, but their query and item must not be.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def randomised_propensity(
 ) -> None:
     """Propensities of positions from a log in which what stands where was drawn at random.
 
-    The click rate of a position over that of position 1. A slot need not have been drawn in every
-    query, but what stands there must not depend on the position: else use harvesting. A log without
-    position 1, or of clicks alone, is an error. Joachims, Swaminathan and Schnabel 2017.
+    The click rate of a position divided by that of position 1. Not every query needs randomised
+    positions, but the items at a position must not depend on it; otherwise use
+    `harvested_propensity`. A log without position 1, or with clicks only, is an error. Joachims,
+    Swaminathan and Schnabel 2017.
 
     >>> log = pl.DataFrame({"query": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "click": [1, 1, 1, 0]})
     >>> log.pipe(randomised_propensity).select("pos", "propensity", "impressions", "clicks").rows()
@@ -68,12 +69,12 @@ def harvested_propensity(
 ) -> None:
     """Propensities of positions from items that one query has shown at several of them.
 
-    The clicks at positions k and l of a query and item shown n_k and n_l times there are compared
-    as if both were n_k n_l / (n_k + n_l) times (Mantel and Haenszel); sums of these, over queries
-    and items, are in the ratio of the propensities. Of "all" pairs it is the Bradley-Terry model
-    that fits them best; of "adjacent" ones a chain from position 1; of those with the "first" their
-    ratio. What a query shows at one position alone tells nothing. AllPairs, AdjacentChain and
-    PivotOne of Agarwal et al. 2019, with weights.
+    If a query showed an item n_k times at position k and n_l times at l, its clicks at both are
+    weighted to n_k n_l / (n_k + n_l) impressions each (Mantel and Haenszel). Summed over queries
+    and items, they are in the ratio of the propensities. pairs="all" fits a Bradley-Terry model to
+    all pairs of positions, "adjacent" is a chain of neighbouring positions from 1, and "first"
+    compares each position with position 1. Items shown at only one position do not contribute.
+    AllPairs, AdjacentChain and PivotOne of Agarwal et al. 2019, with weights.
 
     >>> rows = [("a", 1, 1), ("a", 1, 1), ("a", 2, 1), ("a", 2, 0), ("b", 2, 1), ("c", 1, 0)]
     >>> log = pl.DataFrame(rows, ["item", "pos", "click"], orient="row").with_columns(query=1)
@@ -95,13 +96,13 @@ def click_model(
 ) -> None:
     """The position-based click model: the propensities under which the clicks are most likely.
 
-    A look has a chance of at most 1, and so has a click on what is looked at, each query and item
-    having that which is best: where EM ends (Wang et al. 2018), but by Newton's method, as EM
-    creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next
-    would move no propensity by more than 1e-9 of itself.
+    Propensities and attractions are at most 1, and each query and item has the attraction that fits
+    best. The result is that of EM (Wang et al. 2018), but computed by Newton's method, because EM
+    is slow if clicks are rare. `iterations` counts its steps. `converged` means that the next step
+    would change no propensity by more than 1e-9 of itself.
 
-    With few impressions of each query and item it is biased towards equal propensities, as each has
-    an attraction of its own to fit, of at most 1; harvesting is not: use that.
+    With few impressions per query and item, the estimates are biased towards equal propensities,
+    because every query and item has its own attraction. Use `harvested_propensity` then.
 
     >>> shown = [(1, 1, 6, 10), (1, 2, 3, 10), (2, 1, 4, 10), (2, 2, 2, 10)]
     >>> rows = [(q, "a", pos, int(j < c)) for q, pos, c, n in shown for j in range(n)]

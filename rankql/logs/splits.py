@@ -1,4 +1,4 @@
-"""Splits of a log into train and test."""
+"""Split a log into train and test."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def leave_one_out(
 ) -> None:
     """The log with `split`: test for the last event of each user, train for those before.
 
-    The last n. Of events at one time the item that is higher as text is the later one, as of equal
-    scores it stands first; rows of one time and item go together. A user of whom nothing would be
-    left to train on is left whole.
+    With `n`, the last n events. Of events at the same time, the item that is higher as text comes
+    last. Rows with the same time and item stay together. Users with nothing left to train on have
+    no test events.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
@@ -40,9 +40,9 @@ def time_split(
 ) -> None:
     """The log with `split`: test from a time on, or for the last share of the rows, train before.
 
-    Rows of one time go together: test has the latest times, as many as make up no more than `share`
-    of the rows, or with `query` of the rows of each user. The latest time is always in it, also
-    where it holds more than `share`, unless it is the only one.
+    Rows with the same time stay together. With `share`, test has as many of the latest times as
+    make up at most this share of the rows, or with `query` of the rows of each user. The latest
+    time is always in test, even if it has more than `share` of the rows, unless it is the only one.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})
