@@ -12,7 +12,7 @@ from rankql.errors import RankqlError
 if TYPE_CHECKING:
     import duckdb
 
-# common.sql first: every other family stands on it, debias on gain too.
+# common.sql comes first, because all others use it; debias also uses gain.
 FAMILIES = (
     "common",
     "gain",
@@ -30,7 +30,7 @@ FAMILIES = (
 )
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
-# Comments may hold quotes that nothing closes.
+# Comments may have unclosed quotes.
 _COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
@@ -40,7 +40,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# No column of a user starts with it.
+# The prefix of internal columns.
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
 
@@ -56,7 +56,7 @@ def literal(value: object) -> str:
 
 def sql_folder() -> Path:
     """Return the folder of the SQL files, which is a dbt package too."""
-    # Within the package in a wheel, beside it in a checkout.
+    # In the package in a wheel, next to it in a checkout.
     package = Path(__file__).parent
     return next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
 
@@ -126,8 +126,8 @@ def _call() -> re.Pattern[str]:
 def isolate_macros(query: str, checked: bool = False) -> tuple[str, str]:
     """Return statements that create the macros of a query under private names, and the query.
 
-    So no function of the user is replaced or hidden. Unless `checked`, the macros do not check rows
-    and arguments, which costs more than the metrics.
+    Private names never replace or hide functions of the user. Unless `checked`, the macros do not
+    check rows and arguments, which takes longer than the metrics.
     """
     statements, call = _statements(checked), _call()
     prefix = "rankql checked " if checked else "rankql "
@@ -189,7 +189,7 @@ def register(
 
 
 def is_other_database(con: object) -> bool:
-    """Return whether a connection is not one of DuckDB."""
+    """Return whether a connection is not a DuckDB connection."""
     import duckdb
 
     return con is not None and con is not duckdb and not isinstance(con, duckdb.DuckDBPyConnection)
@@ -207,7 +207,7 @@ def duckdb_required(con: object) -> RankqlError:
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> None:
     """Refuse to replace or hide a function of the user.
 
-    A metric of rankql is known by its comment, a helper by a metric in the same schema.
+    Metrics of rankql are recognised by their comments, helpers by a metric in the same schema.
     """
     descriptions = {name: comment.replace("''", "'") for name, comment in _COMMENT.findall(text)}
     functions = con.execute(

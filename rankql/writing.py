@@ -17,7 +17,7 @@ PARQUET = (".parquet", ".pq")
 def output_path(
     path: str | os.PathLike[str], suffixes: Sequence[str] = PARQUET, inputs: Iterable[Any] = ()
 ) -> Path:
-    """A path to write a file to: not in place of an input or a device."""
+    """The path of an output file; refuse inputs, devices and other suffixes."""
     target = Path(path).expanduser().resolve()
     if target.suffix.lower() not in suffixes:
         expected = ".parquet" if suffixes == PARQUET else f"one of: {', '.join(suffixes)}"
@@ -32,7 +32,7 @@ def output_path(
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A path to write to, which then takes the place of this one: complete, or not at all."""
+    """A temporary path that replaces this one at the end: complete, or not at all."""
     path = path.expanduser()
     if not path.parent.is_dir():
         raise RankqlError(f"Cannot write {path.name!r}: folder {str(path.parent)!r} does not exist")

@@ -592,7 +592,7 @@ def test_gain_by_dict_and_by_name():
     )
     for value in (same["nDCG@10"], inside["nDCG(gain=exp2)@10"], inside["x"]):
         assert value == pytest.approx(exp2["nDCG@10"], abs=1e-12)
-    with pytest.raises(rankql.RankqlError, match="gain does not say what grade"):
+    with pytest.raises(rankql.RankqlError, match="gain has no entry for grade"):
         rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
 
 

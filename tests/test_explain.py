@@ -529,7 +529,7 @@ def test_columns_named_by_keyword():
         (("q2",), {}, "there is no query 'q2' in qrels. Did you mean 'q'"),
         (("only run",), {}, "query 'only run' is in the run, but not judged"),
         (("q",), {"discounts": [1, 2]}, "discounts has 2 entries, but position 3"),
-        (("q",), {"gain": {0: 0, 1: 1, 2: 3}}, "gain does not say what grade 3"),
+        (("q",), {"gain": {0: 0, 1: 1, 2: 3}}, "gain has no entry for grade 3"),
     ],
 )  # fmt: skip
 def test_refused(args, options, message):

@@ -1,4 +1,4 @@
-"""Several results as one: of other queries, or of other systems; and results read from files."""
+"""Combine results of different queries or systems, and read results from files."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _merge_notes(parts: Sequence[Result]) -> list[str]:
 def require_finite_metrics(
     rows: pl.DataFrame, metrics: Sequence[str], key: str, label: str
 ) -> None:
-    """Refuse NaN and infinity: neither is a value, and leaving them out would hide failures."""
+    """Refuse NaN and infinity: leaving them out would hide failures."""
     for name in metrics:
         if len(invalid := rows.filter(~pl.col(name).is_finite()).sort(key)):
             raise RankqlError(
@@ -117,7 +117,7 @@ def require_finite_metrics(
 
 
 def require_no_system(result: Result) -> None:
-    """Refuse a column of the user's that is called as that of the systems."""
+    """Refuse a column of the user named system, the column of the systems."""
     for name in (result.meta["query"], *result.meta["by"]):
         if name.lower() == "system":
             raise RankqlError(
@@ -126,7 +126,7 @@ def require_no_system(result: Result) -> None:
 
 
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The rows, if there are some, each of a query (and system) of its own."""
+    """The rows; refuse no rows, and several of one query (and system)."""
     if rows.is_empty():
         raise RankqlError("The results have no queries")
     for name in keys:
@@ -143,7 +143,7 @@ def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.Dat
 
 
 def _kind(dtype: pl.DataType) -> str:
-    """What values of this type can be compared with."""
+    """The kind of values that this type can be compared with."""
     if dtype.is_numeric():
         return "numbers"
     return "text" if dtype in TEXT_TYPES else str(dtype)
@@ -168,7 +168,7 @@ def _difference(one: Any, other: Any) -> str:
 
 
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What a Parquet file of ours says of the values in it; None if we did not write it."""
+    """The metadata of a Parquet file that rankql wrote, None of any other file."""
     path = os.path.expanduser(path)
     if Path(path).suffix.lower() not in PARQUET or not os.path.isfile(path):
         return None

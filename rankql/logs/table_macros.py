@@ -1,8 +1,8 @@
 """Functions of a whole table: the SQL macro of the same name, run in DuckDB over the data.
 
 The SQL is the only definition. The data is a polars frame, or what `evaluate` takes: a path, a
-pandas or Arrow frame, a relation. A column given as an expression is computed by polars first; the
-macro gets it under the name of the expression, which its errors then show.
+pandas or Arrow frame, a relation. Polars computes columns that are expressions first; the macro and
+its errors use the name of the expression.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Args = ParamSpec("Args")
 
 
 class TableFunction(Protocol[Args]):
-    """A function of a table: of a LazyFrame a LazyFrame, of all other data a DataFrame."""
+    """A function of a table: returns a LazyFrame for a LazyFrame, else a DataFrame."""
 
     __name__: str
 
@@ -128,7 +128,7 @@ _INDEX = "__rankql_index"
 
 
 def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:
-    """The data as a polars frame: of other data than frames of polars the columns named."""
+    """The data as a polars frame; of other data, only the columns that are named."""
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
         return data
     if isinstance(data, duckdb.DuckDBPyRelation):
@@ -138,7 +138,7 @@ def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> F
         session.hint = "To read a table of a database, pass the relation con.table('...')"
         table = session.table(data, "rows")
         source = table.sql
-        if table.text and isinstance(data, str | os.PathLike):  # its types are told from its values
+        if table.text and isinstance(data, str | os.PathLike):  # types inferred from the values
             source = f"read_csv({macros.literal(os.fspath(data))})"
         return _select_columns(session.con.sql(f"FROM {source}"), columns)
 
@@ -146,7 +146,7 @@ def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> F
 def _select_columns(
     relation: duckdb.DuckDBPyRelation, columns: Iterable[Column | None] | None
 ) -> pl.DataFrame:
-    """The columns named of a relation; all of them where none is known, for the error to list."""
+    """The named columns of a relation, or all of them if one is unknown, for the error."""
     known = relation.columns
     if columns is not None:
         given = [column(name) for name in columns if name is not None]
@@ -157,7 +157,7 @@ def _select_columns(
 
 
 def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[str, str | None]]:
-    """The columns to hand over, each once, and by parameter the name of its column."""
+    """The columns to pass, each once, and the name of the column of each parameter."""
     for given in columns.values():
         require_plain_name(given)
     exprs = {role: column(given) for role, given in columns.items() if given is not None}
@@ -184,7 +184,7 @@ _TABLE = "__rankql_rows"
 
 
 def value_sql(value: object) -> str:
-    """An option as SQL of the same type, so that the macro judges what the caller wrote."""
+    """An option as SQL of the same type, which the macro checks."""
     if value is None:
         return "NULL"
     if isinstance(value, bool | Integral | Decimal):
@@ -206,7 +206,7 @@ def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     create, renamed = macros.isolate_macros(query, True)
     with duckdb.connect() as con:
         try:
-            # In one chunk: errors must not depend on how the frame was put together.
+            # In one chunk: errors must not depend on how the frame was built.
             con.register(_TABLE, table.rechunk())
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()

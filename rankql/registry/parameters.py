@@ -1,10 +1,10 @@
-"""The parameters that several metrics have."""
+"""The parameters of metrics."""
 
 from __future__ import annotations
 
 from rankql.registry.metric_record import Parameter
 
-# Of `evaluate` alone: SQL and polars take an expression in the place of the grade.
+# For `evaluate` only: in SQL and polars, pass an expression instead of the grade.
 GAIN = Parameter(
     "gain",
     "linear",
