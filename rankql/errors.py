@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 
 class RankqlError(ValueError):
-    """An error in the use of rankql: what is wrong, and what to do about it."""
+    """Wrong use of rankql: what is wrong, and what to do about it."""
 
     def __init__(self, message: object = "") -> None:
         # polars raises an error inside an expression again, with the expression below the message.
@@ -24,9 +24,10 @@ _SUGGESTION = re.compile(r"\s*(Candidate (bindings|tables|functions|macros)\b.*:
 
 
 def database_message(error: Exception) -> str:
-    """Return the message of an error of DuckDB on one line: that of a macro, or its own.
+    """Return the message of a DuckDB error on one line.
 
-    Its own is the first line, with the names that DuckDB suggests, without the SQL.
+    It is the message of the macro that failed, or else DuckDB's first line and the names that it
+    suggests, without the SQL.
     """
     if match := _MACRO_ERROR.search(str(error)):
         return " ".join(match[1].splitlines())
@@ -36,24 +37,24 @@ def database_message(error: Exception) -> str:
 
 
 def find_closest(name: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that is most like a name, if any is."""
+    """Return the choice that is most similar to a name, or None."""
     lower = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     return lower[close[0]] if close else None
 
 
 def did_you_mean(name: object, choices: Sequence[str], likely: str | None = None) -> str:
-    """Return the end of an error about an unknown name: the likely one, then all."""
+    """Return the end of an error about an unknown name: the most similar one, then all."""
     likely = likely or find_closest(str(name), choices)
-    hint = f"; did you mean {likely}?" if likely else ";"
-    return f"{hint} There are: {', '.join(choices)}"
-
-
-def describe_unknown(kind: str, name: object, choices: Sequence[str]) -> str:
-    """Return an error about an unknown name: the likely one, then all."""
-    likely = find_closest(str(name), choices)
     hint = f" Did you mean {likely!r}?" if likely else ""
-    return f"Unknown {kind} {name!r}.{hint} Available: {', '.join(choices)}."
+    return f".{hint} Available: {', '.join(choices)}"
+
+
+def describe_unknown(
+    kind: str, name: object, choices: Sequence[str], likely: str | None = None
+) -> str:
+    """Return an error about an unknown name: the most similar one, then all."""
+    return f"Unknown {kind} {name!r}{did_you_mean(name, choices, likely)}."
 
 
 def require_package(package: str, extra: str, what: str) -> None:

@@ -12,7 +12,7 @@ from rankql.errors import RankqlError
 if TYPE_CHECKING:
     import duckdb
 
-# common.sql first: every other family stands on it, debias on gain too.
+# common.sql comes first, because all others use it; debias also uses gain.
 FAMILIES = (
     "common",
     "gain",
@@ -30,7 +30,7 @@ FAMILIES = (
 )
 
 _CREATE = re.compile(r"^CREATE OR REPLACE MACRO (\w+)", re.MULTILINE)
-# Comments may hold quotes that nothing closes.
+# Comments may have unclosed quotes.
 _COMMENTS = re.compile(r"^(COMMENT ON |--).*\n?", re.MULTILINE)
 _COMMENT = re.compile(r"^COMMENT ON MACRO (?:TABLE )?(\w+) IS '((?:[^']|'')*)'", re.MULTILINE)
 
@@ -40,7 +40,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# No column of a user starts with it.
+# The prefix of internal columns.
 INTERNAL_PREFIX = "__rankql_"
 MISSING = f"{INTERNAL_PREFIX}missing"  # whether a run lacks a query
 
@@ -56,7 +56,7 @@ def literal(value: object) -> str:
 
 def sql_folder() -> Path:
     """Return the folder of the SQL files, which is a dbt package too."""
-    # Within the package in a wheel, beside it in a checkout.
+    # In the package in a wheel, next to it in a checkout.
     package = Path(__file__).parent
     return next(path for path in (package / "sql", package.parent / "sql") if path.is_dir())
 
@@ -126,8 +126,8 @@ def _call() -> re.Pattern[str]:
 def isolate_macros(query: str, checked: bool = False) -> tuple[str, str]:
     """Return statements that create the macros of a query under private names, and the query.
 
-    So no function of the user is replaced or hidden. Unless `checked`, the macros do not check rows
-    and arguments, which costs more than the metrics.
+    Private names never replace or hide functions of the user. Unless `checked`, the macros do not
+    check rows and arguments, which takes longer than the metrics.
     """
     statements, call = _statements(checked), _call()
     prefix = "rankql checked " if checked else "rankql "
@@ -151,14 +151,14 @@ def isolate_macros(query: str, checked: bool = False) -> tuple[str, str]:
 def register(
     con: duckdb.DuckDBPyConnection | None = None, persist: bool = False, schema: str = "rankql"
 ) -> None:
-    """Make the metrics known to a DuckDB connection, by default to that of `duckdb.sql`.
+    """Add the metrics to a DuckDB connection, by default to that of `duckdb.sql`.
 
-    They are TEMP macros: the database stays untouched, may be read-only, and they end with the
-    connection. A `con.cursor()` is a connection of its own: register it too. With `persist` they
-    are written into `schema` of the current database, to be called as `rankql.ndcg(...)` by all
-    who open it, cursors and read-only readers included; where it is attached, after USE. Doing it
-    again changes nothing. A function of yours that has the name of one of ours is left as it is,
-    and a RankqlError names it.
+    They are TEMP macros: nothing is written to the database, which may be read-only, and they end
+    with the connection. A `con.cursor()` is a connection of its own: register it too. With
+    `persist` they are written into `schema` of the current database. Everyone who opens it can
+    call them as `rankql.ndcg(...)`, also cursors and read-only readers; if it is attached, after
+    USE. Registering twice changes nothing. A function of yours with the same name is not replaced:
+    a RankqlError names it.
 
     >>> import duckdb
     >>> con = duckdb.connect()
@@ -183,13 +183,13 @@ def register(
         if "read-only" not in str(error):
             raise
         raise RankqlError(
-            "the database is read-only, so nothing can be persisted in it; "
-            "use register(con), whose TEMP macros work there"
+            "The database is read-only, so nothing can be persisted in it. "
+            "Use register(con), whose TEMP macros work there"
         ) from error
 
 
 def is_other_database(con: object) -> bool:
-    """Return whether a connection is not one of DuckDB."""
+    """Return whether a connection is not a DuckDB connection."""
     import duckdb
 
     return con is not None and con is not duckdb and not isinstance(con, duckdb.DuckDBPyConnection)
@@ -199,15 +199,15 @@ def duckdb_required(con: object) -> RankqlError:
     """Make the error for another database where only DuckDB works."""
     kind = type(con)
     return RankqlError(
-        f"con must be a connection of DuckDB here, not {kind.__module__}.{kind.__name__}; "
-        "evaluate, and compare and gate by it, take Postgres too"
+        f"con must be a DuckDB connection here, not {kind.__module__}.{kind.__name__}. "
+        "Only evaluate, compare and gate accept Postgres"
     )
 
 
 def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | None) -> None:
     """Refuse to replace or hide a function of the user.
 
-    A metric of rankql is known by its comment, a helper by a metric in the same schema.
+    Metrics of rankql are recognised by their comments, helpers by a metric in the same schema.
     """
     descriptions = {name: comment.replace("''", "'") for name, comment in _COMMENT.findall(text)}
     functions = con.execute(
@@ -235,9 +235,8 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
         if comment != descriptions[name] if name in descriptions else home not in our_schemas:
             action = "replaced" if schema else "hidden"
             raise RankqlError(
-                f"your function {home}.{spelling} would be {action} by rankql's {name}; "
-                "rename or drop it, or use register(con, persist=True, schema=...) "
-                "with a schema of its own"
+                f"Your function {home}.{spelling} would be {action} by rankql's {name}. Rename or "
+                "drop it, or use register(con, persist=True, schema=...) with another schema"
             )
 
 

@@ -1,4 +1,4 @@
-"""What all results have in common: a table with notes, its conversions, and files."""
+"""The base class of results: a table with notes, its conversions, and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".parquet", ".pq", ".csv", ".json", ".md", ".html", ".tex")
-# Markdown shows so many sentences, and folds a table with twice as many rows.
+# Markdown shows so many sentences, and folds tables with more than twice as many rows.
 SENTENCES = 12
 
 
@@ -27,8 +27,8 @@ class TableResult:
     """A result that is a table.
 
     `table` has the displayed rows as a polars DataFrame, unrounded; `summary` the means behind
-    them, or the same rows; `title` and `sentences` say what was found, and `notes` what to know
-    about it, in words; `sql` is the query that computed the values, '' if there is not one.
+    them, or the same rows. `title` and `sentences` are the findings in words, `notes` what to know
+    about them. `sql` is the query that computed the values, '' if there is none.
     """
 
     # Subclasses have these as fields or properties.
@@ -44,7 +44,7 @@ class TableResult:
 
         @property
         def sentences(self) -> list[str]:
-            """What was found, in words."""
+            """The findings, in words."""
 
         @property
         def title(self) -> str:
@@ -52,7 +52,7 @@ class TableResult:
 
         @property
         def sql(self) -> str:
-            """The query that computed the values, '' if there is not one."""
+            """The query that computed the values, '' if there is none."""
 
     else:
         sentences, title, sql = (), "", ""
@@ -71,19 +71,19 @@ class TableResult:
         return self.table.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """The table with all that belongs to it, as plain values."""
+        """The table with its metadata and notes, as plain values."""
         return {"table": self.table.to_dicts(), **self._details(), "notes": [*self.notes]}
 
     def to_json(self) -> str:
-        """The same as JSON."""
+        """The table with its metadata and notes, as JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
 
     def to_markdown(self) -> str:
-        """What was found, then the table and the notes, as Markdown for a pull request."""
+        """The findings, the table and the notes, as Markdown for a pull request."""
         parts = [f"**{text.format_paragraph(self.title)}**"] if self.title else []
         bullets = [f"- {text.format_paragraph(line)}" for line in self.sentences[:SENTENCES]]
         if (more := len(self.sentences) - SENTENCES) > 0:
-            bullets.append(f"- and {more} more, in the table")
+            bullets.append(f"- and {more} more in the table")
         parts += ["\n".join(bullets)] if bullets else []
         for rows in map(text.format_table, self.displayed()):
             table = text.format_markdown(rows)
@@ -93,29 +93,29 @@ class TableResult:
         return "\n\n".join([*parts, *map(text.format_paragraph, self.remarks())])
 
     def to_latex(self) -> str:
-        """The table for LaTeX with the package booktabs; what was found and notes as comments."""
+        """The table for LaTeX with the package booktabs; findings and notes are comments."""
         tables = [text.format_latex(text.format_table(frame)) for frame in self.displayed()]
         lines = [line for line in [self.title, *self.sentences, *self.remarks()] if line]
         return "\n".join([*tables, *(f"% {text.escape_controls(line)}" for line in lines)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, whose suffix says the format.
+        """Write the result to a file, in the format of its suffix.
 
-        .parquet and .csv hold the table, .json what `to_dict` returns, .md, .html and .tex what is
+        .parquet and .csv have the table, .json what `to_dict` returns, .md, .html and .tex what is
         displayed. The file appears complete or not at all.
         """
         save_result(self, path, self._render_page)
 
     def remarks(self) -> list[str]:
-        """The lines below the table: how it was computed, and the notes."""
+        """The lines below the table: metadata and notes."""
         return [f"Note: {note}" for note in self.notes]
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The frames that are displayed, without columns that say nothing."""
+        """The displayed frames, without idle columns."""
         return [drop_idle_columns(self.table)]
 
     def _details(self) -> dict[str, Any]:
-        """What `to_dict` has along with the table and the notes."""
+        """The metadata in `to_dict`."""
         return {}
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ class TableResult:
         return [*self.sentences], self.remarks()
 
     def _render_page(self) -> str:
-        """A page with what a notebook displays."""
+        """An HTML page with what a notebook displays."""
         title = html.escape(self.title or type(self).__name__)
         head = f'<meta charset="utf-8"><title>{title}</title>'
         page = f"<head>{head}</head>\n<body>{self._repr_html_()}</body>"
@@ -169,7 +169,7 @@ def _write_text(
 
 
 def drop_idle_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame without columns that say nothing: all NULL, or the only slice."""
+    """A frame without columns that are all NULL, and without the only slice."""
     idle = [name for name in frame.columns if frame[name].null_count() == len(frame) > 0]
     if "slice" in frame.columns and (frame["slice"] == "all").all():
         idle.append("slice")

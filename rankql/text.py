@@ -21,14 +21,14 @@ def format_count(n: int, noun: str) -> str:
 
 
 def row_noun(column: str) -> str:
-    """Name what a row of a key column stands for: 'user' for user_id, 'key' if it is not a word."""
+    """Name the rows of a key column: 'user' for user_id, 'key' if it is not a word."""
     name = column.removesuffix("_id")
     is_word = len(name) > 2 and name[-1:].isalpha()
     return name if is_word or not name.isascii() else "key"
 
 
 def pluralise(noun: str) -> str:
-    """Return the plural of an English noun; plurals and words of other scripts stay."""
+    """Return the plural of an English noun; keep plurals and words in other scripts."""
     end = noun.lower()
     if not noun.isascii() or (end.endswith("s") and not end.endswith("ss")):
         return noun
@@ -50,7 +50,7 @@ def format_queries(n: int) -> str:
 
 
 def format_p(p: float, alpha: float = 0.0) -> str:
-    """Format a p-value, with as many digits as it takes to see on which side of alpha it lies."""
+    """Format a p-value, with enough digits to see whether it is above alpha."""
     if p < 0.001 and not p > alpha > 0:
         return "p < 0.001"
     candidates = (f"{p:.{digits}g}" for digits in range(2, 12))
@@ -75,7 +75,7 @@ def count_decimals(lo: float, hi: float, least: int = 0) -> int:
 
 
 def count_decimals_apart(lo: float, hi: float, limit: float = 0.0) -> int:
-    """Count the decimals that also show on which side of a limit each bound lies."""
+    """Count the decimals that also show whether each bound is above or below a limit."""
     decimals = max(0, count_decimals(lo, hi))
     bounds = [bound for bound in (lo, hi) if abs(bound - limit) > _EQUAL]
     while decimals < 12 and any(_is_across(bound, decimals, limit) for bound in bounds):
@@ -204,7 +204,7 @@ def format_csv(frame: pl.DataFrame) -> str:
 
 
 def escape_controls(words: str) -> str:
-    """Put text on one line: escape what could break it, or control a terminal or a CI log."""
+    """Escape line breaks, and characters that control a terminal or a CI log."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
 
@@ -218,7 +218,7 @@ def display_width(words: str) -> int:
 
 
 def pad(words: str, width: int) -> str:
-    """Fill a text up with spaces to a display width."""
+    """Pad a text with spaces to a display width."""
     return words + " " * (width - display_width(words))
 
 

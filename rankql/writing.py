@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all."""
+"""Write files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARQUET = (".parquet", ".pq")
 def output_path(
     path: str | os.PathLike[str], suffixes: Sequence[str] = PARQUET, inputs: Iterable[Any] = ()
 ) -> Path:
-    """A path to write a file to: not in place of an input or a device."""
+    """The path of an output file; refuse inputs, devices and other suffixes."""
     target = Path(path).expanduser().resolve()
     if target.suffix.lower() not in suffixes:
         expected = ".parquet" if suffixes == PARQUET else f"one of: {', '.join(suffixes)}"
@@ -26,22 +26,22 @@ def output_path(
         raise RankqlError(f"output {str(path)!r} is not a regular file")
     for data in inputs:
         if isinstance(data, str | os.PathLike) and Path(data).expanduser().resolve() == target:
-            raise RankqlError(f"output {str(path)!r} would overwrite what is evaluated")
+            raise RankqlError(f"output {str(path)!r} would overwrite an input")
     return target
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A path to write to, which then takes the place of this one: complete, or not at all."""
+    """A temporary path that replaces this one at the end: complete, or not at all."""
     path = path.expanduser()
     if not path.parent.is_dir():
-        raise RankqlError(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise RankqlError(f"Cannot write {path.name!r}: folder {str(path.parent)!r} does not exist")
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        raise RankqlError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+        raise RankqlError(f"Cannot write {str(path)!r}: {error.strerror}") from error
     finally:
         with suppress(OSError):
             temporary.unlink()

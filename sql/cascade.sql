@@ -44,7 +44,9 @@ CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
 
 -- What finding it at a position is worth, to a user who goes on with chance p at every step.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
-    CASE WHEN rankql_option(p) = 1 THEN 1 / pos ELSE pow(rankql_patience(p), pos - 1) / pos END;
+    CASE WHEN rankql_option(p) = 1 THEN 1 / pos
+         WHEN p IS NULL THEN rankql_fail('p must lie between 0 and 1, not NULL')
+         ELSE pow(rankql_patience(p), pos - 1) / pos END;
 
 CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop := 'exp2') AS
     rankql_one_ranking(CASE WHEN max(rankql_stop_gain(rel, max_rel, stop)) > 0 THEN

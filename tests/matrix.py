@@ -158,7 +158,7 @@ REFUSED = [
         ("evaluate",),
         "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
         lambda case: listed(case) or beyond(case) or case.metric in api.TWO_RANKINGS,
-        "RankqlError: there is no metric '{metric}'",
+        "RankqlError: Unknown metric '{metric}'",
     ),
     Refused(
         ("evaluate",),

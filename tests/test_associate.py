@@ -533,7 +533,7 @@ NAN, INF = math.nan, math.inf
     [
         (
             {"on": "user"},
-            "on: per_query has no column 'user'; did you mean query? There are: query, AP, part",
+            "on: per_query has no column 'user'. Did you mean 'query'? Available: query, AP, part",
         ),
         ({"on": {"query": "search"}}, "on: outcomes has no column 'search'"),
         ({"on": []}, "on must name the columns of the key, not []"),
@@ -553,7 +553,7 @@ NAN, INF = math.nan, math.inf
         ({"on": {"query": ("query", "user")}}, "on must name the columns of the key"),
         ({"outcome": "who"}, "outcomes: who must be a number, not text; cast it first"),
         ({"outcome": {"AP": "clicks"}}, "'AP' would be the name of two columns"),
-        ({"by": "segment"}, "by: there is no column 'segment'; There are: query, AP, part, clicks"),
+        ({"by": "segment"}, "by: there is no column 'segment'. Available: query, AP, part, clicks"),
         (
             {"per_query": SCORES.with_columns(system=pl.lit("new")), "by": "system"},
             "by: system is told apart anyway; leave it out",
@@ -571,7 +571,7 @@ NAN, INF = math.nan, math.inf
             "per_query must be one table, not a dict: tell systems apart by the column system",
         ),
         ({"per_query": 5}, "per_query must be a path, a table, a relation or a frame, not int"),
-        ({"outcomes": "none.csv"}, "outcomes: there is no file 'none.csv'"),
+        ({"outcomes": "none.csv"}, "outcomes: file 'none.csv' does not exist"),
         ({"outcomes": COUNTS.select("query", "who")}, "outcomes has no column of numbers"),
         (
             {"outcomes": COUNTS.with_columns(query=pl.col("query") + 10)},
@@ -758,7 +758,9 @@ def test_one_of_several_must_be_named():
     ]:
         with pytest.raises(rankql.RankqlError, match=message):
             found.quadrants(**options)
-    with pytest.raises(rankql.RankqlError, match=r"outcome: there is no 'CRT'; did you mean CTR\?"):
+    with pytest.raises(
+        rankql.RankqlError, match=r"outcome: there is no 'CRT'. Did you mean 'CTR'\?"
+    ):
         simpson().quadrants(outcome="CRT")
 
 

@@ -492,15 +492,15 @@ def test_wrong_use():
     for k in (0, -1, 1.5, True, None, 10**7):
         with pytest.raises(RankqlError, match="k must be a whole number from 1 to 999998, not"):
             check(scored(), judged(), k=k)
-    with pytest.raises(RankqlError, match="no column that is known as item"):
+    with pytest.raises(RankqlError, match="No item column in"):
         check(scored().drop("item"), judged())
     with pytest.raises(RankqlError, match="no column of that name"):
         check(scored(), judged(), score="nope")
-    with pytest.raises(RankqlError, match="no column that is known as score"):
+    with pytest.raises(RankqlError, match="No score column in"):
         check(scored().drop("score"))
     with pytest.raises(RankqlError, match="swapped"):
         check(judged(), scored())
-    with pytest.raises(RankqlError, match="there is no file"):
+    with pytest.raises(RankqlError, match=r"file .* does not exist"):
         check("nowhere.run", judged())
 
 

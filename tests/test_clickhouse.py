@@ -177,7 +177,7 @@ def test_refused(query, message):
 
 def test_dialects():
     assert "transform(" in rankql.translate("SELECT ap(rel, pos) FROM t", "spark")
-    with pytest.raises(rankql.RankqlError, match="'clickhose'; did you mean clickhouse"):
+    with pytest.raises(rankql.RankqlError, match=r"'clickhose'. Did you mean 'clickhouse'"):
         rankql.translate("SELECT 1", "clickhose")
     assert macros.list_metric_macros("rating") == {*api.RATING}
 

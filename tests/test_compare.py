@@ -129,9 +129,9 @@ def test_one_system():
     ("runs", "keywords", "said"),
     [
         ({}, {}, "compare needs at least one run"),
-        ({"old": OLD, "new": NEW}, {"test": "tt"}, "test: there is no 'tt'; did you mean t?"),
+        ({"old": OLD, "new": NEW}, {"test": "tt"}, "test: there is no 'tt'. Did you mean 't'?"),
         ({"old": OLD, "new": NEW}, {"correction": "holmes"}, "did you mean holm?"),
-        ({"old": OLD, "new": NEW}, {"baseline": "odl"}, "there is no system 'odl'; did you mean"),
+        ({"old": OLD, "new": NEW}, {"baseline": "odl"}, "there is no system 'odl'. Did you mean"),
         ({"old": OLD, "new": NEW}, {"confidence": 95}, "confidence must lie between 0 and 1"),
         ({"old": OLD, "new": NEW}, {"resamples": 10}, "resamples must be a whole number from 100"),
         ({"old": OLD, "new": NEW}, {"seed": 1.5}, "seed must be a whole number from 0"),
@@ -233,7 +233,7 @@ def frame(queries, values, **attributes):
 def test_results_are_refused_where_queries_are_not_told_apart():
     good = frame(["a", "b", "c"], [0.1, 0.3, 0.4])
     for bad, said in (
-        (frame(["a", "a", "b"], [0.1, 0.2, 0.3]), "of queries that come twice, such as 'a'"),
+        (frame(["a", "a", "b"], [0.1, 0.2, 0.3]), "to queries that occur twice, such as 'a'"),
         (frame(["a", None, "b"], [0.1, 0.2, 0.3]), "query is NULL in 1 of 3 rows"),
         (frame(["y", "z"], [0.1, 0.2]), "'x' has no query in common with the others: it has 'a'"),
         (frame([1, 2, 3], [0.1, 0.2, 0.3]), "text in 'x', numbers in 'y'"),
@@ -241,7 +241,7 @@ def test_results_are_refused_where_queries_are_not_told_apart():
     ):
         with pytest.raises(rankql.RankqlError, match=said):
             rankql.compare({"x": good, "y": bad})
-    with pytest.raises(rankql.RankqlError, match="the results hold no query"):
+    with pytest.raises(rankql.RankqlError, match="The results have no queries"):
         rankql.compare({"x": good.head(0), "y": good.head(0)})
     for names in ({None: good, "b": good}, {1: good, 2: good}, {"": good, "b": good}):
         with pytest.raises(rankql.RankqlError, match="named by text"):
@@ -260,7 +260,7 @@ def test_queries_under_a_name_of_ours():
     with pytest.raises(rankql.RankqlError, match="'system' is also the column that names the runs"):
         compared("system")
     frames = {n: pl.DataFrame({"system_": ["a"], "RR": [1.0]}) for n in "ab"}
-    alone = rankql.combine([pl.DataFrame({"q": ["a"], "system": ["x"], "RR": [1.0]})])
+    alone = rankql.evaluate(OLD.with_columns(system=pl.lit("x")), QRELS, "RR", by="system")
     for values in ({"a": alone, "b": alone}, alone):
         with pytest.raises(rankql.RankqlError, match="'system' is also the column that names"):
             rankql.compare(values)
@@ -389,7 +389,7 @@ def test_anytime_needs_a_range():
         rankql.compare({"x": wrong, "y": wrong}, test="anytime")
     own = frame(list("abc"), [0.1, 0.2, 0.3]).rename({"AP": "nDCG@2"})
     for bounds, said in (
-        ({"AP": (0, 1)}, "bounds: 'AP' is not compared; There are: nDCG@2"),
+        ({"AP": (0, 1)}, "bounds: 'AP' is not compared. Available: nDCG@2"),
         ({"nDCG@2": (1, 0)}, "bounds must be a dict of metric"),
         ({"nDCG@2": (0, float("inf"))}, "bounds must be a dict of metric"),
         ({"nDCG@2": 1}, "bounds must be a dict of metric"),

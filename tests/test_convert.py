@@ -152,7 +152,7 @@ def test_systems(tmp_path):
     path = convert(run, tmp_path / "a.run", system="model")
     assert path.read_text() == "a Q0 x 1 1.0 m\na Q0 z 1 2.5 n\na Q0 x 2 1.0 n\n"
     run = run.with_columns(model=pl.lit("m m"))
-    assert "model is empty or holds white space" in refused(run, tmp_path / "b", system="model")
+    assert "model is empty or has white space" in refused(run, tmp_path / "b", system="model")
 
 
 @pytest.mark.parametrize("bad", ["x y", "x\ty", "x\n", " x", "", "x\u00a0y", "x\u2003", "\u0085"])
@@ -161,7 +161,7 @@ def test_white_space(tmp_path, bad, role):
     for frame in (RUN, QRELS):
         odd = frame.with_columns(pl.Series(role, [bad, *frame[role][1:]]))
         message = refused(odd, tmp_path / "a.run")
-        assert message.startswith(f"source: {role} is empty or holds white space")
+        assert message.startswith(f"source: {role} is empty or has white space")
         assert f"(1 row, {bad!r})" in message
 
 
@@ -235,7 +235,7 @@ def test_bad_values(tmp_path, suffix):
     places = RUN.rename({"score": "pos"})
     assert "pos must be a whole number from 1" in refused(places, target)
     empty = RUN.with_columns(item=pl.Series([None, "x", "y", None]))
-    assert refused(empty, target) == "source: item is NULL (2 rows); mend these first"
+    assert refused(empty, target) == "source: item is NULL (2 rows). Correct these first"
 
 
 def test_a_failure_leaves_the_old_file(tmp_path):
@@ -254,8 +254,8 @@ def test_a_file_may_replace_itself(tmp_path):
 
 def test_wrong_use(tmp_path):
     target = tmp_path / "a.run"
-    assert "there is no folder" in refused(RUN, tmp_path / "nowhere" / "a.run")
-    assert "no column of that name; there are: query" in refused(RUN, target, score="nope")
+    assert "does not exist" in refused(RUN, tmp_path / "nowhere" / "a.run")
+    assert "no column of that name. Available: query" in refused(RUN, target, score="nope")
     assert "system='nope'" in refused(RUN, target, system="nope")
     assert "known as item" in refused(RUN.drop("item"), target)
     assert "known as score" in refused(RUN.drop("score"), target)
@@ -263,7 +263,7 @@ def test_wrong_use(tmp_path):
     for tag in ("", "a b", "a\n"):
         assert "tag must be one word" in refused(RUN, target, tag=tag)
     (tmp_path / "folder.run").mkdir()
-    with pytest.raises(RankqlError, match="cannot be written"):
+    with pytest.raises(RankqlError, match="Cannot write"):
         convert(RUN, tmp_path / "folder.run")
 
 

@@ -647,7 +647,7 @@ def test_positions_that_are_no_exact_doubles(pos):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("log.parquet", "rows: there is no file 'log.parquet'; of a table of a database pass .*"),
+        ("log.parquet", "rows: file 'log.parquet' does not exist. To read a table of .*"),
         (3, "rows must be a path, a table, a relation or a frame, not int"),
         (pl.DataFrame({"x": [1]}).to_arrow(), "there is no column '(query|unit)'\nThe columns .*"),
     ],

@@ -523,8 +523,8 @@ IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
     "float32 must be True or False, not 1": lambda: rr(float32=1),
-    "'x.json': .json is not written": lambda: rankql.convert(RUN, "x.json"),
-    "some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
+    "'x.json': cannot write .json. Use .parquet": lambda: rankql.convert(RUN, "x.json"),
+    "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but the systems": lambda: rankql.compare(
@@ -534,16 +534,13 @@ IN_PYTHON = {
         },
         by="segment",
     ),
-    "'RR' would be the name of two columns": lambda: rr(RUN.with_columns(RR=pl.lit(1)), by="RR"),
+    "Two columns of the result would be called 'RR'": lambda: rr(
+        RUN.with_columns(RR=pl.lit(1)), by="RR"
+    ),
     "by must be names of columns, or lists of them, not [['a'], [1]]": lambda: rr(by=[["a"], [1]]),
     "combine needs at least one result": lambda: rankql.combine([]),
-    "there is no file 'no.parquet'": lambda: rankql.combine(["no.parquet"]),
-    "a frame to combine must be a per_query": lambda: rankql.combine([pl.DataFrame({"a": [1]})]),
-    "micro averages cannot be combined from frames": lambda: rankql.combine(
-        [rankql.evaluate(RUN, QRELS, "microP@1", interval=None)] * 1
-        + [rankql.evaluate(RUN, QRELS, "microP@1", interval=None).per_query]
-    ),
-    "the result 'one' holds several systems; give it alone": lambda: rankql.compare(
+    "File 'no.parquet' does not exist": lambda: rankql.combine(["no.parquet"]),
+    "The result 'one' has several systems. Pass it alone": lambda: rankql.compare(
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
@@ -577,7 +574,7 @@ def test_in_python(said):
 FILES = {
     "run: 'x.run' is empty": lambda: rr("x.run"),
     "'x.run.gz' cannot be read: Not a gzipped file": lambda: rr("x.run.gz"),
-    "'x.parquet' is no Parquet file": lambda: rankql.combine(["x.parquet"]),
+    "'x.parquet' is not a Parquet file": lambda: rankql.combine(["x.parquet"]),
     "output 'folder.parquet' is not a regular file": lambda: rr(output="folder.parquet"),
 }
 
@@ -595,9 +592,6 @@ def test_files(said, tmp_path, monkeypatch):
 NEEDS = {
     "compare needs scipy: pip install 'rankql[stats]'": compared,
     "queries_needed needs scipy: pip install 'rankql[stats]'": lambda: rankql.queries_needed(0.3),
-    "interval='bootstrap' needs scipy: pip install 'rankql[stats]'": lambda: rankql.evaluate(
-        RUN, QRELS, "RR", interval="bootstrap"
-    ),
     "plot needs altair: pip install 'rankql[report]'": lambda: rr().plot(),
     "dialect spark needs sqlglot: pip install 'rankql[dialects]'": lambda: rankql.translate(
         "SELECT 1", "spark"

@@ -25,6 +25,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql.evaluation.intervals import interval_within_range
+from rankql.evaluation.values import Request, read_result
 from rankql.registry import parse as names
 from rankql.registry.all_metrics import EVALUATED
 from rankql.registry.conventions import CHOICES, PROFILES, choose
@@ -148,7 +149,7 @@ def test_tables_views_and_relations():
     same(rankql.evaluate(RUN, QRELS, METRICS, con=con).per_query, EXPECTED)
     assert engines.state(con) == before
     with pytest.raises(
-        rankql.RankqlError, match="relation of another connection; pass that as con="
+        rankql.RankqlError, match=r"relation of another connection. Pass that one as con="
     ):
         rankql.evaluate(relation, QRELS, METRICS)
 
@@ -454,7 +455,7 @@ def test_grades_above_1000():
     assert [made[name] for name in made.per_query.columns[1:]] == pytest.approx(values, abs=1e-12)
     with pytest.raises(rankql.RankqlError, match="max_rel=100 is below the highest grade, 2000"):
         rankql.evaluate(run, qrels, "RBP(p=0.8, max_rel=100)")
-    with pytest.raises(rankql.RankqlError, match="2\\^rel of grade 2000 is beyond all numbers"):
+    with pytest.raises(rankql.RankqlError, match="2\\^rel overflows for grade 2000"):
         rankql.evaluate(run, qrels, "nDCG(gain=exp2)")
 
 
@@ -591,7 +592,7 @@ def test_gain_by_dict_and_by_name():
     )
     for value in (same["nDCG@10"], inside["nDCG(gain=exp2)@10"], inside["x"]):
         assert value == pytest.approx(exp2["nDCG@10"], abs=1e-12)
-    with pytest.raises(rankql.RankqlError, match="gain does not say what grade"):
+    with pytest.raises(rankql.RankqlError, match="gain has no entry for grade"):
         rankql.evaluate(RUN, QRELS, "nDCG@10", gain={0: 0, 1: 1})
 
 
@@ -731,13 +732,13 @@ def test_dropped_queries_weigh_nothing():
 )
 def test_broken_lines_of_trec_files(tmp_path, text):
     (tmp_path / "x.run").write_text(text)
-    with pytest.raises(rankql.RankqlError, match="no 6 columns in the line 'q1 Q0 d"):
+    with pytest.raises(rankql.RankqlError, match="has a line without 6 columns: 'q1 Q0 d"):
         rankql.evaluate(tmp_path / "x.run", QRELS, "AP")
 
 
 def test_output_replaces_no_input(tmp_path):
     RUN.write_parquet(tmp_path / "run.parquet")
-    with pytest.raises(rankql.RankqlError, match="would overwrite what is evaluated"):
+    with pytest.raises(rankql.RankqlError, match="would overwrite an input"):
         rankql.evaluate(tmp_path / "run.parquet", QRELS, "AP", output=tmp_path / "run.parquet")
     (tmp_path / "link.parquet").symlink_to(tmp_path / "there.parquet")
     rankql.evaluate(tmp_path / "run.parquet", QRELS, "AP", output=tmp_path / "link.parquet")
@@ -834,17 +835,17 @@ def bad(**columns):
     ("call", "line"),
     [
         (lambda: rankql.evaluate(QRELS, RUN, "AP"), "run and qrels look swapped"),
-        (lambda: rankql.evaluate("no.parquet", QRELS), "run: there is no file 'no.parquet'"),
+        (lambda: rankql.evaluate("no.parquet", QRELS), "run: file 'no.parquet' does not exist"),
         (
             lambda: rankql.evaluate(3, QRELS),
             "run must be a path, a table, a relation or a frame, not int",
         ),
-        (lambda: rankql.evaluate({}, QRELS), "run as a dict must hold at least one run"),
+        (lambda: rankql.evaluate({}, QRELS), "A dict of runs must map at least one name"),
         (lambda: rankql.evaluate(RUN.clear(), QRELS), "run is empty"),
         (lambda: rankql.evaluate(RUN, QRELS.clear()), "qrels is empty"),
         (
             lambda: rankql.evaluate(bad(query=pl.lit("zz")), QRELS),
-            "no query of the run is judged: it has 'zz'",
+            "No query of the run is judged: it has 'zz'",
         ),
         (
             lambda: rankql.evaluate(bad(score=pl.lit(float("nan"))), QRELS),
@@ -884,15 +885,15 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN.rename({"item": "thing"}), QRELS),
-            "run has no column that is known as item .*item='...'",
+            "No item column in run: expected .*item='...'",
         ),
         (
             lambda: rankql.evaluate(RUN.drop("score"), QRELS),
-            "run has no column that is known as score",
+            "No score column in run",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, query="qeury"),
-            "query='qeury': no column of that name; did you mean query",
+            "query='qeury': no column of that name. Did you mean 'query'",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
@@ -902,7 +903,7 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, by="segmnt"), "by: no table has a column 'segmnt'"),
         (
             lambda: rankql.evaluate(RUN, QRELS, by="query"),
-            "by: 'query' tells rankings apart already",
+            "by: 'query' is the column of the queries",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, system="model"),
@@ -910,11 +911,11 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
-            "there is no metric 'nDGC'; did you mean nDCG",
+            "Unknown metric 'nDGC'. Did you mean 'nDCG'",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, "Gini@10"),
-            "there is no metric 'Gini': gini.. is a function of SQL and polars, not of evaluate",
+            "evaluate does not know the metric 'Gini'",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
         (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
@@ -925,12 +926,12 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, "Rprec@5"), "Rprec has no cutoff"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "P(rel=x)@5"),
-            "threshold must be a finite number, not x",
+            "threshold must be a finite number, not the text 'x'",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "P(foo=1)@5"), "P has no option 'foo'"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "P(denominator=R)@5"),
-            "denominator must be one of k, retrieved, min, not R",
+            "denominator must be 'k', 'retrieved' or 'min', not R",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "RBP@5"), "p must be given"),
         (lambda: rankql.evaluate(RUN, QRELS, "RBP(p=1)@5"), "p must lie between 0 and 1, not 1"),
@@ -942,25 +943,25 @@ def bad(**columns):
             lambda: rankql.evaluate(RUN, QRELS, "ERR@5", ties="expected"),
             "ties 'expected' is not available for err",
         ),
-        (lambda: rankql.evaluate(RUN, QRELS, []), "metrics must name at least one"),
-        (lambda: rankql.evaluate(RUN, QRELS, [3]), "a metric must be named by text"),
+        (lambda: rankql.evaluate(RUN, QRELS, []), "metrics is empty. Name at least one"),
+        (lambda: rankql.evaluate(RUN, QRELS, [3]), "A metric must be a name"),
         (lambda: rankql.evaluate(RUN, QRELS, "x = foo(rel)"), "foo"),
         (
             lambda: rankql.evaluate(RUN.drop("score").with_columns(pos=1), QRELS, "RMSE"),
             "RMSE compares",
         ),
         (lambda: rankql.evaluate("", QRELS), "run must be named: a path or a table"),
-        (lambda: rankql.evaluate(RUN, QRELS, None), "metrics must be named by text"),
+        (lambda: rankql.evaluate(RUN, QRELS, None), "metrics must be names such as"),
         (lambda: rankql.evaluate(RUN, QRELS, "nDCG(k=1)@10"), "the cutoff is given twice"),
         (lambda: rankql.evaluate(RUN, QRELS, "P(rel=1, rel=2)@10"), "threshold is given twice"),
-        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "'x' would be the name of two"),
-        (lambda: rankql.evaluate(RUN, QRELS, ["AP", "AP = 1"]), "'AP' would be the name of two"),
+        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
+        (lambda: rankql.evaluate(RUN, QRELS, ["AP", "AP = 1"]), "Two metrics are called 'AP'"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=found)@5"),
-            "denominator must be one of k, retrieved, min, not found",
+            "denominator must be 'k', 'retrieved' or 'min', not found",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, by=5), "by must be names of columns"),
-        (lambda: rankql.evaluate(RUN, QRELS, gain={}), "gain must say what each grade is worth"),
+        (lambda: rankql.evaluate(RUN, QRELS, gain={}), "gain is an empty dict"),
         (
             lambda: rankql.evaluate(RUN, QRELS, ties="best", gain={0: 0, 1: 3, 2: 1, 3: 4}),
             "gains that rise",
@@ -983,7 +984,10 @@ def bad(**columns):
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "x = ndcg(rel, pos, 0)"), "k must be a whole number"),
         (lambda: rankql.evaluate(RUN, QRELS, output="x.csv"), "'x.csv' must end in .parquet"),
-        (lambda: rankql.combine([3]), "combine takes results, their files and per_query frames"),
+        (
+            lambda: rankql.combine([3]),
+            "combine takes results and files that output= wrote",
+        ),
         (lambda: rankql.evaluate(RUN, QRELS)["nDCG@5,10"], "'nDCG@5,10' was not evaluated"),
         (
             lambda: rankql.evaluate(RUN, QRELS, tie="best"),
@@ -999,7 +1003,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, threshold="2"),
-            "threshold must be a finite number, not '2'",
+            "threshold must be a finite number, not the text '2'",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, discounts=[1, 0]),
@@ -1011,7 +1015,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, conventions="trec"),
-            "there are no conventions 'trec'; did you mean trec_eval",
+            "there are no conventions 'trec'. Did you mean 'trec_eval'",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, interval="z"), "interval must be"),
         (
@@ -1049,7 +1053,7 @@ def test_rows_of_text_files_are_checked(tmp_path):
     with pytest.raises(rankql.RankqlError, match="run: score must be a number, not high"):
         rankql.evaluate(path, qrels, "AP")
     path.write_text("not a run\nat all\n")
-    with pytest.raises(rankql.RankqlError, match="run has no column that is known as query"):
+    with pytest.raises(rankql.RankqlError, match="No query column in run"):
         rankql.evaluate(path, qrels, "AP")
     other = tmp_path / "x.run"
     other.write_text("only three columns\n")
@@ -1103,10 +1107,7 @@ def test_written_per_query_and_combined(tmp_path):
     same(combined.summary, everything.summary)
     everything.save_values(tmp_path / "all.parquet")
     same(rankql.combine([tmp_path / "all.parquet"]).summary, everything.summary)
-    plain = rankql.evaluate(RUN, QRELS, METRICS, by="segment", attributes=with_segments())
-    frames = [plain.per_query[:7], plain.per_query[7:]]
-    same(rankql.combine(frames).summary.drop("missing"), plain.summary.drop("missing"))
-    with pytest.raises(rankql.RankqlError, match="queries that come twice"):
+    with pytest.raises(rankql.RankqlError, match="queries that occur twice"):
         rankql.combine([everything, everything])
     bounded = rankql.evaluate(RUN, QRELS, "nDCG@5", unjudged="bounds", discounts=[1, 2, 3, 4, 5])
     bounded.save_values(tmp_path / "bounds.parquet")
@@ -1134,7 +1135,7 @@ def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
     qrels.write_text("q1 0 b 1\n")
     assert rankql.evaluate(run, qrels, "RR")["RR"] == 0.5
     qrels.write_text("q1 0 a 0\nq1 0 b 1 more\n")
-    with pytest.raises(rankql.RankqlError, match="no 4 columns in the line 'q1 0 b 1 more'"):
+    with pytest.raises(rankql.RankqlError, match="has a line without 4 columns: 'q1 0 b 1 more'"):
         rankql.evaluate(run, qrels, "RR")
     run.write_text("a b c d e f g\n")
     with pytest.raises(rankql.RankqlError, match="which has 7 columns, not 4 or 6"):
@@ -1142,7 +1143,7 @@ def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
 
 
 def test_intervals():
-    from scipy.stats import bootstrap, t
+    from scipy.stats import t
 
     values = EXPECTED["AP"].drop_nulls().to_numpy()
     row = rankql.evaluate(RUN, QRELS, "AP", interval="t", confidence=0.9).summary.row(0, named=True)
@@ -1150,18 +1151,8 @@ def test_intervals():
         0.9, len(values) - 1, values.mean(), values.std(ddof=1) / len(values) ** 0.5
     )
     assert (row["lo"], row["hi"]) == pytest.approx(wanted, abs=1e-12)
-    assert rankql.evaluate(RUN, QRELS, "AP", interval="bootstrap").summary["lo"][0] > 0
-    few = pl.DataFrame({"query": range(40), "item": 1, "rel": [1, 0] * 20, "pos": 1})
-    row = rankql.evaluate(few, metrics="microF1@2", interval="bootstrap").summary.row(0, named=True)
-    assert row["lo"] < row["mean"] < row["hi"]
-    row = rankql.evaluate(RUN, QRELS, ["AP", "microR@5"], interval="bootstrap").summary
-    found = bootstrap(
-        (values,), lambda x, axis: x.mean(axis), n_resamples=20_000, rng=1
-    ).confidence_interval
-    assert (row["lo"][0], row["hi"][0]) == pytest.approx((found.low, found.high), abs=0.02)
-    assert row["lo"][1] < row["mean"][1] < row["hi"][1]
-    again = rankql.evaluate(RUN, QRELS, ["AP", "microR@5"], interval="bootstrap").summary
-    same(again, row)
+    row = rankql.evaluate(RUN, QRELS, "microR@5").summary.row(0, named=True)
+    assert (row["lo"], row["hi"]) == (None, None)  # of a ratio of sums there is none
 
 
 def test_intervals_stay_in_the_range():
@@ -1194,7 +1185,7 @@ def test_intervals_stay_in_the_range():
 @pytest.mark.parametrize("unjudged", ["zero", "bounds"])
 def test_every_interval_holds_its_mean(unjudged):
     names = ["nDCG@3", "AP", "RR@10", "P@2", "R@2"]
-    for interval in ("auto", "t", "bootstrap"):
+    for interval in ("auto", "t"):
         result = rankql.evaluate(
             RUN, QRELS, names, by="segment", attributes=with_segments(), interval=interval,
             unjudged=unjudged,
@@ -1238,19 +1229,14 @@ import polars as pl, rankql
 ranked = pl.DataFrame({"query": ["q", "r", "s"], "rel": [1, 1, 1], "pos": [1, 2, 4]})
 for interval in ("auto", "t"):
     print(*rankql.evaluate(ranked, metrics="DCG", interval=interval).summary.row(0))
-try:
-    rankql.evaluate(ranked, metrics="RR", interval="bootstrap")
-except rankql.RankqlError as error:
-    print(error)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    *rows, refused = done.stdout.splitlines()
+    rows = done.stdout.splitlines()
     ranked = pl.DataFrame({"query": ["q", "r", "s"], "rel": [1, 1, 1], "pos": [1, 2, 4]})
     row = " ".join(map(str, rankql.evaluate(ranked, metrics="DCG").summary.row(0)))
     assert rows == [row, row] and "None" not in row
-    assert refused == "interval='bootstrap' needs scipy: pip install 'rankql[stats]'"
 
 
 # Size
@@ -1300,8 +1286,8 @@ def test_parts_are_the_same(form, options, monkeypatch):
     assert_frame_equal(parts.summary, whole.summary, check_exact=True)
     assert len(made) == 4 and parts.notes == [
         *whole.notes,
-        "the queries do not fit into memory_limit at once: evaluated in 4 parts, one after "
-        "another. A higher memory_limit is faster",
+        "The queries did not fit into memory_limit, so they were evaluated in 4 parts. A higher "
+        "memory_limit is faster",
     ]
 
 
@@ -1433,7 +1419,7 @@ def test_an_attribute_that_only_some_runs_have(lacking):
     runs = {name: RUN.with_columns(device=pl.lit("phone")) for name in ("a", "b")}
     runs[lacking] = RUN
     line = (
-        f"by: run '{lacking}' has no column 'device'; give it one as the other runs have, "
+        f"by: run '{lacking}' has no column 'device'; but other runs have. Add it, "
         "or all in attributes="
     )
     for ask in (
@@ -1476,9 +1462,11 @@ def test_summaries_are_the_same_to_the_last_bit():
     """However many threads read the values."""
     draw = random.Random(7)
     values = pl.DataFrame({"query": range(400_000), "AP": [draw.random() for _ in range(400_000)]})
-    result = rankql.combine([values])
+    result = read_result(values, "values", Request())
     for _ in range(8):
-        assert_frame_equal(rankql.combine([values]).summary, result.summary, check_exact=True)
+        assert_frame_equal(
+            read_result(values, "values", Request()).summary, result.summary, check_exact=True
+        )
 
 
 @pytest.mark.parametrize(

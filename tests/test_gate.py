@@ -21,6 +21,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.decisions.noninferiority import Margin, judge_samples
 from rankql.decisions.sample import Sample
+from rankql.evaluation.values import Request, read_result
 from rankql.testing import assert_no_regression
 
 ROOT = Path(__file__).parents[1]
@@ -570,7 +571,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP lies"),
         ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
         ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
-        ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "there is no metric 'nDCB'; did you mean nDCG?"),
+        ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),
         ((RUN, QRELS), {"minimum": 0.4}, "minimum must be a text or a list of texts, not 0.4"),
         ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit max_drop='AP'."),
         ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "Cannot parse"),
@@ -584,13 +585,13 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"beyond_noise": "no"}, "beyond_noise must be true or false, not no"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
         ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
-        ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': there is no file 'no.parquet'"),
+        ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': file 'no.parquet' does not exist"),
         (({"a": RUN, "b": RUN}, QRELS), {"minimum": "AP>=0"}, "run holds several systems"),
         ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
         ((OLD, QRELS), {"minimum": "nDCG@10>=0"}, "item"),
         ((OLD_RESULT, QRELS), {"minimum": "AP>=0"}, "qrels= is an option for runs."),
         ((OLD_RESULT,), {"minimum": "AP>=0", "ties": "best"}, "ties= is an option for runs."),
-        ((OLD_RESULT,), {"minimum": "RR>=0"}, "run: 'RR' was not evaluated; There are: AP"),
+        ((OLD_RESULT,), {"minimum": "RR>=0"}, "run: 'RR' was not evaluated. Available: AP"),
         ((RUN, QRELS, OLD_RESULT), {"max_drop": "RR:0"}, "baseline: 'RR' was not evaluated"),
         ((OLD_RESULT,), {"minimum": "AP>=0", "by": "x"}, "by: the run has no attribute 'x'"),
         ((OLD,), {"minimum": "nDCG@10>=0", "by": "segmet"}, "did you mean segment?"),
@@ -685,7 +686,7 @@ def folder(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     for name, frame in (("old", OLD), ("worse", WORSE), ("noisy", NOISY)):
-        rankql.combine([frame]).save_values(f"{name}.parquet")
+        read_result(frame, name, Request()).save_values(f"{name}.parquet")
     RUN.write_parquet("run.parquet")
     QRELS.write_parquet("qrels.parquet")
     return tmp_path
@@ -726,7 +727,7 @@ def test_exit_codes(folder):
     for arguments, message in (
         (["run.parquet", "qrels.parquet"], "nothing to check"),
         (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit"),
-        (["old.parquet", "--baseline", "none.parquet"], "there is no file 'none.parquet'"),
+        (["old.parquet", "--baseline", "none.parquet"], "file 'none.parquet' does not exist"),
         (["old.parquet", *old, "--by", "x"], "no attribute 'x'"),
         (["old.parquet", *old, "--junit", "no/gate.xml"], "there is no folder"),
     ):

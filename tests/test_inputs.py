@@ -178,18 +178,18 @@ def test_paths_with_an_equals_sign(folder, run):
 
 def test_names_too_long_for_a_path(folder):
     name = "x" * 300 + ".parquet"
-    message = r"^run: there is no file 'x{100}'\.\.\. \(308 characters\); for a table pass"
+    message = r"^run: file 'x{100}'\.\.\. \(308 characters\) does not exist\. To read a table"
     for ask in (rankql.evaluate, rankql.check, rankql.limits):
         with pytest.raises(RankqlError, match=message):
             ask(name, QRELS)
-    with pytest.raises(RankqlError, match=r"^there is no file"):
+    with pytest.raises(RankqlError, match=r"^File .* does not exist"):
         rankql.combine([name])
-    with pytest.raises(RankqlError, match=r"^(run 'a'|a): there is no file"):
+    with pytest.raises(RankqlError, match=r"^(run 'a'|a): file .* does not exist"):
         rankql.compare({"a": name, "b": name})
     with pytest.raises(RankqlError, match=r"too long"):
         rankql.evaluate(RUN, QRELS, "RR", output=name)
     made = CliRunner().invoke(main, ["eval", name, "qrels.parquet"])
-    assert made.exit_code == 2 and "there is no file" in made.stderr
+    assert made.exit_code == 2 and "does not exist" in made.stderr
 
 
 # What is in the files
@@ -538,6 +538,33 @@ def test_grades_and_positions_of_pandas_that_are_not_numbers(role, kind, problem
     assert not [f for f in rankql.check(frame) if f.level == "error"]
 
 
+def test_null_grades_are_noted():
+    null = QRELS.with_columns(rel=pl.when(pl.col("query") != "c").then("rel"))
+    result = rankql.evaluate(RUN, null, "AP", interval=None)
+    assert result.notes[0] == (
+        "1 of 4 rows of qrels have no grade (rel is NULL) and are left out: their items count as "
+        "unjudged"
+    )
+    assert result.per_query.equals(rankql.evaluate(RUN, QRELS[:3], "AP").per_query)
+    assert rankql.evaluate(RUN, QRELS, "AP").notes == []
+
+
+def test_queries_without_attributes():
+    options = {"by": "segment", "interval": None}
+    result = rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS[:1], **options)
+    assert result.notes == [
+        "2 of 3 queries have no row in attributes ('b', 'c'): their slice is NULL"
+    ]
+    assert rankql.evaluate(RUN, QRELS, "AP", attributes=SEGMENTS, **options).notes == []
+    other = SEGMENTS.with_columns(query=pl.col("query").str.to_uppercase())
+    said = (
+        "No query has attributes: qrels has 'a', 'b', 'c', attributes has 'A', 'B', 'C'. Write "
+        "query ids the same way in both"
+    )
+    with pytest.raises(RankqlError, match=re.escape(said)):
+        rankql.evaluate(RUN, QRELS, "AP", attributes=other, **options)
+
+
 def test_scores_that_are_null():
     null = pl.when(pl.col("item") != "z").then("score").alias("score")
     polars = RUN.with_columns(null)
@@ -637,11 +664,9 @@ def test_expressions_see_the_distances():
         found = rankql.evaluate(DISTANCES, NEAREST, metrics, **options).summary["mean"]
         assert found.to_list() == pytest.approx(expected.to_list())
     assert means[0] > 0
-    with pytest.raises(
-        RankqlError, match=r"^x reads scores, which ascend in some runs and descend"
-    ):
+    with pytest.raises(RankqlError, match=r"^x reads scores, but the lowest is best in some runs"):
         rankql.evaluate({"one": DISTANCES, "two": NEGATED}, NEAREST, metrics)
-    with pytest.raises(RankqlError, match=r"^x reads scores, which ties='expected' takes as desc"):
+    with pytest.raises(RankqlError, match=r"^x reads scores, and ties='expected' requires"):
         rankql.evaluate(DISTANCES, NEAREST, metrics, ties="expected")
 
 

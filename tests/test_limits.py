@@ -388,7 +388,7 @@ def test_notes_by_hand():
     qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["y"] * 3, "rel": [1, 1, 0]})
     found = limits(run, qrels, ["nDCG@1", "RR@1", "P@1"])
     assert found.notes == [
-        "1 of 4 queries of the run are not judged and left out ('d')",
+        "1 of 4 queries of the run is not judged and left out ('d')",
         "1 of 3 queries (33%) is undefined for nDCG@1 and RR@1: no relevant item is judged",
         "33% of the items in the top 1 (1 of 3 queries) are unjudged; "
         "nDCG@1 lies between 0.5000 and 1.0000, RR@1 lies between 0.5000 and 1.0000 and "
@@ -502,7 +502,7 @@ def test_forms():
     assert [*plain] == ["table", *frames, "conventions", "columns", "notes"]
     assert plain["judged"] == found.judged.to_dicts()
     for shown in (repr(found), found.to_markdown(), found._repr_html_()):
-        assert "nDCG@3" in shown and "Conventions: (rankql)" in shown
+        assert "nDCG@3" in shown and "Conventions: rankql" in shown
         assert "a swap of neighbours" in shown
 
 
@@ -512,7 +512,7 @@ def test_own_column_names_and_wrong_ones():
     names = {"query": ["who", "query"], "item": ["what", "item"], "score": "how"}
     same = limits(run.drop("system"), qrels, "AP").to_dict() | {"columns": None}
     assert limits(renamed, qrels, "AP", **names).to_dict() | {"columns": None} == same
-    with pytest.raises(RankqlError, match="there is no metric 'nDCX'"):
+    with pytest.raises(RankqlError, match="Unknown metric 'nDCX'"):
         limits(run.drop("system"), qrels, "nDCX@10")
     with pytest.raises(RankqlError, match="Unknown option 'tie'"):
         limits(run.drop("system"), qrels, "AP", tie="order")
@@ -561,7 +561,7 @@ def test_cli(tmp_path):
     done = CliRunner().invoke(main, [*given, "--format", "json"])
     assert json.loads(done.stdout) == json.loads(expected.to_json())
     done = CliRunner().invoke(main, ["limits", "nowhere.run", files[1]])
-    assert done.exit_code == 2 and done.stderr.startswith("rankql: run: there is no file")
+    assert done.exit_code == 2 and done.stderr.startswith("rankql: run: file")
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "metrics"
 
 def page(function):
     """The page of a function's family."""
-    return f"{FUNCTIONS[function].family}.md"
+    return f"{getattr(rankql, function).__module__.rpartition('.')[2]}.md"
 
 
 def table(name):

@@ -160,7 +160,7 @@ def test_output(server, tmp_path):
     theirs = rankql.evaluate("run", "qrels", "AP", con=con, output=path)
     assert_alike(rankql.evaluate(RUN, QRELS, "AP"), theirs)
     assert pl.read_parquet(path)["AP"].to_list() == theirs.per_query["AP"].to_list()
-    with pytest.raises(rankql.RankqlError, match=r"1 queries are judged but not in the run"):
+    with pytest.raises(rankql.RankqlError, match=r"1 query with judgments but not in the run"):
         rankql.evaluate("run", "qrels", "AP", con=con, missing="error")
 
 
@@ -186,7 +186,7 @@ def test_others_are_refused(server):
         lambda: rankql.convert("run", "qrels.parquet", con=con),
         lambda: rankql.register(con),
     ):
-        with pytest.raises(rankql.RankqlError, match="con must be a connection of DuckDB here, "):
+        with pytest.raises(rankql.RankqlError, match="con must be a DuckDB connection here, "):
             call()
 
 
@@ -389,7 +389,7 @@ def test_schemas_and_kinds(server):
         rankql.evaluate(*theirs, item=("price", "item"), con=server.con)
     server.con.execute('CREATE TABLE "My Schema"."RUN" AS SELECT 1 AS "a", 2 AS "A"')
     with pytest.raises(
-        rankql.RankqlError, match=r"may be My Schema.RUN or My Schema.run; say which"
+        rankql.RankqlError, match=r"may be My Schema.RUN or My Schema.run. Name the schema"
     ):
         rankql.evaluate("my schema.run", "qrels", con=server.con)
     with pytest.raises(rankql.RankqlError, match="run: 'a' and 'A' differ by case alone"):

@@ -169,7 +169,7 @@ def test_every_macro_in_any_schema(con, persist):
 def test_a_macro_of_the_user_is_left_alone(con, theirs, name):
     con.execute(theirs)
     with pytest.raises(
-        rankql.RankqlError, match=f"your function {name} would be hidden.*persist=True"
+        rankql.RankqlError, match=f"Your function {name} would be hidden.*persist=True"
     ):
         rankql.register(con)
     assert con.sql("SELECT count(*) FROM duckdb_functions() WHERE NOT internal").fetchall() == [

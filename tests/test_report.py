@@ -372,7 +372,9 @@ def test_plots_of_a_result():
             assert result.plot(kind).to_dict()["$schema"]
     (rows,) = single.plot().to_dict()["datasets"].values()
     assert [row["slice"] for row in rows] == ["all", "part=x", "part=y"]
-    with pytest.raises(rankql.RankqlError, match=r"there is no plot 'mean'; did you mean means\?"):
+    with pytest.raises(
+        rankql.RankqlError, match=r"there is no plot 'mean'. Did you mean 'means'\?"
+    ):
         single.plot("mean")
     with pytest.raises(rankql.RankqlError, match="'AP' was not evaluated"):
         single.plot(metric="AP")

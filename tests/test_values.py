@@ -69,7 +69,7 @@ def test_files_give_their_names(tmp_path, monkeypatch):
         assert rankql.compare(*arguments).systems == ["old", "new"]
     same = rankql.compare(["old.parquet", "old.parquet"], "qrels.parquet", "RR")
     assert same.systems == ["run 1", "run 2"]
-    with pytest.raises(rankql.RankqlError, match=r"nDGC.*mean nDCG"):
+    with pytest.raises(rankql.RankqlError, match=r"nDGC.*mean 'nDCG'"):
         rankql.compare("old.parquet", "new.parquet", "qrels.parquet", "nDGC@10")
 
 
@@ -278,9 +278,9 @@ def test_more_errors():
         rankql.compare({"a": BEFORE, "b": AFTER}, query="zz")
     with pytest.raises(rankql.RankqlError, match=r"Unknown metric 'wiat'\. Did you mean 'wait'\?"):
         rankql.gate(AFTER, baseline=BEFORE, max_drop="wiat:0.1")
-    with pytest.raises(rankql.RankqlError, match="no attribute 'segmnt'; did you mean segment"):
+    with pytest.raises(rankql.RankqlError, match=r"no attribute 'segmnt'. Did you mean 'segment'"):
         rankql.compare({"a": BEFORE, "b": AFTER}, by="segmnt")
-    with pytest.raises(rankql.RankqlError, match="come twice"):
+    with pytest.raises(rankql.RankqlError, match="occur twice"):
         twice = pl.concat([BEFORE, BEFORE])
         rankql.compare({"a": twice, "b": AFTER}, metrics="wait")
 
@@ -296,7 +296,7 @@ def test_named_metrics_settle_what_is_ambiguous():
 def test_judgments_are_not_taken_for_values():
     """Of an unknown item column, too: they have several rows per query."""
     qrels = QRELS.rename({"item": "asin"})
-    with pytest.raises(rankql.RankqlError, match="no column that is known as item"):
+    with pytest.raises(rankql.RankqlError, match="No item column in"):
         rankql.compare(OLD, qrels)
     with pytest.raises(rankql.RankqlError):
         rankql.compare([qrels, qrels])

@@ -393,7 +393,7 @@ def test_names(engine, duck):
 
 
 def test_unknown_dialect():
-    with pytest.raises(rankql.RankqlError, match="'postgre'; did you mean postgres"):
+    with pytest.raises(rankql.RankqlError, match=r"'postgre'. Did you mean 'postgres'"):
         translate_to_windows("SELECT 1", "postgre")
 
 

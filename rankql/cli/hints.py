@@ -33,7 +33,7 @@ def as_cli_options(text: str) -> str:
     text = re.sub(r"\bpass descending=True", "pass --descending", text)
     text = re.sub(r"\bdescending=False", "--ascending", text)
     text = re.sub(r"\bdescending=True", "--descending", text)
-    text = text.replace("leave descending out", "leave it out")
+    text = text.replace("leave out descending", "leave it out")
     return _HINT.sub(option, text)
 
 

@@ -74,7 +74,7 @@ MEANS_OPTIONS = _combine_options(
                  "repeatable."),
     click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
     click.option("-q", "--per-query", is_flag=True, help="Print the values per query."),
-    click.option("--interval", type=click.Choice(["auto", "t", "bootstrap", "none"]),
+    click.option("--interval", type=click.Choice(["auto", "t", "none"]),
                  default="auto", show_default=True, help="Confidence interval of the means."),
     click.option("--confidence", type=float, default=0.95, show_default=True),
 )  # fmt: skip

@@ -30,7 +30,9 @@ def metrics_command(form: str) -> None:
     """
     from rankql.registry.all_metrics import metrics
 
-    print_frame(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
+    values = PROFILES["rankql"].as_dict().items()
+    defaults = ", ".join(f"{k}={v}" for k, v in values if k != "profile" and v is not None)
+    print_frame(metrics(), form, [f"Default conventions: {defaults}"])
 
 
 @click.command("sql")

@@ -18,7 +18,7 @@ from rankql.evaluation.combining import combine_systems, read_metadata
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, align_results, read_result
 from rankql.registry.conventions import option_names
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.parse import is_metric, resolve_names
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
 
@@ -138,12 +138,9 @@ def select_metrics(result: Result, metrics: Any) -> Result:
         return result
     names = []
     for text in [metrics] if isinstance(metrics, str) else metrics:
-        if text in result.metrics:
-            names.append(text)
-            continue
-        if not is_metric(text):
+        if text not in result.metrics and not is_metric(text):
             raise RankqlError(describe_unknown("metric", text, result.metrics))
-        names += [metric.under(result.conventions).name for metric in parse(text)]
+        names += resolve_names(text, result.metrics, result.conventions)
     require_metrics(result, names)
     return replace(result, meta=result.meta | {"metrics": list(dict.fromkeys(names))})
 

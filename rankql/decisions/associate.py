@@ -23,7 +23,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, resolve_directions
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
@@ -153,8 +153,7 @@ def _resolve_metrics(
     require(bool(texts), f"metrics must be names of columns of per_query, not {metrics!r}")
     rules, names = Conventions().as_dict(), []
     for text in texts:
-        other_spelling = text not in table.columns and is_metric(text)
-        names += [x.under(rules).name for x in parse(text)] if other_spelling else [text]
+        names += resolve_names(text, list(table.columns), rules)
     for name in names:
         require_column(table, name, "metrics")
     return list(dict.fromkeys(names))

@@ -14,7 +14,8 @@ from rankql.decisions.association_table import AssociationTable
 from rankql.decisions.key_join import name_unit
 from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.registry.argument_checks import require
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import resolve_names
 from rankql.results import TableResult, drop_idle_columns
 
 if TYPE_CHECKING:
@@ -107,11 +108,8 @@ class Association(TableResult):
         return f"change of {name}" if self.systems else name
 
     def _choose_pair(self, metric: str | None, outcome: str | None) -> tuple[str, str]:
-        if metric is not None and metric not in self.metrics and is_metric(metric):
-            name = parse(metric)[0].name  # another spelling of it
-            metric = next(
-                (m for m in self.metrics if is_metric(m) and parse(m)[0].name == name), metric
-            )
+        if metric is not None:
+            metric = resolve_names(metric, self.metrics, Conventions().as_dict())[0]
         return _choose("metric", metric, self.metrics), _choose("outcome", outcome, self.outcomes)
 
     def displayed(self) -> list[pl.DataFrame]:

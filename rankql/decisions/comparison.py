@@ -14,7 +14,7 @@ import polars as pl
 from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.registry.parse import is_metric, parse
+from rankql.registry.parse import parse, resolve_names
 from rankql.results import drop_idle_columns, save_result
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ class Comparison(EvaluatedTable):
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """What each query gained from a to b, the most lost first; undefined ones left out."""
-        name = metric
-        if name not in self.metrics and is_metric(name):  # another spelling of it
-            name = parse(metric)[0].under(self.result.conventions).name
+        name = resolve_names(metric, self.metrics, self.result.conventions)[0]
         for value, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
             if value not in known:
                 hint = did_you_mean(value, known)

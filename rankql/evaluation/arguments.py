@@ -1,4 +1,4 @@
-"""What the callers of `evaluate` pass on, and its metrics where they name none."""
+"""The arguments of `evaluate`, and its default metrics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """The arguments of `evaluate`, checked as far as they can be without the data."""
+    """The arguments of `evaluate`, checked as far as possible without the data."""
 
     run: Data | Mapping[str, Data]
     qrels: Data | None
     metrics: str | Sequence[str]
     attributes: Data | None = None
     con: Any = None
-    # The names that the caller gives for the columns of the roles.
+    # The columns that the caller names, by role.
     columns: Mapping[str, Any] = field(default_factory=dict)
     system: str | None = None
     descending: bool | None = None
@@ -31,13 +31,13 @@ class EvaluateArguments:
     confidence: float = 0.95
     # The file for the values per query.
     output: Path | None = None
-    # The profile of the conventions, and what is changed in it.
+    # The profile of the conventions, and the changes to it.
     profile: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """The groupings that are asked for: names are one grouping, lists of names one each."""
+    """The groupings of by=: names are one grouping, each list of names is one."""
     if isinstance(by, str):
         return [[by]]
     if not isinstance(by, list | tuple):

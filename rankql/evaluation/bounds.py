@@ -1,4 +1,4 @@
-"""The lowest and the highest value of each metric, whatever grades the unjudged items have."""
+"""The lowest and highest value of each metric over all grades of the unjudged items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankql.registry.requested_metric import Metric
 def bound_calls(
     metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[dict[str, str], list[str]]:
-    """The lists that the bounds of the metrics are found from, and the calls that find them."""
+    """The lists from which bounds are computed, and the calls that compute them."""
     lists: dict[str, str] = {}
     calls = []
     for metric in metrics:
@@ -46,7 +46,7 @@ def bound_calls(
 def add_bounds(
     values: str, names: Sequence[str], lists: Sequence[str], bounds: Sequence[str]
 ) -> str:
-    """The values per query with the lowest and the highest beside them."""
+    """The values per query, with the lowest and the highest value."""
     pairs = [f"{INTERNAL_PREFIX}bounds_{i}" for i in range(len(names))]
     columns = ",\n    ".join(f"{b} AS {quote(p)}" for b, p in zip(bounds, pairs, strict=True))
     ends = [

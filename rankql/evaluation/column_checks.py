@@ -1,4 +1,4 @@
-"""The columns of the tables: refused is what no metric can be computed from."""
+"""Check the columns of the tables: ids must not be NULL, and numbers must be numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table
 
-# What is said of a value of pandas that is NaN, as the macros say it of other sources.
+# Errors about NaN in pandas, in the words of the macros for other sources.
 PANDAS_NAN = {
     "rel": "must be a finite number, not nan",
     "pos": "must be a whole number from 1, not nan",
@@ -22,7 +22,7 @@ PANDAS_NAN = {
 def validate_columns(
     session: Session, inputs: Inputs, roles: Sequence[str] = ("rel", "pos", "score")
 ) -> None:
-    """Refuse tables that hold what cannot be evaluated in the columns of these roles."""
+    """Refuse invalid values in the columns of these roles."""
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
@@ -32,7 +32,7 @@ def validate_columns(
 
 
 def _refuse_pandas_nan(table: Table) -> None:
-    """Refuse NaN of pandas, which DuckDB reads as NULL, wherever it refuses NaN of other frames."""
+    """Refuse NaN of pandas, which DuckDB reads as NULL, as NaN of other frames is refused."""
     for role, problem in PANDAS_NAN.items():
         if role == "score" and "pos" in table.roles:
             continue
@@ -62,14 +62,14 @@ def require_ids(label: str, total: int, counts: Mapping[str, int]) -> None:
 
 
 def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> None:
-    """Refuse what is no number where one belongs."""
+    """Refuse values that are not numbers."""
     bad = {}
     for role in roles:
         if role in table.roles and table.integer(role) is None:
             name, value = quote(table.roles[role]), table.number(role)
             bad[role] = f"{name} IS NOT NULL AND NOT coalesce(rankql_is_{role}({value}), false)"
     if bad:
-        # No WHERE: DuckDB 2.0 would answer it from the statistics of a file, without its NaN.
+        # No WHERE: DuckDB 2.0 would use the statistics of a file, which ignore NaN.
         columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
         (counts,) = execute(session, f"SELECT {columns} FROM {table.sql}").fetchall()
         bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
@@ -83,7 +83,7 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> No
 
 
 def holds_numbers(session: Session, table: Table, name: str) -> bool:
-    """Is every value of a column of a text file a number, and is there one?"""
+    """Has a column of a text file numbers only, and at least one?"""
     column = quote(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
     ((values, numbers),) = session.con.sql(sql).fetchall()

@@ -1,10 +1,11 @@
-"""Several results as one: of other queries, or of other systems; and results read from files."""
+"""Combine results of different queries or systems, and read results from files."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,100 +16,98 @@ from rankql.errors import RankqlError
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
-from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric
 from rankql.sources.private import private_connection
 from rankql.text import TEXT_TYPES
 from rankql.writing import PARQUET
 
 
 def combine(
-    results: Sequence[Result | str | os.PathLike[str] | pl.DataFrame],
+    results: Sequence[Result | str | os.PathLike[str]],
     interval: str | None = "auto",
     confidence: float = 0.95,
 ) -> Result:
-    """One result of several, of other queries each: earlier days, other shards.
+    """Combine results of different queries, such as days or shards, into one.
 
-    Takes results, files written by `output=` or `save_values`, and `per_query` frames, which do not
-    say under which conventions their values stand (those of the others, or ours) nor which queries
-    were missing. Metrics, slices and conventions must agree, and no query may come twice.
+    Takes results, and files written by `output=` or `save_values`. Metrics, slices and conventions
+    must agree, and no query may come twice.
 
-    >>> days = [pl.DataFrame({"query": [q], "AP": [ap]}) for q, ap in [("a", 0.5), ("b", 1.0)]]
+    >>> qrels = pl.DataFrame({"query": ["a", "b"], "item": ["x", "x"], "rel": [1, 1]})
+    >>> run = qrels.with_columns(score=1.0)
+    >>> from rankql import evaluate
+    >>> days = [evaluate(run[i : i + 1], qrels[i : i + 1], "AP", interval=None) for i in (0, 1)]
     >>> combine(days)["AP"]
-    0.75
+    1.0
     """
     require_interval(interval, confidence)
-    if isinstance(results, str | os.PathLike | Result | pl.DataFrame):
+    if isinstance(results, str | os.PathLike | Result):
         results = [results]
     if not results:
         raise RankqlError("combine needs at least one result")
-    with_meta = [_open_result(result) for result in results if not isinstance(result, pl.DataFrame)]
-    meta = with_meta[0].meta if with_meta else None
-    parts = [_read_frame(r, meta) for r in results if isinstance(r, pl.DataFrame)] + with_meta
+    parts = [open_result(result) for result in results]
     _require_same(parts, ("query", "system", "metrics", "by", "groupings", "conventions"))
-    first = parts[0]
-    frames = [part.frame() for part in parts]
-    rows = require_one_row_per_query(pl.concat(frames, how="vertical_relaxed"), first.keys).sort(
-        first.keys
-    )
-    return Result(
-        first.meta,
-        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
-        columns=first.columns,
-        interval=interval,
-        confidence=confidence,
-        values=rows,
-    )
+    rows = _concat([part.frame() for part in parts], parts[0].keys).sort(parts[0].keys)
+    combined = Result(parts[0].meta, notes=_merge_notes(parts), values=rows)
+    return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)
 
 
-def combine_systems(
-    results: Mapping[str, Result | str | os.PathLike[str] | pl.DataFrame],
-) -> Result:
-    """One result of several systems, each of which has one of its own."""
-    with_meta = [
-        _open_result(part) for part in results.values() if not isinstance(part, pl.DataFrame)
-    ]
-    meta = with_meta[0].meta if with_meta else None
-    parts = [
-        _read_frame(part, meta) if isinstance(part, pl.DataFrame) else _open_result(part)
-        for part in results.values()
-    ]
-    for name, part in zip(results, parts, strict=True):
+def combine_systems(results: Mapping[str, Result]) -> Result:
+    """Combine results of different systems into one."""
+    parts = list(results.values())
+    for name, part in results.items():
         if part.meta["system"]:
-            raise RankqlError(f"the result {name!r} holds several systems; give it alone")
+            raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
     _require_same(parts, ("query", "by", "conventions"))
     first = parts[0]
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
-        raise RankqlError("the results have no metric in common")
+        raise RankqlError("The results have no metric in common")
     require_no_system(first)
-    keys = [*first.keys, *first.meta["by"], MISSING]
     weights = {name: w for name, w in first.meta["weights"].items() if name in metrics}
-    columns = list(dict.fromkeys([*keys, *metrics, *weights.values()]))
+    columns = [*first.keys, *first.meta["by"], MISSING, *metrics, *weights.values()]
     frames = [
-        part.frame().select(pl.lit(name).alias("system"), *columns)
-        for name, part in zip(results, parts, strict=True)
+        part.frame().select(pl.lit(name).alias("system"), *dict.fromkeys(columns))
+        for name, part in results.items()
     ]
     types = [frame[first.meta["query"]].dtype for frame in frames]
     kinds = dict(zip(map(_kind, types), results, strict=True))
     if len(kinds) > 1:
         listed = ", ".join(f"{kind} in {name!r}" for kind, name in kinds.items())
-        raise RankqlError(f"the ids of the queries are {listed}; make them alike")
+        raise RankqlError(f"The query ids are {listed}. Cast them to one type")
     meta = first.meta | {"system": True, "metrics": metrics, "weights": weights}
-    return Result(
-        meta,
-        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
-        columns=first.columns,
-        values=require_one_row_per_query(
-            pl.concat(frames, how="vertical_relaxed"), ["system", first.meta["query"]]
-        ),
-    )
+    rows = _concat(frames, ["system", *first.keys])
+    return Result(meta, notes=_merge_notes(parts), values=rows, columns=first.columns)
+
+
+def open_result(result: Result | str | os.PathLike[str]) -> Result:
+    """A result, or the one in a file that rankql wrote."""
+    if isinstance(result, Result):
+        return result
+    if not isinstance(result, str | os.PathLike):
+        kind = type(result).__name__
+        raise RankqlError(f"combine takes results and files that output= wrote, not {kind}")
+    path = Path(result).expanduser()
+    if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
+        raise RankqlError(f"File {str(path)!r} does not exist")
+    meta = read_metadata(path)
+    if meta is None:
+        raise RankqlError(
+            f"{str(path)!r} was not written by rankql. Write it with output= or save_values"
+        )
+    return Result(meta, values=path)
+
+
+def _concat(frames: Sequence[pl.DataFrame], keys: Sequence[str]) -> pl.DataFrame:
+    return require_one_row_per_query(pl.concat(frames, how="vertical_relaxed"), keys)
+
+
+def _merge_notes(parts: Sequence[Result]) -> list[str]:
+    return list(dict.fromkeys(note for part in parts for note in part.notes))
 
 
 def require_finite_metrics(
     rows: pl.DataFrame, metrics: Sequence[str], key: str, label: str
 ) -> None:
-    """Refuse NaN and infinity: neither is a value, and leaving them out would hide failures."""
+    """Refuse NaN and infinity: leaving them out would hide failures."""
     for name in metrics:
         if len(invalid := rows.filter(~pl.col(name).is_finite()).sort(key)):
             raise RankqlError(
@@ -118,7 +117,7 @@ def require_finite_metrics(
 
 
 def require_no_system(result: Result) -> None:
-    """Refuse a column of the user's that is called as that of the systems."""
+    """Refuse a column of the user named system, the column of the systems."""
     for name in (result.meta["query"], *result.meta["by"]):
         if name.lower() == "system":
             raise RankqlError(
@@ -127,21 +126,24 @@ def require_no_system(result: Result) -> None:
 
 
 def require_one_row_per_query(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The rows, if there are some, each of a query (and system) of its own."""
+    """The rows; refuse no rows, and several of one query (and system)."""
     if rows.is_empty():
-        raise RankqlError("the results hold no query")
+        raise RankqlError("The results have no queries")
     for name in keys:
         if count := rows[name].null_count():
-            raise RankqlError(f"{name} is NULL in {count} of {len(rows)} rows; leave them out")
+            raise RankqlError(f"{name} is NULL in {count} of {len(rows)} rows. Leave these out")
     repeated = rows.filter(rows.select(keys).is_duplicated())
     if len(repeated):
         some = ", ".join(map(repr, repeated[keys[-1]].unique(maintain_order=True)[:3]))
-        raise RankqlError(f"{len(repeated)} rows are of queries that come twice, such as {some}")
+        raise RankqlError(
+            f"{len(repeated):,} rows belong to queries that occur twice, such as {some}. Keep one "
+            "of each"
+        )
     return rows
 
 
 def _kind(dtype: pl.DataType) -> str:
-    """What values of this type can be compared with."""
+    """The kind of values that this type can be compared with."""
     if dtype.is_numeric():
         return "numbers"
     return "text" if dtype in TEXT_TYPES else str(dtype)
@@ -153,7 +155,7 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
         for field in fields:
             if part.meta[field] != first.meta[field]:
                 raise RankqlError(
-                    f"results of different {field} cannot be combined: "
+                    f"Results with different {field} cannot be combined: "
                     f"{_difference(first.meta[field], part.meta[field])}"
                 )
 
@@ -165,23 +167,8 @@ def _difference(one: Any, other: Any) -> str:
     return f"{one} and {other}"
 
 
-def _open_result(result: Result | str | os.PathLike[str]) -> Result:
-    if isinstance(result, Result):
-        return result
-    if not isinstance(result, str | os.PathLike):
-        kind = type(result).__name__
-        raise RankqlError(f"combine takes results, their files and per_query frames, not {kind}")
-    path = Path(result).expanduser()
-    if not os.path.isfile(path):  # of a name that is too long too, which Path refuses
-        raise RankqlError(f"there is no file {str(path)!r}")
-    meta = read_metadata(path)
-    if meta is None:
-        raise RankqlError(f"{str(path)!r} was not written by rankql: it has no conventions")
-    return Result(meta, values=path)
-
-
 def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What a Parquet file of ours says of the values in it; None if we did not write it."""
+    """The metadata of a Parquet file that rankql wrote, None of any other file."""
     path = os.path.expanduser(path)
     if Path(path).suffix.lower() not in PARQUET or not os.path.isfile(path):
         return None
@@ -190,33 +177,6 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         with private_connection(threads=1) as con:
             rows = con.execute(f"SELECT decode(value) FROM {where}").fetchall()
     except duckdb.Error as error:
-        raise RankqlError(f"{str(path)!r} is no Parquet file") from error
+        raise RankqlError(f"{str(path)!r} is not a Parquet file") from error
     meta: dict[str, Any] | None = json.loads(rows[0][0]) if rows else None
     return meta
-
-
-def _read_frame(frame: pl.DataFrame, meta: dict[str, Any] | None) -> Result:
-    """A `per_query` frame: system where there are many, the query, its attributes, the metrics."""
-    has_systems = frame.columns[:1] == ["system"]
-    if has_systems:
-        frame = frame.with_columns(pl.col("system").cast(pl.String))
-    names = frame.columns[has_systems:]
-    # From the first that we know by its name: an attribute may be such a number too.
-    first = next((i for i, name in enumerate(names) if is_metric(name)), 0)
-    metrics = [name for name in names[first:] if frame[name].dtype == pl.Float64]
-    if not metrics or names[-len(metrics) :] != metrics or len(metrics) == len(names):
-        raise RankqlError("a frame to combine must be a per_query: the query, then the metrics")
-    contents = meta or {
-        "query": names[0],
-        "system": has_systems,
-        "by": (by := names[1 : -len(metrics)]),
-        "groupings": [by] if by else [],
-        "metrics": metrics,
-        "weights": {},
-        "conventions": Conventions().as_dict(),
-    }
-    contents = contents | {"query": names[0], "system": has_systems, "metrics": metrics}
-    if contents["weights"]:
-        raise RankqlError("micro averages cannot be combined from frames; give results or files")
-    return Result(contents, values=frame.with_columns(pl.lit(False).alias(MISSING)).select(
-        *frame.columns[: -len(metrics)], MISSING, *metrics))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs and judgments from TREC's text files to tables, and from any table to them."""
+"""Convert runs and judgments between TREC files and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankql.writing import atomic_path
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
 # Nothing is quoted in a TREC file.
 _TREC = "FORMAT csv, HEADER false, QUOTE '', ESCAPE ''"
-# What readers of TREC files may take for the end of a field, beyond ASCII too.
+# White space, by which readers of TREC files may split, beyond ASCII too.
 _WHITE = r"[\s\v\x1c-\x1f\x{85}\pZ]"
 
 
@@ -42,12 +42,12 @@ def convert(
     """Write a run or judgments to a file: Parquet or CSV by its suffix, else TREC.
 
     `source` is what `evaluate` takes as a run or as qrels. Tables get the columns query, item and
-    rel, score or pos, and `system`, if that names a column. A TREC run has the ranks by score, best
-    first, then by item, last first; rows without a score or position are left out, and where there
-    are positions only, the scores count down to 1. Scores of which the lowest is best (a column
-    named distance, or descending=False) are written as -score, as the highest is best in TREC
-    files. `tag` ends each line of a run, or the system
-    does. `.gz` at the end compresses a text file. The file appears whole or not at all.
+    rel, score or pos, and `system` if you name that column. In a TREC run, ranks follow the score,
+    then the item in descending order. Rows without a score or position are left out. If there are
+    only positions, scores count down to 1. If the lowest score is best (a column named distance, or
+    descending=False), -score is written, because the highest is best in TREC files. Each line of a
+    run ends with `tag`, or with the system. `.gz` at the end compresses a text file. The file
+    appears complete or not at all.
 
     >>> import polars as pl, tempfile
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
@@ -71,19 +71,19 @@ def convert(
     return path
 
 
-# Kinds of files that a TREC file would be mistaken for.
+# Suffixes of other formats, which are not written.
 _OTHERS = (".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".feather", ".duckdb")
 
 
 def _format(path: Path) -> tuple[str, bool]:
-    """The options of COPY, and whether the file is one of TREC."""
+    """The options of COPY, and whether it is a TREC file."""
     zipped = path.suffix.lower() == ".gz"
     suffix = Path(path.stem if zipped else path.name).suffix.lower()
     if suffix in _OTHERS:
-        raise RankqlError(f"{str(path)!r}: {suffix} is not written; .parquet, .csv, or TREC")
+        raise RankqlError(f"{str(path)!r}: cannot write {suffix}. Use .parquet, .csv or TREC")
     options = _TABLES.get(suffix, f"{_TREC}, DELIMITER ' '")
     if zipped and suffix == ".parquet":
-        raise RankqlError(f"{str(path)!r}: a Parquet file is compressed already; leave out .gz")
+        raise RankqlError(f"{str(path)!r}: a Parquet file is compressed already. Leave out .gz")
     return options + (", COMPRESSION gzip" if zipped else ""), suffix not in _TABLES
 
 
@@ -93,11 +93,11 @@ def _read(
     system: str | None,
     descending: bool | None,
 ) -> Table:
-    """The table with its columns; those that are named must be there."""
+    """The table with its roles; columns that the caller names must exist."""
     for role, name in {**columns, "system": system}.items():
         if name is not None and name.lower() not in map(str.lower, table.columns):
             names = ", ".join(table.columns)
-            raise RankqlError(f"{role}={name!r}: no column of that name; there are: {names}")
+            raise RankqlError(f"{role}={name!r}: no column of that name. Available: {names}")
     table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))
@@ -110,7 +110,7 @@ def _read(
 
 
 def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
-    """The columns of a run or of judgments, as a TREC file has only those of one."""
+    """The roles of a run or of judgments, because a TREC file cannot hold both."""
     roles = dict(table.roles)
     named = {role for role, name in columns.items() if name is not None}
     if "rel" in roles and roles.keys() & {"score", "pos"}:
@@ -122,8 +122,8 @@ def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -
             qrels, run = False, True
         if qrels == run:
             raise RankqlError(
-                "source has both grades and a ranking, a TREC file holds one of them: name it, "
-                "rel= for judgments, score= or pos= for a run"
+                "source has both grades and a ranking, but a TREC file has one of them. Pass rel= "
+                "for judgments, score= or pos= for a run"
             )
         for role in ("score", "pos") if qrels else ("rel",):
             roles.pop(role, None)
@@ -145,11 +145,11 @@ def _refuse(session: Session, table: Table, where: str, what: str) -> None:
                 example_text = "" if example is None else f", {example!r}"
                 rows = "1 row" if count == 1 else f"{count} rows"
                 column = f"{table.label}: {table.roles[role]}"
-                raise RankqlError(f"{column} {what} ({rows}{example_text}); mend these first")
+                raise RankqlError(f"{column} {what} ({rows}{example_text}). Correct these first")
 
 
 def _table(session: Session, table: Table) -> str:
-    """The columns under their usual names, numbers as numbers."""
+    """The columns under their standard names, numbers as numbers."""
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
     for role in ("pos", "score", "rel"):
         if role in table.roles:
@@ -158,7 +158,7 @@ def _table(session: Session, table: Table) -> str:
 
 
 def _type(session: Session, table: Table, role: str) -> str:
-    """BIGINT for positions, and for grades where all are whole."""
+    """BIGINT for positions, and for grades that are all whole numbers."""
     if role == "rel":
         fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
         ((count,),) = session.con.sql(
@@ -172,7 +172,10 @@ def _trec(session: Session, table: Table, tag: str) -> str:
     """The lines of a TREC file, one column for each of its fields."""
     blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
     _refuse(
-        session, table, blank, "is empty or holds white space, which ends a field of a TREC file"
+        session,
+        table,
+        blank,
+        "is empty or has white space, which separates TREC fields",
     )
     keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
@@ -203,14 +206,14 @@ def _trec(session: Session, table: Table, tag: str) -> str:
 
 
 def _scores(session: Session, table: Table, source: str, order: str) -> str:
-    """The scores of a ranking that has positions, once it is sure that they say the same."""
+    """The scores of a ranking with positions, which must agree with these."""
     gap = f"""SELECT query, count(*), max(pos) FROM {source} GROUP BY system, query
               HAVING count(*) <> max(pos) OR count(*) <> count(DISTINCT pos)
               ORDER BY query LIMIT 1"""
     for query, count, last in session.con.sql(prepare(session, gap)).fetchall():
         raise RankqlError(
             f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
-            f"{last:g}), which a TREC file cannot say; number them anew"
+            f"{last:g}), which a TREC file does not allow. Number them again"
         )
     if "score" not in table.roles:
         return "count(*) OVER (PARTITION BY system, query) + 1 - CAST(pos AS BIGINT)"
@@ -221,7 +224,7 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
         names = table.roles
         raise RankqlError(
             f"source: {names['score']} and {names['pos']} order query {query!r} differently (item "
-            f"{item!r}); name the one that counts: score= or pos="
+            f"{item!r}). Choose one: score= or pos="
         )
     return "score"
 

@@ -1,8 +1,9 @@
-"""The sources of the query as steps (CTEs): runs, judgments, attributes; ranked, joined and cut.
+"""The CTEs of the query: runs, judgments and attributes, ranked, joined and cut.
 
-Rankings by score are cut at the k-th score before the join with the judgments: 1.25 plain joins for
-nDCG@10, where counting positions in a list of the best 11 scores took 2.8. Duplicates are sought by
-the hashes of all rows, which spill to disk: 2.8 sums, where `count(DISTINCT item)` took 10.
+Rankings by score are cut at the k-th score before they are joined with the judgments. For nDCG@10
+this takes as long as 1.25 plain joins; positions from a list of the best 11 scores took 2.8.
+Duplicates are found by hashes of all rows, which spill to disk: 2.8 sums; `count(DISTINCT item)`
+took 10.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
-# Equal scores: the higher item first, by the bytes of its text, as in trec_eval.
+# The order of equal scores: items descending by the bytes of their text, as in trec_eval.
 BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
-# max(score, k) knows no higher k.
+# The highest k of max(score, k).
 HIGHEST_K = 999_999
-# The step with the k-th score of each ranking, which is asked for twice.
+# The CTE with the k-th score of each ranking, which is read twice.
 CUTS = "cuts"
-# What an error about a score begins with: evaluate() then looks whose it is.
+# How an error about scores begins. evaluate() then looks for the table.
 NO_SCORE = "a score is NaN"
 # The rows of the run that are judged.
 JUDGED = (
     "WHERE EXISTS (SELECT 1 FROM qrels WHERE qrels.query = run.query AND qrels.item = run.item)"
 )
 
-# The rows that SQL on the sources finds, in whatever database they are.
+# Runs SQL on the CTEs of the sources and returns its rows.
 RunSql: TypeAlias = Callable[[str], Sequence[Sequence[Any]]]
 
 
 def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False) -> dict[str, str]:
-    """The runs, the judgments and the attributes, as they are given, in columns of one name.
+    """The runs, judgments and attributes, with standard names of columns.
 
-    integers: grades and positions of a run as whole numbers too.
+    integers: include grades and positions of a run as integers.
     """
     text = {role: inputs.as_text(role) for role in ("query", "item")}
 
@@ -90,7 +91,7 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
 
 
 def _number(table: Table, role: str, conventions: Conventions) -> str:
-    """The number in a column, as the conventions have it."""
+    """The number in a column, under the conventions."""
     value = table.number(role)
     if role == "score" and conventions.float32:
         return f"rankql_float32({value})"
@@ -105,7 +106,7 @@ def _number(table: Table, role: str, conventions: Conventions) -> str:
 def ranking_ctes(
     inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
 ) -> dict[str, str]:
-    """The rows that count, with their grades and positions."""
+    """The CTEs with the rows that count, their grades and positions."""
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
         return queries | _join_then_rank(inputs, conventions)
@@ -121,7 +122,7 @@ def ranking_ctes(
 
 
 def _query_ctes(inputs: Inputs, rows: Rows, cut: int | None = None) -> dict[str, str]:
-    """The judged queries, the systems if there are several, and the scores at the cutoff."""
+    """The CTEs with the judged queries, several systems, and the scores at the cutoff."""
     ctes: dict[str, str] = {}
     if inputs.many:
         names = inputs.systems or [name for name in inputs.runs if name is not None]
@@ -135,16 +136,16 @@ def _query_ctes(inputs: Inputs, rows: Rows, cut: int | None = None) -> dict[str,
 
 
 def _judgments(inputs: Inputs) -> str:
-    """The judgments, for every system."""
+    """The judgments, repeated for every system."""
     return "(FROM qrels CROSS JOIN systems)" if inputs.many else "qrels"
 
 
 def _join_then_rank(inputs: Inputs, conventions: Conventions) -> dict[str, str]:
-    """The run with its grades, and then with positions."""
+    """The CTEs that join the run with its grades, then number positions."""
     keys, ctes, source = inputs.keys, {}, "run"
     if inputs.qrels is not None:
         source = "joined"
-        # The attributes stand in the step `queries`.
+        # The CTE `queries` has the attributes.
         names = [*inputs.attributes_in("qrels"), *inputs.attributes_in("run")]
         excluded = ", ".join(map(inputs.attribute, names))
         fields = [f"* EXCLUDE ({excluded})" if excluded else "*"]
@@ -169,18 +170,18 @@ def number_positions(keys: str, place: str, order: str) -> str:
 
 
 def ranks_before_join(inputs: Inputs, conventions: Conventions) -> bool:
-    """Do positions not depend on the grades, so that the join may come after them?"""
+    """Are positions independent of the grades, so that they can be numbered before the join?"""
     alone = conventions.ties in ("item", "order") and conventions.unjudged != "remove"
     return inputs.qrels is not None and alone
 
 
 def original_score(inputs: Inputs) -> str:
-    """The score as the user gave it, who may compute with it."""
+    """The score as the user passed it, for expressions of the user."""
     return "0 - score AS score" if inputs.ascending else "score"
 
 
 def _top(keys: str, k: int | None, order: str) -> str:
-    """The positions by score, of the first k alone where no metric looks further."""
+    """The positions by score; only the first k if no metric reads more."""
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
     fields = [keys, "item", "score", position]
     if k is None:
@@ -190,17 +191,14 @@ def _top(keys: str, k: int | None, order: str) -> str:
 
 
 def score_cuts_sql(source: str, keys: str, k: int) -> str:
-    """The rankings of a run, each with `least`, the k-th score.
-
-    That is quick to find, and few rows of as much or more are left to be sorted.
-    """
+    """The rankings of a run, each with `least`, the k-th score: few rows are left to sort."""
     best = f"max(score, {k})"
     least = f"CASE WHEN isnan({best}[1]) THEN rankql_fail('{NO_SCORE}') ELSE {best}[-1] END"
     return f"SELECT {keys}, {least} AS least FROM {source} GROUP BY {keys}"
 
 
 def score_order(ties: str) -> str:
-    """Best score first; equal scores by the bytes of the item, by row, or by what they gain."""
+    """Best score first; equal scores by the bytes of the item, by row, or by their gain."""
     return (
         "score DESC, "
         + {
@@ -213,9 +211,9 @@ def score_order(ties: str) -> str:
 
 
 def _queries(inputs: Inputs, rows: Rows, rankings: str) -> str:
-    """Every judged query, for every system: its attributes, and whether the run lacks it.
+    """Every judged query of every system, with its attributes and whether the run lacks it.
 
-    rankings: a step with all rankings of the run.
+    rankings: a CTE with all rankings of the run.
     """
     keys = inputs.keys
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
@@ -236,24 +234,24 @@ def _queries(inputs: Inputs, rows: Rows, rankings: str) -> str:
 
 
 def attributes_by_query(inputs: Inputs, home: str) -> str:
-    """The attributes that a table has, by query."""
+    """The attributes in a table, by query."""
     return f"(SELECT query{_any_values(inputs, home)} FROM {home} GROUP BY query)"
 
 
 def _any_values(inputs: Inputs, home: str) -> str:
-    """The attributes that a table has, as aggregates by query."""
+    """The attributes in a table, as aggregates."""
     columns = map(inputs.attribute, inputs.attributes_in(home))
     return "".join(f", any_value({column}) AS {column}" for column in columns)
 
 
 def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
-    """The body of a step."""
+    """The body of a CTE."""
     lines = [f"SELECT {', '.join(fields)}", f"FROM {source}", *([rest] if rest else [])]
     return "\n".join(f"    {line}" for line in lines)
 
 
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
-    """The steps of a query, each read where it is asked for, but for those that are kept."""
+    """The WITH clause. CTEs are not materialized, except `cuts` and the one that is kept."""
     parts = (
         f"{name} AS {'' if name in (CUTS, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()
@@ -262,10 +260,10 @@ def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
 
 
 def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
-    """The sources alone, to ask something else of them."""
+    """The WITH clause of the sources, for other queries on them."""
     return with_ctes(source_ctes(inputs, conventions))
 
 
 def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
-    """What runs SQL on the sources in DuckDB."""
+    """A function that runs SQL on the sources in DuckDB."""
     return lambda sql: execute(session, with_source_ctes(inputs, conventions) + sql).fetchall()

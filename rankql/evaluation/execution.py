@@ -1,8 +1,7 @@
-"""An evaluation in DuckDB: planned, validated and run.
+"""Plan, validate and run an evaluation in DuckDB.
 
-DuckDB spills joins and sorts to disk, but not the states of aggregates such as max(score, 10), of
-which a query of all rankings holds several at once. Where the memory is too small for them, some
-of the queries are evaluated at a time.
+DuckDB spills joins and sorts to disk, but not the states of aggregates such as max(score, 10). If
+they do not fit into memory, the queries are evaluated in parts.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from rankql.sources.macro_sql import execute, prepare, render_script
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
 
-# How many parts are tried, one after another, where the memory is too small for all queries.
+# The numbers of parts to try if all queries at once do not fit into memory.
 PARTS = (4, 16, 64)
 
 
@@ -66,8 +65,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             except duckdb.OutOfMemoryException as error:
                 result.values, parts = evaluate_in_parts(session, inputs, build, error)
                 result.notes.append(
-                    f"the queries do not fit into memory_limit at once: evaluated in {parts} "
-                    "parts, one after another. A higher memory_limit is faster"
+                    f"The queries did not fit into memory_limit, so they were evaluated in {parts} "
+                    "parts. A higher memory_limit is faster"
                 )
                 result.check()
                 if arguments.output:
@@ -96,7 +95,7 @@ def evaluate_in_parts(
     build: Callable[[Inputs], Query],
     error: duckdb.OutOfMemoryException,
 ) -> tuple[pl.DataFrame, int]:
-    """The values per query, some queries at a time, and the number of parts; else the error."""
+    """The values per query, evaluated in parts, and the number of parts; or raise the error."""
     part = inputs.query_hash()
     for parts in PARTS:
         try:
@@ -104,7 +103,7 @@ def evaluate_in_parts(
             rows = pl.concat([execute(session, q.sql, q.checked).pl() for q in queries])
         except duckdb.OutOfMemoryException:
             continue
-        except duckdb.TransactionException:  # the failed query ended the transaction of the user
+        except duckdb.TransactionException:  # the failed query ended the user's transaction
             break
         keys = rows.columns[: 2 if inputs.many else 1]
         return rows.sort(keys, nulls_last=True), parts

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError
 from rankql.registry.parse import value_range
-
-RESAMPLES = 2000
-SEED = 7
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
-    """Refuse intervals that there are not."""
-    if interval not in ("auto", "t", "bootstrap", None):
-        raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
+    """Refuse an unknown interval or a confidence out of range."""
+    if interval not in ("auto", "t", None):
+        raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise RankqlError(f"confidence must lie between 0 and 1, not {confidence!r}")
-    if interval == "bootstrap":
-        require_package("scipy", "stats", f"interval={interval!r}")
 
 
 def interval_columns(
-    means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
+    means: pl.DataFrame, metrics: Sequence[str], interval: str | None
 ) -> list[pl.Series]:
-    """The confidence interval of every mean, NULL where there is none."""
-    if interval == "bootstrap":
-        pairs = zip(means["sample"].to_list(), means["weighed"], strict=True)
-        bounds = [_bootstrap_interval(sample, weighed, confidence) for sample, weighed in pairs]
-        return [
-            pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
-            for side, name in enumerate(("lo", "hi"))
-        ]
+    """The confidence interval of every mean, NULL if there is none."""
     ranges = [value_range(name) for name in metrics]
     lowest, highest = (
         pl.col("i").replace_strict(
@@ -42,7 +29,7 @@ def interval_columns(
         )
         for side in (0, 1)
     )
-    # Options may take values out of the metric's range, which then is not theirs.
+    # Options may give values outside the metric's range, which then does not apply.
     framed = means.with_columns(
         lowest=pl.when(pl.col("least") >= lowest - 1e-9).then(lowest),
         highest=pl.when(pl.col("most") <= highest + 1e-9).then(highest),
@@ -52,11 +39,11 @@ def interval_columns(
 
 
 def interval_within_range(logistic: bool) -> tuple[pl.Expr, pl.Expr]:
-    """The ends of the interval of a mean, which stays between `lowest` and `highest`.
+    """The bounds of the interval of a mean, which stays between `lowest` and `highest`.
 
-    If `logistic` and both bounds are known, Student's t interval is that of the logit of the mean,
-    its standard error found by the delta method: it is shorter towards the nearer bound. Otherwise
-    mean - width and mean + width are cut at the bounds that are known.
+    If `logistic`, and if both ends of the range are known, the t interval is computed for the logit
+    of the mean, with a standard error by the delta method: it is shorter towards the nearer end.
+    Otherwise it is mean - width to mean + width, cut at the known ends.
     """
     mean, width, lowest, highest = map(pl.col, ("mean", "width", "lowest", "highest"))
     plain = (pl.max_horizontal(mean - width, lowest), pl.min_horizontal(mean + width, highest))
@@ -68,37 +55,7 @@ def interval_within_range(logistic: bool) -> tuple[pl.Expr, pl.Expr]:
     ends = []
     for end, cut in ((reach, plain[0]), (-reach, plain[1])):
         inside = lowest + (highest - lowest) * share / (share + (1 - share) * end.exp())
-        # At a bound itself all values are the same.
+        # At an end of the range, all values are the same.
         value = pl.when((share > 0) & (share < 1)).then(inside).otherwise(cut)
         ends.append(pl.when(width.is_not_null()).then(value))
     return ends[0], ends[1]
-
-
-def _bootstrap_interval(
-    sample: list[dict[str, float | None]], weighed: bool, confidence: float
-) -> tuple[Any, Any]:
-    """The percentile interval of a mean, weighted or not, over resampled queries."""
-    import numpy as np
-    from scipy.stats import bootstrap
-
-    # An undefined value weighs in a weighted mean, and is left out of a plain one.
-    kept = [row for row in sample if row["weight"] and (weighed or row["value"] is not None)]
-    values = np.array([row["value"] or 0.0 for row in kept])
-    weights = np.array([row["weight"] for row in kept])
-    if len(values) < 2 or not weights.sum():
-        return None, None
-
-    def mean(value: Any, weight: Any, axis: int) -> Any:
-        return (value * weight).sum(axis) / weight.sum(axis)
-
-    ends = bootstrap(
-        (values, weights),
-        mean,
-        paired=True,
-        n_resamples=RESAMPLES,
-        batch=max(1, 2_000_000 // len(values)),
-        confidence_level=confidence,
-        method="percentile",
-        rng=np.random.default_rng(SEED),
-    ).confidence_interval
-    return float(ends.low), float(ends.high)

@@ -1,4 +1,4 @@
-"""The metrics as columns of the query: calls of their macros, and the rows that they need."""
+"""The metrics as SQL columns: calls of their macros, and the rows that they need."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.relevance import RELEVANT
 from rankql.registry.requested_metric import Metric
 
-# max(score, k) reserves 16 * k bytes for each ranking beforehand: beyond this k,
-# all rows are sorted.
+# Above this k, rows are sorted: max(score, k) reserves 16 * k bytes per ranking.
 SMALL_K = 100
 
 
@@ -20,7 +19,7 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
     """The gain of a row, as SQL."""
     if isinstance(gain, Mapping):
         cases = " ".join(f"WHEN {grade} THEN {value}" for grade, value in gain.items())
-        error = "rankql_fail('gain does not say what grade ' || rel || ' is worth')"
+        error = "rankql_fail('gain has no entry for grade ' || rel)"
         other = f"CASE WHEN rel IS NOT NULL THEN {error} END"
         return f"CAST(CASE rel {cases} ELSE {other} END AS DOUBLE)"
     return {
@@ -33,7 +32,7 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
 def metric_calls(
     metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The metrics and their weights in the mean as calls, by name; and which has which weight."""
+    """The calls of metrics and of their weights, by name; and the weight of each metric."""
     weighed = [m.name for m in metrics if m.record and m.record.weight]
     weights = {name: f"{INTERNAL_PREFIX}weight of {name}" for name in weighed}
     calls = {metric.name: metric_call(metric, conventions) for metric in metrics}
@@ -74,7 +73,7 @@ def option_sql(value: Any) -> str:
 def mask_undefined(
     columns: Mapping[str, str], conventions: Conventions, relevant: str | None = None
 ) -> dict[str, str]:
-    """The columns, NULL where nothing is relevant if the conventions say so."""
+    """The columns; NULL without relevant items if undefined='drop'."""
     if conventions.undefined != "drop":
         return dict(columns)
     relevant = relevant or RELEVANT.format(threshold=conventions.threshold)
@@ -91,7 +90,7 @@ def rows_needed(metrics: Sequence[Metric], conventions: Conventions) -> Rows:
 
 
 def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | None:
-    """The first position that no metric looks beyond."""
+    """The last position that a metric reads, None for all."""
     further = needs_scores(metrics) or conventions.unjudged == "bounds"
     further = further or any(
         metric.k is None or metric.arguments(vars(conventions)).get("ideal") == "retrieved"
@@ -102,5 +101,5 @@ def last_position(metrics: Sequence[Metric], conventions: Conventions) -> int | 
 
 
 def needs_scores(metrics: Sequence[Metric]) -> bool:
-    """Does one of them look at the scores?"""
+    """Does a metric read scores?"""
     return any(m.record is None or m.record.compares_scores for m in metrics)

@@ -1,4 +1,4 @@
-"""What a run and the judgments have in common: counts, and the notes and errors on them."""
+"""What a run and the judgments have in common: counts, notes and errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
+from rankql.text import format_queries, is_or_are
 
 # Of a system: its queries, those of them that are judged, and some that are not.
 QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
-# Where the items of a run and of the judgments are compared: first in so many queries.
+# Items are compared in so many queries first.
 _SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
@@ -35,7 +36,7 @@ def query_overlap(session: Session, inputs: Inputs, conventions: Conventions) ->
 
 
 def note_unjudged_queries(session: Session, inputs: Inputs, conventions: Conventions) -> list[str]:
-    """Which queries of the run are not judged; refuse a run of which none is."""
+    """Note the queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
     for system, queries, judged, unjudged in query_overlap(session, inputs, conventions):
         if not judged:
@@ -59,34 +60,35 @@ def unjudged_queries_note(
     system: str | None, queries: int, judged: int, unjudged: Sequence[object] | None
 ) -> str:
     """The note on queries that are not judged."""
+    count = queries - judged
     return (
-        f"{queries - judged} of {queries} queries of {run_label(system)} are not judged and left "
-        f"out ({format_examples(unjudged)}{', ...' if queries - judged > 3 else ''})"
+        f"{count:,} of {format_queries(queries)} of {run_label(system)} {is_or_are(count)} not "
+        f"judged and left out ({format_examples(unjudged)}{', ...' if count > 3 else ''})"
     )
 
 
 def no_judged_query_message(
     run: str, unjudged: Sequence[object] | None, judged: Sequence[object] | None
 ) -> str:
-    """The error of a run that has nothing to do with the judgments."""
+    """The error about a run without any judged query."""
     if not judged:
-        return "qrels has no grades: there is nothing to judge the run by"
+        return "qrels has no grades: it is empty, or every grade is NULL"
     return (
-        f"no query of {run} is judged: it has {format_examples(unjudged)}, "
-        f"qrels has {format_examples(judged)}"
+        f"No query of {run} is judged: it has {format_examples(unjudged)}, "
+        f"qrels has {format_examples(judged)}. Write query ids the same way in both"
     )
 
 
 def require_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[str]:
-    """Refuse a run without any position or score; note rows that have none."""
+    """Refuse a run without any position or score; note rows without one."""
     counts = count_ranked_rows(run_sql, inputs)
     return [note for count in counts if (note := unranked_rows_note(inputs.scored, *count))]
 
 
 def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int]]:
-    """Of each system how many rows there are, and how many of them have a position or score.
+    """The rows of each system, and how many of them have a position or score.
 
-    In a table with grades and positions, NULL is how to say that an item was not retrieved.
+    Not for a table with grades and positions, where NULL means that an item was not retrieved.
     """
     if inputs.qrels is None and inputs.reference is None and not inputs.scored:
         return []
@@ -97,7 +99,7 @@ def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None,
 
 
 def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:
-    """The note on rows without a position or score; an error where all are so."""
+    """The note on rows without a position or score; an error if no row has one."""
     if count == total:
         return None
     what = "score" if scored else "position"
@@ -113,7 +115,7 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
 
 
 def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
-    """Refuse a run of which no item is judged for its query; note a run of which few are."""
+    """Refuse a run without any judged item; note a run with few of them."""
     counts = item_overlap(run_sql, inputs, _SAMPLE)
     systems = run_sql(f"SELECT count(DISTINCT {'system' if inputs.many else '1'}) FROM run")[0][0]
     if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
@@ -122,7 +124,7 @@ def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
 
 
 def item_overlap(run_sql: RunSql, inputs: Inputs, queries: int | None = None) -> list[ItemOverlap]:
-    """How many items are in the run and in the judgments, in all queries or in so many."""
+    """Count the items of the run, of the judgments, and of both, in all or in some queries."""
     some = "SELECT query FROM qrels"
     if queries is not None:
         some = f"SELECT DISTINCT query FROM qrels ORDER BY query LIMIT {queries}"
@@ -140,12 +142,12 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, queries: int | None = None) ->
 
 
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:
-    """Are few of the items in the run and in the judgments, or none?"""
+    """Do the run and the judgments have few items in common, or none?"""
     return common < FEW * min(items, judged)
 
 
 def item_overlap_note(run_sql: RunSql, inputs: Inputs, counts: ItemOverlap) -> str | None:
-    """The note on a run and judgments with few items in common; an error where there are none."""
+    """The note on few items in common; an error if there are none."""
     system, *_, common = counts
     if not common:
         raise RankqlError(no_common_item_message(run_sql, inputs, system))
@@ -179,7 +181,7 @@ def find_example_items(
 
 
 def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) -> str:
-    """The error of a run and judgments, or a reference, without an item in common."""
+    """The error about a run and judgments, or a reference, without an item in common."""
     table = inputs.qrels or inputs.reference
     assert table
     query, item, other_item = find_example_items(run_sql, system, table.label)
@@ -204,10 +206,10 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
 
 
 def run_label(system: str | None) -> str:
-    """A run, as an error or a note speaks of it."""
+    """The name of a run in an error or a note."""
     return "the run" if system is None else f"run {system!r}"
 
 
 def format_examples(values: Sequence[object] | None) -> str:
-    """A few values, as an error shows them."""
+    """A few values for an error."""
     return ", ".join(map(repr, values or []))

@@ -1,17 +1,17 @@
 """Metrics at cutoffs from the top of each ranking packed in one integer.
 
-Where the grades are whole numbers from 0 to D, two kinds of sums per ranking hold all that metrics
-at cutoffs ask for. One packs the top: the grade at position i is the i-th digit of an integer, and
-how many items were packed stands above the digits. The others are the sums of the grades, of their
-squares and so on to the power D, from which follows how many items have which grade, and so the
-ideal. By row nothing is done but adding up; the metrics are worked out by ranking.
+If grades are whole numbers from 0 to D, two kinds of sums per ranking are enough for all metrics at
+cutoffs. One packs the top: the grade at position i is the i-th digit of an integer, and the number
+of packed items is above the digits. The others are the sums of the grades, of their squares and so
+on to the power D. They give the number of items of each grade, and so the ideal. Rows are only
+added up; metrics are computed once per ranking.
 
 Measured in units of `sum(rel) GROUP BY user`, 10M rows in 100,000 rankings, 30% / 100% with gain:
-this way costs 1.8 / 1.8 for one metric as for 24, and 1.1 / 1.1 on a connection of our own, where
-`perfect_ht_threshold = 20` indexes the sums by key. Slower were: discounted gains by row with the
-counters of the grades in one integer (1.3 / 1.8 after `WHERE rel > 0`, but the rankings without
-gain then cost 0.7 to 2 more); counters by CASE, by a shift or by a list of constants (2.4 to 2.5:
-they branch, or check for overflow, in every row); `max(grade, 10)` for the ideal (2.1 / 1.8).
+1.8 / 1.8 for one metric or 24, and 1.1 / 1.1 on a connection of our own, where
+`perfect_ht_threshold = 20` indexes the sums by key. Slower: discounted gains by row with counters
+of the grades in one integer (1.3 / 1.8 after `WHERE rel > 0`, but rankings without gain then cost
+0.7 to 2 more); counters by CASE, by a shift or by a list of constants (2.4 to 2.5: they branch, or
+check for overflow, in every row); `max(grade, 10)` for the ideal (2.1 / 1.8).
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from fractions import Fraction
 
 from rankql.macros import quote
 
-# The scales that are looked for, by their end: for the ideal as many sums are needed.
+# The ends of the supported scales. The ideal needs as many sums.
 SCALES = (1, 3, 5)
-# The digits, and beside them how many there are, fit into an integer of 128 bits.
+# The digits and their number fit into an integer of 128 bits.
 BITS = 90
-# Digits are taken from words that fit into 64 bits.
+# Digits are read from words that fit into 64 bits.
 WORD = 60
 
 
 class Top:
-    """The grades 1 to `end` in the first positions as digits of an integer, and what they yield.
+    """The grades 1 to `end` in the first positions, as digits of an integer.
 
-    What metrics refer to are columns that `steps` adds, one step after the other, to the `sums` by
-    ranking.
+    Metrics refer to columns, which `steps` adds to the `sums` per ranking, one step after another.
     """
 
     def __init__(self, end: int, cutoffs: Iterable[int]) -> None:
@@ -48,10 +47,8 @@ class Top:
         self._parts: dict[str, str] = {}
         self.filled = self.count(1, self.k)
 
-    # The steps.
-
     def sums(self, grade: str, pos: str) -> dict[str, str]:
-        """The sums by ranking, over the grades and positions of its items."""
+        """The sums per ranking over grades and positions."""
         kind = "BIGINT" if self.bits * self.k <= WORD else "HUGEINT"
         digit = f"CAST({grade} AS {kind}) << CAST({self.bits} * ({pos} - 1) AS {kind})"
         one = 1 << self.bits * self.k
@@ -62,7 +59,7 @@ class Top:
         return {name: f"CAST(coalesce({sums[name]}, 0) AS {kinds[name]})" for name in sums}
 
     def steps(self) -> dict[str, dict[str, str]]:
-        """The columns that are worked out from the sums, step by step."""
+        """The columns that are computed from the sums, by step."""
         words = {
             f"word {word}": f"CAST((top >> {word * self.word}) & {_ones(size)} AS BIGINT)"
             for word, size in self._sizes(self.k)
@@ -78,7 +75,7 @@ class Top:
         return {name: columns for name, columns in steps.items() if columns}
 
     def repeats_position(self) -> str:
-        """Do two items stand at one position?"""
+        """Do two items share a position?"""
         return f"packed <> {self.filled}"
 
     @property
@@ -86,10 +83,10 @@ class Top:
         return range(1, self.end + 1)
 
     def _at_least(self, grade: int) -> str:
-        """The number of items of a grade or a higher one, from the sums of powers.
+        """The number of items with at least this grade, from the sums of powers.
 
-        A polynomial in the grade that is 1 for those to be counted and 0 for all others counts them
-        when it is summed up: its coefficients times the sums of the powers.
+        The sum of a polynomial that is 1 for the counted grades and 0 for the others. It is the sum
+        of its coefficients times the sums of the powers.
         """
         total = [Fraction(0)] * (self.end + 1)
         for counted in range(grade, self.end + 1):
@@ -103,10 +100,8 @@ class Top:
         terms = (f"{f * denominator} * {quote(f'power {n}')}" for n, f in enumerate(total) if f)
         return f"({' + '.join(terms)}) // {denominator}"
 
-    # What the metrics are made of.
-
     def place(self, name: str, value: str) -> str:
-        """A column of its own for what stands at a position."""
+        """Add a column for a value at a position."""
         self._places[name] = value
         return quote(name)
 
@@ -115,13 +110,13 @@ class Top:
         return self.place(f"grade {i}", self._digit(i))
 
     def hit(self, threshold: int, i: int) -> str:
-        """1 where the grade at a position reaches the threshold, else 0."""
+        """1 if the grade at a position reaches the threshold, else 0."""
         word, shift = divmod(self.bits * (i - 1), self.word)
         hits = f"({self._hits_of(threshold, word)} >> {shift}) & 1"
         return self.place(f"hit {threshold} {i}", hits)
 
     def graded(self, what: str, values: Iterable[float], i: int) -> str:
-        """One of the values, which are by grade from 0, for the grade at a position."""
+        """The value for the grade at a position; values are by grade from 0."""
         return self.place(f"{what} {i}", at_index(values, f"({self._digit(i)})"))
 
     def count(self, threshold: int, k: int) -> str:
@@ -149,14 +144,14 @@ class Top:
         return quote(f"from {math.ceil(threshold)}") if threshold <= self.end else "0"
 
     def total(self, name: str, term: Callable[[int], str], k: int) -> str:
-        """The sum of a term over the first k positions; cutoffs share what they have in common."""
+        """The sum of a term over the first k positions, in parts that cutoffs share."""
         return " + ".join(
             self.part(f"{name} to {upto}", " + ".join(map(term, range(start, upto + 1))))
             for start, upto in self.stretches(k)
         )
 
     def part(self, name: str, value: str) -> str:
-        """A column of its own for what several metrics need."""
+        """Add a column that several metrics share."""
         self._parts[name] = value
         return quote(name)
 
@@ -166,7 +161,7 @@ class Top:
         return [(start + 1, end) for start, end in zip([0, *ends], ends, strict=False)]
 
     def gains(self, kind: str, threshold: int) -> list[float]:
-        """What each grade gains, from 0."""
+        """The gain of each grade from 0."""
         gains: dict[str, Callable[[int], float]] = {
             "linear": lambda grade: grade,
             "exp2": lambda grade: (1 << grade) - 1,
@@ -175,7 +170,7 @@ class Top:
         return [float(gains[kind](grade)) for grade in (0, *self._grades)]
 
     def _sizes(self, k: int) -> list[tuple[int, int]]:
-        """The words that the first k positions reach into, and how many bits of each."""
+        """The words of the first k positions, and the number of bits in each."""
         size = self.bits * k
         starts = range(0, size, self.word)
         return [(word, min(self.word, size - start)) for word, start in enumerate(starts)]
@@ -185,25 +180,25 @@ class Top:
         return f"({quote(f'word {word}')} >> {shift}) & {_ones(self.bits)}"
 
     def _hits_of(self, threshold: int, word: int) -> str:
-        """A word with a bit for each digit that reaches the threshold, its lowest."""
+        """A word in which the lowest bit of a digit says whether it reaches the threshold."""
         name, digits = f"hits {threshold} {word}", quote(f"word {word}")
         _, size = self._sizes(self.k)[word]
         ones, highest = sum(1 << i for i in range(0, size, self.bits)), self.bits - 1
         if threshold > self.end:
             return "0"
-        if threshold == 1:  # any bit; the sum of two digits may have any
+        if threshold == 1:  # any bit: two digits may have been added
             reached = " | ".join(f"({digits} >> {i})" for i in range(self.bits))
-        else:  # what is added lifts a digit that reaches it into its highest bit
+        else:  # the addition sets the highest bit of a digit that reaches it
             reached = f"({digits} + {ones * ((1 << highest) - threshold)}) >> {highest}"
         self._hits[name] = f"({reached}) & {ones}"
         return quote(name)
 
 
 def digit_bits(end: int) -> int:
-    """The bits of a digit, where the grades are whole numbers from 0 to `end`.
+    """The bits of a digit, if grades are whole numbers from 0 to `end`.
 
-    Two items at one position must show: the digits other than 0 are then fewer than the items, if
-    a digit holds twice the highest grade. (Of bits alone that is always so.)
+    A digit holds twice the highest grade, so that two items at one position are detected: there are
+    fewer digits other than 0 than items. (With single bits this is always so.)
     """
     return 1 if end <= 1 else (2 * end).bit_length()
 
@@ -213,7 +208,7 @@ def _ones(bits: int) -> int:
 
 
 def double(value: float) -> str:
-    """A number that is no decimal to DuckDB."""
+    """A number that DuckDB reads as DOUBLE, not as DECIMAL."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
 

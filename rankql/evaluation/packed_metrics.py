@@ -1,7 +1,6 @@
-"""The metrics at cutoffs that follow from the packed top of each ranking, as SQL.
+"""SQL of the metrics at cutoffs that are computed from the packed top of each ranking.
 
-The record of a metric has its formula, `packed`, over named quantities. Here is the SQL of these
-quantities.
+`packed` of a metric's record is its formula over named quantities, whose SQL is in this module.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _OPTIONS = {"k", "threshold", "denominator", "max_rel", "p", "negative"}
 def pack_metrics(
     end: int, metrics: Sequence[Metric], conventions: Mapping[str, Any]
 ) -> tuple[Top, dict[str, str]]:
-    """The top that holds all that some of the metrics need, and these by name, as SQL."""
+    """The packed top, and the metrics that it is enough for, as SQL by name."""
     limit = BITS // digit_bits(end) if end else 0
     packed = [m for m in metrics if (m.k or limit + 1) <= limit and _is_packable(m, conventions)]
     top = Top(end, (metric.k for metric in packed if metric.k))
@@ -31,13 +30,13 @@ def _value(top: Top, metric: Metric, conventions: Mapping[str, Any]) -> str:
     assert metric.record
     options = {name: option.default for name, option in metric.record.options.items()}
     options |= {"gain": metric.gain(conventions), **metric.arguments(conventions)}
-    # Whole grades that reach a threshold reach the next whole number.
+    # Whole grades reach a threshold if they reach the next whole number.
     options["threshold"] = math.ceil(metric.threshold(conventions))
     return FUNCTIONS[metric.record.macro].packed.format_map(_Quantities(top, options))
 
 
 def _is_packable(metric: Metric, conventions: Mapping[str, Any]) -> bool:
-    """Does the value follow from the top and the number of items of each grade?"""
+    """Can the value be computed from the top and the number of items of each grade?"""
     if metric.record is None or not FUNCTIONS[metric.record.macro].packed:
         return False
     options = metric.arguments(conventions)
@@ -50,7 +49,7 @@ def _is_packable(metric: Metric, conventions: Mapping[str, Any]) -> bool:
 
 
 class _Quantities(dict[str, str]):
-    """What the `packed` of a record names, worked out when it is asked for."""
+    """The quantities of a `packed` formula, computed on demand."""
 
     def __init__(self, top: Top, options: Mapping[str, Any]) -> None:
         self.top, self.options = top, options
@@ -84,7 +83,7 @@ def _sum_of_gains(
 
 
 def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
-    """Where n items have a grade or more, its step is gained in each of the first n positions."""
+    """If n items have at least a grade, each of the first n positions gains its step."""
     sums = [0.0]
     for i in range(1, options["k"] + 1):
         sums.append(sums[-1] + 1 / math.log2(i + 1))
@@ -116,7 +115,7 @@ def _precisions(top: Top, options: Mapping[str, Any]) -> str:
 
 
 def _stops(top: Top, options: Mapping[str, Any]) -> str:
-    """Backwards: what a position is worth, or else, if the user goes on, what follows."""
+    """From the last position backwards: the value if the user stops, or of what follows."""
     p, max_rel = options["p"], options["max_rel"]
     chances = [(2.0**grade - 1) * 2.0**-max_rel for grade in range(top.end + 1)]
     value, name = "0e0", f"err {max_rel} {p}"

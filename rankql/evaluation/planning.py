@@ -1,4 +1,4 @@
-"""What is to be evaluated: the conventions in force, the query, and the result it will fill."""
+"""Plan an evaluation: its conventions, its query, and the result to fill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan(
     profile: str | None,
     options: Mapping[str, Any],
 ) -> tuple[Callable[[Inputs], Query], Conventions]:
-    """What builds the query that evaluates the metrics, and the conventions in force."""
+    """Return a function that builds the query, and the conventions."""
     conventions, records = resolve_conventions(
         session, inputs, parse(metrics), choose(profile, options)
     )
@@ -47,7 +47,7 @@ def pending_result(
     interval: str | None = None,
     confidence: float = 0.95,
 ) -> Result:
-    """The result of a query that is yet to run."""
+    """The result of a query that has not run yet."""
     return Result(
         meta={
             "query": inputs.query,
@@ -68,8 +68,8 @@ def pending_result(
 def resolve_conventions(
     session: Session, inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[Conventions, list[Metric]]:
-    """The conventions with the scale of the grades, where a metric needs its end; the metrics
-    under their names within the conventions."""
+    """The conventions, with max_rel and levels from the grades if a metric needs them, and the
+    metrics without options that repeat a convention."""
     for metric in metrics:
         if metric.record is None:
             _require_expression(metric)
@@ -81,7 +81,7 @@ def resolve_conventions(
     if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
         highest = _highest_grade(session, inputs, conventions)
         if exponential and highest > 1000:
-            raise RankqlError(f"2^rel of grade {highest:g} is beyond all numbers; scale the grades")
+            raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:
             if scale is not None and scale < highest:
                 raise RankqlError(f"max_rel={scale:g} is below the highest grade, {highest:g}")
@@ -94,7 +94,7 @@ def resolve_conventions(
 
 
 def _require_expression(metric: Metric) -> None:
-    """Refuse an expression of the user's that is not one expression in DuckDB's SQL."""
+    """Refuse a metric of the user that is not a single SQL expression."""
     try:
         parsed = duckdb.extract_statements(f"SELECT (\n{metric.expression}\n)")
     except duckdb.Error as error:
@@ -109,7 +109,7 @@ def _require_expression(metric: Metric) -> None:
 
 
 def _highest_grade(session: Session, inputs: Inputs, conventions: Conventions) -> float:
-    """The highest grade, from 0."""
+    """The highest grade, at least 0."""
     sql = (
         f"{with_source_ctes(inputs, conventions)}SELECT greatest(max(rel), 0) FROM {inputs.graded}"
     )
@@ -120,7 +120,7 @@ def _highest_grade(session: Session, inputs: Inputs, conventions: Conventions) -
 def _distinct_grades(
     session: Session, inputs: Inputs, conventions: Conventions
 ) -> tuple[float, ...]:
-    """The grades that occur, from 0."""
+    """The positive grades that occur, and 0."""
     ctes = with_source_ctes(inputs, conventions)
     sql = f"{ctes}SELECT DISTINCT rel FROM {inputs.graded} WHERE rel > 0"
     with evaluation_errors(session, inputs, conventions):
@@ -128,7 +128,7 @@ def _distinct_grades(
 
 
 def find_grade_scale(session: Session, inputs: Inputs) -> int:
-    """The end of the scale, if all grades are whole numbers from 0 to a few; else 0."""
+    """The end of the smallest scale with all grades, if they are whole numbers from 0; else 0."""
     fraction = "" if all(t.integer("rel") for t in inputs.judging) else " OR {rel} <> floor({rel})"
     for end in packed.SCALES:
         if not _any_grade(session, inputs, f"{{rel}} < 0 OR {{rel}} > {end}{fraction}"):
@@ -137,8 +137,8 @@ def find_grade_scale(session: Session, inputs: Inputs) -> int:
 
 
 def _any_grade(session: Session, inputs: Inputs, condition: str) -> bool:
-    """Is there a grade of which the condition on {rel} holds?"""
-    # Of a column as it is: what its statistics rule out DuckDB does not read.
+    """Does the condition on {rel} hold for any grade?"""
+    # Compare the column itself: DuckDB then skips what its statistics rule out.
     return any(
         session.con.sql(
             f"SELECT 1 FROM {table.sql} "

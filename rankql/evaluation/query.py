@@ -1,4 +1,4 @@
-"""The one SQL query of an evaluation: every metric of every query of every run."""
+"""Write the SQL query of an evaluation: every metric of every query of every run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-# What errors about duplicates begin with: evaluate() then looks for examples.
+# How errors about duplicates begin. evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 
@@ -44,18 +44,16 @@ class Query:
     sql: str
     metrics: list[str]
     weights: dict[str, str]
-    # The rows that were looked at: those with gain, all judged ones, or those unjudged too.
+    # The rows that it reads: those with gain, all judged ones, or unjudged ones too.
     rows: Rows
-    # What must not stand twice within a query: in which table, which column, of which rows.
+    # What must be unique within a query: table, column, and a condition on the rows.
     unique_columns: Sequence[tuple[str, str, str]]
-    # An expression of the user may call our macros with anything: they check it.
+    # The macros check their arguments, because an expression of the user may pass anything.
     checked: bool = False
-    # Each ranking is a few sums, no more.
+    # All values of a ranking are sums.
     only_sums: bool = False
-    # It looks itself whether scores are numbers.
+    # It checks scores itself.
     validates_scores: bool = False
-    # The last position that a metric looks at, None where one looks at all.
-    last_position: int | None = None
 
 
 def build_query(
@@ -63,7 +61,7 @@ def build_query(
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
 
-    end: all grades are whole numbers from 0 to this; 0 where they may be anything.
+    end: all grades are whole numbers from 0 to end; 0 if they may be anything.
     """
     _refuse(inputs, metrics, conventions)
     every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
@@ -101,7 +99,6 @@ def build_query(
         checked=any(metric.record is None for metric in metrics),
         only_sums=packed.keys() == calls.keys(),
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
-        last_position=last_position(metrics, conventions),
     )
 
 
@@ -112,18 +109,18 @@ def _from_top(
     packed: Mapping[str, str],
     calls: Mapping[str, str],
 ) -> tuple[dict[str, str], str]:
-    """The steps from the rows to the metrics, by way of the packed tops; and the last one."""
+    """The CTEs that compute metrics from the packed tops, and the final SELECT."""
     plain = {name: value for name, value in calls.items() if name not in packed}
     steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
     if inputs.qrels is None and not inputs.scored and conventions.unjudged != "remove":
-        # Whole numbers as they are: quicker to add up than the DOUBLE of the macros.
+        # Integers are faster to add up than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-    # Names that are not ours are out of the way until the end.
+    # Names of the user are replaced by ours until the final SELECT.
     others = _key_columns(inputs) | mask_undefined(plain, conventions)
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()} | top.sums(grade, place)
-    # In order from here on, while there is little to be moved: steps keep the order of the rows.
+    # Sorted here, where rows are small: the following steps keep their order.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     before, steps["sums"] = "sums", _grouped(inputs, columns) + order
     for step, columns in top.steps().items():
@@ -141,12 +138,12 @@ def _from_top(
 def _unique_columns(
     inputs: Inputs, conventions: Conventions, rows: Rows, k: int | None
 ) -> list[tuple[str, str, str]]:
-    """What must not stand twice in the tables: of the positions, the first k."""
+    """What must be unique in the tables; positions only up to k."""
     columns = []
     if not inputs.scored:
-        # Rankings that were merged share this one, also where only rows with gain are looked at.
+        # Merged rankings share position 1, also if only rows with gain are read.
         columns.append(("run", "pos", "WHERE pos = 1"))
-    removed = conventions.unjudged == "remove"  # and who is left has a position of its own
+    removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
     if inputs.qrels is not None:
         columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))
         if removed and not inputs.scored:
@@ -161,11 +158,13 @@ def _unique_columns(
 
 
 def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse what would have no value, or one that means nothing."""
+    """Refuse metrics and conventions that cannot be computed together."""
     scores = all("score" in table.roles for table in inputs.runs.values())
     for metric in metrics:
         if metric.record and metric.record.compares_scores and not scores:
-            raise RankqlError(f"{metric.name} compares grades with scores; name them: score='...'")
+            raise RankqlError(
+                f"{metric.name} compares grades with scores, but the run has none: score='...'"
+            )
     _refuse_orders(inputs, metrics, conventions)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
@@ -173,26 +172,27 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions)
         rising = [gain for _, gain in sorted(gains)]
         if discounts != sorted(discounts) or rising != sorted(rising):
             raise RankqlError(
-                f"ties={conventions.ties!r} puts tied items in the order of their grades: it asks "
-                "for gains that rise with the grade, and for discounts that rise with the position"
+                f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
+                "the "
+                "grade, and discounts with the position"
             )
     if conventions.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
-        raise RankqlError("unjudged='bounds' asks for a gain of 0 for grade 0")
+        raise RankqlError("unjudged='bounds' requires a gain of 0 for grade 0")
 
 
 def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse metrics that read scores of which it is not clear whether they are -score."""
+    """Refuse metrics that read scores if it is unclear whether these are -score."""
     if not inputs.ascending or not needs_scores(metrics):
         return
     name = next(metric.name for metric in metrics if needs_scores([metric]))
     if not all(table.ascending for table in inputs.runs.values()):
         raise RankqlError(
-            f"{name} reads scores, which ascend in some runs and descend in others. "
+            f"{name} reads scores, but the lowest is best in some runs and the highest in others. "
             "Evaluate these runs one by one"
         )
     if conventions.ties == "expected":
         raise RankqlError(
-            f"{name} reads scores, which ties='expected' takes as descending. Evaluate it with "
+            f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
             "ties='item', or pass -score"
         )
 
@@ -213,7 +213,7 @@ def _grouped(inputs: Inputs, columns: Mapping[str, str]) -> str:
 
 
 def _key_columns(inputs: Inputs) -> dict[str, str]:
-    """What tells the rankings apart and is said of them, by the names that it has in the result."""
+    """The keys and attributes of a ranking, by their names in the result."""
     fields = {"system": "system"} if inputs.many else {}
     fields[inputs.query] = "query"
     fields |= {name: f"any_value({inputs.attribute(name)})" for name in inputs.by}
@@ -221,7 +221,7 @@ def _key_columns(inputs: Inputs) -> dict[str, str]:
 
 
 def _missing(inputs: Inputs) -> str:
-    """Whether the run lacks a query; an error where items come twice."""
+    """Whether the run lacks a query; an error for duplicate items."""
     if inputs.qrels is None:
         return "false"
     checks = ["count(rel) > any_value(judged)"]
@@ -233,20 +233,22 @@ def _missing(inputs: Inputs) -> str:
 
 
 def _require_different_names(names: Sequence[str]) -> None:
-    """Refuse a column name that would come twice."""
+    """Refuse two columns of the same name."""
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise RankqlError(f"{name!r} would be the name of two columns; call one otherwise")
+            raise RankqlError(
+                f"Two columns of the result would be called {name!r}. Rename one of them"
+            )
         seen.add(name.lower())
 
 
 def _keys(inputs: Inputs) -> str:
-    """The keys under the names that they have in the result."""
+    """The order by the keys, with their names in the result."""
     key = quote(inputs.query)
     return _ascending(["system", key] if inputs.many else [key])
 
 
 def _ascending(keys: Sequence[str]) -> str:
-    """In this order whatever the settings."""
+    """An order that does not depend on settings."""
     return ", ".join(f"{key} ASC NULLS LAST" for key in keys)

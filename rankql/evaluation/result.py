@@ -1,4 +1,4 @@
-"""The result of an evaluation: values per query, means by slice, and the ways out."""
+"""The result of an evaluation: values per query, means by slice, and conversions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, require_package
+from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.summary import attribute_column, summarise
 from rankql.macros import MISSING, literal, quote
-from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lower_is_better, parse
+from rankql.registry.parse import lower_is_better, resolve_names
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.private import private_connection
+from rankql.text import format_queries
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Result(TableResult):
 
     `per_query` has one row per query (and system), NULL where a metric is undefined; `summary`,
     which is also the `table`, one row per system, slice and metric. `result["nDCG@10"]` is the mean
-    over all queries. The same values have the same summary, to the last bit; a value that adds up
-    fractions may differ there where the rows of the tables stand in another order.
+    over all queries. The same values give the same summary, to the last bit. The values themselves
+    may differ in the last bits if the rows of the tables come in another order.
     """
 
     meta: dict[str, Any]
@@ -43,7 +43,7 @@ class Result(TableResult):
     notes: list[str] = field(default_factory=list)
     interval: str | None = "auto"
     confidence: float = 0.95
-    # The values per query, with what else the means need: in memory, or in a file.
+    # The values per query with the other columns that the means need, in memory or in a file.
     values: pl.DataFrame | Path = field(default_factory=pl.DataFrame)
     _summary: pl.DataFrame | None = None
 
@@ -54,17 +54,17 @@ class Result(TableResult):
 
     @property
     def conventions(self) -> dict[str, Any]:
-        """The conventions in force."""
+        """The conventions."""
         return dict(self.meta["conventions"])
 
     def lower_is_better(self, metric: str) -> bool:
-        """Is a lower value better? By higher_is_better= for columns that rankql does not know."""
+        """Is a lower value better? By definition, or by higher_is_better=."""
         directions: dict[str, bool] = self.meta.get("higher_is_better", {})
         return not directions[metric] if metric in directions else lower_is_better(metric)
 
     @property
     def keys(self) -> list[str]:
-        """The columns that tell one row of `per_query` from the next."""
+        """The columns that identify a row of `per_query`."""
         return [*(["system"] if self.meta["system"] else []), self.meta["query"]]
 
     @property
@@ -73,7 +73,7 @@ class Result(TableResult):
         return self.frame().select(*self.keys, *self.meta["by"], *self.metrics)
 
     def frame(self) -> pl.DataFrame:
-        """The values per query with what else the means need."""
+        """The values per query with the other columns that the means need."""
         return pl.read_parquet(self.values) if isinstance(self.values, Path) else self.values
 
     @property
@@ -90,14 +90,11 @@ class Result(TableResult):
         return self.summary
 
     def __getitem__(self, metric: str) -> float | None:
-        name = metric
-        if name not in self.metrics:  # another spelling of it
-            parsed = parse(metric, NAMED)
-            name = parsed[0].under(self.conventions).name if len(parsed) == 1 else metric
-        if name not in self.metrics:
-            raise RankqlError(f"{metric!r} was not evaluated; there are: {', '.join(self.metrics)}")
+        name, *others = resolve_names(metric, self.metrics, self.conventions)
+        if others or name not in self.metrics:
+            raise RankqlError(f"{metric!r} was not evaluated{did_you_mean(metric, self.metrics)}")
         if self.meta["system"]:
-            raise RankqlError("the result holds several systems: read their means in .summary")
+            raise RankqlError("The result has several systems. Read their means in .summary")
         means = self.summary.filter(pl.col("metric") == name, pl.col("slice") == "all")
         return None if means.is_empty() else means["mean"][0]
 
@@ -105,7 +102,7 @@ class Result(TableResult):
         return iter(self.metrics)
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The summary without attributes, which are named in the slices."""
+        """The summary without attributes, because slices name them."""
         attributes = [attribute_column(name) for name in self.meta["by"]]
         return [drop_idle_columns(self.summary.drop(attributes, strict=False))]
 
@@ -122,7 +119,7 @@ class Result(TableResult):
         return {"conventions": self.conventions, "columns": self.columns}
 
     def plot(self, kind: str = "means", metric: str | None = None) -> alt.TopLevelMixin:
-        """An altair chart: means with intervals, or the distribution; of one metric or of all."""
+        """An altair chart of one metric or all: means with intervals, or the distribution."""
         require_package("altair", "report", "plot")
         from rankql.output import charts
 
@@ -134,7 +131,7 @@ class Result(TableResult):
             self.copy(con, "FROM rows", output_path(path))
 
     def copy(self, con: duckdb.DuckDBPyConnection, sql: str, path: Path) -> None:
-        """Write what a query returns to a file, which appears complete or not at all."""
+        """Write the rows of a query to a file, which appears complete or not at all."""
         meta = literal(json.dumps(self.meta, ensure_ascii=False))
         with atomic_path(path) as temporary:
             con.execute(
@@ -146,7 +143,7 @@ class Result(TableResult):
         self.values = path
 
     def check(self) -> None:
-        """Refuse undefined values and missing queries where the conventions say so."""
+        """Refuse undefined values and missing queries if the conventions say so."""
         for kind in ("undefined", "missing"):
             if self.conventions[kind] == "error":
                 self._refuse(kind)
@@ -161,11 +158,12 @@ class Result(TableResult):
         if queries:
             some = ", ".join(map(repr, queries[:3]))
             what = (
-                "have an undefined metric"
+                "with an undefined metric"
                 if kind == "undefined"
-                else "are judged but not in the run"
+                else "with judgments but not in the run"
             )
-            raise RankqlError(f"{len(queries)} queries {what}, such as {some} ({kind}='error')")
+            number = format_queries(len(queries))
+            raise RankqlError(f"{number} {what}, such as {some} ({kind}='error')")
 
     @contextmanager
     def _connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -199,7 +197,7 @@ class EvaluatedTable(TableResult):
 
     @property
     def conventions(self) -> dict[str, Any]:
-        """The conventions in force."""
+        """The conventions."""
         return self.result.conventions
 
     @property

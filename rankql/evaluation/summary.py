@@ -1,4 +1,4 @@
-"""The means of a result by system and slice, as SQL over its values per query."""
+"""The means of a result by system and slice, computed in SQL from its values per query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summarise(
     means: pl.DataFrame = con.sql(sql).pl()
     metrics = meta["metrics"]
     metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
-    ends = interval_columns(means, metrics, interval, confidence)
+    ends = interval_columns(means, metrics, interval)
     return means.with_columns(*ends, metric.alias("metric")).select(
         *(["system"] if meta["system"] else []),
         "slice",
@@ -42,22 +42,21 @@ def summarise(
 
 
 def _sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
-    """The attributes that slice, by the columns they have in our SQL; not what clusters alone."""
+    """The attributes of slices and their columns in our SQL; not attributes for clusters only."""
     sliced = {name for group in meta["groupings"] for name in group}
     return {name: _attribute(meta, name) for name in meta["by"] if name in sliced}
 
 
 def _attribute(meta: Mapping[str, Any], name: str) -> str:
-    """What an attribute is called within our SQL, where any name may be taken."""
+    """The column of an attribute in our SQL, where its own name may be taken."""
     return f"{INTERNAL_PREFIX}by_{meta['by'].index(name)}"
 
 
 def _means_sql(
     meta: Mapping[str, Any], attributes: Mapping[str, str], interval: str | None, confidence: float
 ) -> str:
-    """One row per system, slice and metric: the mean, and what its interval is made from."""
+    """One row per system, slice and metric: the mean, and what its interval needs."""
     systems = ["system"] if meta["system"] else []
-    keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
     sets = [
         [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
     ]
@@ -72,29 +71,23 @@ def _means_sql(
         "i",
     ]
     kept = "FILTER (WHERE NOT missing)" if meta["conventions"]["missing"] == "skip" else ""
-    sample = (
-        f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {kept}"
-        if interval == "bootstrap"
-        else "NULL"
-    )
-    # Student's t, where all queries weigh the same.
+    # Student's t, if all queries have the same weight.
     width = (
         "CASE WHEN NOT any_value(weighed) "
         f"THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
         f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1) END"
-        if interval in ("auto", "t")
+        if interval
         else "NULL::DOUBLE"
     )
     columns = ", ".join(attributes.values())
     return f"""
         SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
                i, CASE WHEN any_value(weighed)
-                       -- where nothing weighs, all values are alike
+                       -- without weight, all values are the same
                        THEN coalesce(fsum(value * weight) {kept}
                                      / nullif(fsum(weight) {kept}, 0), max(value) {kept})
                        ELSE favg(value) {kept} END AS mean,
                {width} AS width, min(value) {kept} AS least, max(value) {kept} AS most,
-               {sample} AS sample, any_value(weighed) AS weighed,
                count(*) AS queries,
                count(*) FILTER (WHERE undefined) AS undefined,
                count(*) FILTER (WHERE missing) AS missing
@@ -105,7 +98,7 @@ def _means_sql(
 
 
 def _values_sql(meta: Mapping[str, Any]) -> str:
-    """One row per query and metric: its value in the mean, and its weight there."""
+    """One row per query and metric: its value in the mean, and its weight."""
     conventions = meta["conventions"]
     zero = conventions["undefined"] == "zero"
     systems = ["system"] if meta["system"] else []
@@ -119,7 +112,7 @@ def _values_sql(meta: Mapping[str, Any]) -> str:
         if conventions["missing"] == "zero" and not weight and has_direction(name):
             value = f"CASE WHEN {MISSING} AND {column} IS NOT NULL THEN 0 ELSE {value} END"
         if bounded := _bounded_metric(meta, name):
-            # Over the queries of the metric itself, or its mean could lie outside its bounds.
+            # Over the queries of the metric itself, otherwise its mean could lie out of bounds.
             undefined = f"{quote(bounded)} IS NULL"
             end = "least" if name.endswith(" low") else "greatest"
             instead = f"{end}(0, coalesce({column}, 0))" if zero else "NULL"
@@ -133,7 +126,7 @@ def _values_sql(meta: Mapping[str, Any]) -> str:
 
 
 def _bounded_metric(meta: Mapping[str, Any], name: str) -> str | None:
-    """The metric that this one is a bound of, if it is one."""
+    """The metric that this one is a bound of, or None."""
     metric = re.sub(" (low|high)$", "", name)
     bounds = meta["conventions"]["unjudged"] == "bounds" and metric != name
     return metric if bounds and metric in meta["metrics"] else None
@@ -169,6 +162,5 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
 
 
 def attribute_column(attribute: str, columns: Sequence[str] = _SUMMARY) -> str:
-    """The column of an attribute among other columns: by_mean for the attribute mean, where the
-    table has a column mean itself; else the name as it is."""
+    """The column of an attribute: its name, or by_mean for mean if `columns` has mean already."""
     return f"by_{attribute}" if attribute.lower() in columns else attribute

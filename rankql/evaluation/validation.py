@@ -1,4 +1,4 @@
-"""The inputs of an evaluation: refused is what has no value, noted what is left out of it."""
+"""Check the inputs of an evaluation: refuse what cannot be evaluated, note what is left out."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import JUDGED, NO_SCORE, RunSql, sql_runner
 from rankql.evaluation.overlap import (
+    format_examples,
     note_unjudged_queries,
     require_common_items,
     require_ranked_rows,
 )
 from rankql.evaluation.query import DUPLICATES, SHARED, Query
+from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
+from rankql.sources.tables import Table
+from rankql.text import format_queries
 
 
 def validate_inputs(
@@ -27,54 +31,59 @@ def validate_inputs(
 ) -> list[str]:
     """Refuse what cannot be evaluated; return notes on queries and items on one side only.
 
-    one: there is but one query, which may well have no judged item in the run.
+    one: there is only one query, whose run may have no judged item.
     """
     run_sql = sql_runner(session, inputs, conventions)
     require_one_value_per_query(run_sql, inputs)
     notes = [] if one else require_ranked_rows(run_sql, inputs)
+    notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
+        notes += _note_null_grades(session, inputs.qrels)
         notes += note_unjudged_queries(session, inputs, conventions)
         if not one:
             notes += require_common_items(run_sql, inputs)
         require_consistent_grades(run_sql)
     require_unique(session, inputs, conventions, query.unique_columns)
-    if (
-        conventions.profile.split(",")[0] == "ranx"
-        and conventions.ties == "order"
-        and inputs.scored
-    ):
-        notes += _note_unstable_ties(session, inputs, conventions, query.last_position)
     return notes
 
 
-# ranx sorts up to this many items of a query stably (insertion sort), and more of them unstably.
-RANX_STABLE = 15
+def _note_null_grades(session: Session, qrels: Table) -> list[str]:
+    """A note on the judgments that have no grade."""
+    counts = f"count(*), count({quote(qrels.roles['rel'])})"
+    ((rows, graded),) = session.con.sql(f"SELECT {counts} FROM {qrels.sql}").fetchall()
+    if rows == graded:
+        return []
+    return [
+        f"{rows - graded:,} of {rows:,} rows of qrels have no grade ({qrels.roles['rel']} is NULL) "
+        "and are left out: their items count as unjudged"
+    ]
 
 
-def _note_unstable_ties(
-    session: Session, inputs: Inputs, conventions: Conventions, k: int | None
-) -> list[str]:
-    """A note on the rankings whose tied scores ranx itself leaves in no fixed order."""
-    within = "" if k is None else f"AND better < {k}"
-    ((tied, rankings),) = sql_runner(session, inputs, conventions)(f"""
-        SELECT count(*) FILTER (WHERE items > {RANX_STABLE} AND tied), count(*) FROM (
-            SELECT sum(n) AS items, bool_or(n > 1 {within}) AS tied FROM (
-                SELECT {inputs.keys}, count(*) AS n,
-                       sum(count(*)) OVER (PARTITION BY {inputs.keys} ORDER BY score DESC)
-                           - count(*) AS better
-                FROM run WHERE score IS NOT NULL GROUP BY {inputs.keys}, score)
-            GROUP BY {inputs.keys})""")
-    where = "" if k is None else f" in the first {k:,} positions"
-    share = f"{tied:,} of {rankings:,} rankings"
-    note = (
-        f"{share} have equal scores{where} and more than {RANX_STABLE} items: ranx sorts these in "
-        "no fixed order, so its own values may differ. Compare runs without equal scores"
+def _note_queries_without_attributes(run_sql: RunSql, inputs: Inputs) -> list[str]:
+    """A note on the queries that the table of attributes lacks; an error if it lacks all."""
+    if inputs.attributes is None:
+        return []
+    ((queries, known, missing),) = run_sql(
+        f"""SELECT count(*), count(known), min(query, 3) FILTER (WHERE known IS NULL)
+        FROM (SELECT DISTINCT query FROM {inputs.graded})
+        LEFT JOIN (SELECT DISTINCT query, true AS known FROM attributes) USING (query)"""
     )
-    return [note] if tied else []
+    if queries == known:
+        return []
+    if not known:
+        ((others,),) = run_sql("SELECT min(DISTINCT query, 3) FROM attributes")
+        raise RankqlError(
+            f"No query has attributes: {inputs.graded} has {format_examples(missing)}, attributes "
+            f"has {format_examples(others)}. Write query ids the same way in both"
+        )
+    return [
+        f"{queries - known:,} of {format_queries(queries)} have no row in attributes "
+        f"({format_examples(missing)}{', ...' if queries - known > 3 else ''}): their slice is NULL"
+    ]
 
 
 def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
-    """Refuse attributes that are not those of the query."""
+    """Refuse attributes with several values for a query."""
     for home in ("attributes", "qrels", "run"):
         for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
@@ -88,7 +97,7 @@ def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
 
 
 def require_consistent_grades(run_sql: RunSql) -> None:
-    """Refuse judgments of one item both above 0 and not; two above 0 are duplicates anyway."""
+    """Refuse an item with a grade above 0 and another one; two above 0 are duplicates anyway."""
     if not run_sql("SELECT 1 FROM qrels WHERE rel <= 0 LIMIT 1"):
         return
     rows = run_sql(
@@ -104,7 +113,7 @@ def require_consistent_grades(run_sql: RunSql) -> None:
         )
 
 
-# How many parts the hashes of all rows are looked at in, where the memory is too small for all.
+# The number of parts if the hashes of all rows do not fit into memory.
 PARTS = 32
 
 
@@ -114,15 +123,15 @@ def require_unique(
     conventions: Conventions,
     columns: Sequence[tuple[str, str, str]],
 ) -> None:
-    """Refuse what stands twice within a query: in which table, which column, of which rows."""
+    """Refuse duplicates within a query, by table, column and a condition on the rows."""
     run_sql = sql_runner(session, inputs, conventions)
     for source, column, where in columns:
-        # By their hashes, which are quicker to compare than ids.
+        # Hashes are faster to compare than ids.
         key = inputs.keys if source == "run" else "query"
         hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
         try:
             repeated = run_sql(f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
-        except duckdb.OutOfMemoryException:  # the hashes did not fit: some of them at a time
+        except duckdb.OutOfMemoryException:  # compare the hashes in parts
             repeated = next(filter(None, (
                 run_sql(f"SELECT h FROM ({hashes}) WHERE h % {PARTS} = {part} "
                     "GROUP BY h HAVING count(*) > 1 LIMIT 1")
@@ -133,7 +142,7 @@ def require_unique(
 
 
 def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
-    """The line that names three of what is there more than once of what is judged."""
+    """The error about duplicates among the judged items, with three examples."""
     judged = "WHERE rel IS NOT NULL" if inputs.qrels is None else JUDGED
     message = (
         find_duplicates(run_sql, inputs, "run", "item", judged) if inputs.every("item") else None
@@ -146,7 +155,7 @@ def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
 def find_duplicates(
     run_sql: RunSql, inputs: Inputs, source: str, column: str, where: str = ""
 ) -> str | None:
-    """Three rows that are there more than once, as an error says it."""
+    """The error about duplicates, with three examples; None if there are none."""
     columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
     rows = run_sql(
         f"""SELECT {columns} FROM {source} {where} GROUP BY {columns} HAVING count(*) > 1
@@ -163,16 +172,16 @@ def find_duplicates(
     )
     hint = ""
     if source == "run" and not inputs.many:
-        hint = ", or name the column that tells systems apart: system="
+        hint = ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""
-    return f"{source} has duplicates: {examples}; keep one row of each{hint}"
+    return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
 
 
 @contextmanager
 def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions) -> Iterator[None]:
-    """Errors of DuckDB in the words of rankql: with the duplicates and the table they are in."""
+    """Raise errors of DuckDB as RankqlError, with the duplicates or the table."""
     with duckdb_errors(session):
         try:
             yield

@@ -1,7 +1,7 @@
-"""Values per query that rankql did not compute: tables with one row per query, read as results.
+"""Read tables with one row per query as results: values that rankql did not compute.
 
-A table is read this way if it comes without judgments, does not look like a ranked table, and has
-one row per key (and system). Any column of numbers is then a metric. A note says what was assumed.
+A table without judgments is read so if it does not look like a ranked table and has one row per key
+(and system). Every column of numbers is then a metric. A note says what was assumed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 import duckdb
 
-from rankql import text as show
+from rankql import text
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.column_checks import holds_numbers
-from rankql.evaluation.combining import combine, read_metadata, require_one_row_per_query
+from rankql.evaluation.combining import open_result, read_metadata, require_one_row_per_query
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric, lower_is_better, parse
+from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.macro_sql import execute
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -31,13 +31,13 @@ from rankql.sources.tables import ROLES, Data, Table, same_kind
 
 Direction = bool | Mapping[str, bool] | None
 
-# Columns of a run or of judgments: naming one says that the data is a run.
+# Columns of a run or of judgments. Data for which the caller names one is a run.
 _OF_RUNS = ("item", "rel", "score", "pos")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller asked for, which tells values per query from runs."""
+    """What the caller asked for, which distinguishes values per query from runs."""
 
     metrics: str | Sequence[str] | None = None
     # The column of the key, and the attributes to slice or cluster by.
@@ -45,9 +45,9 @@ class Request:
     attributes: Sequence[str] = ()
     higher_is_better: Direction = None
     con: duckdb.DuckDBPyConnection | None = None
-    # Was a column of a run named, such as item=?
+    # Did the caller name a column of a run, such as item=?
     is_run: bool = False
-    # Do judgments go with the data? Then only columns named like metrics say that it is no run.
+    # With judgments, only columns named like metrics say that the data is not a run.
     judged: bool = False
 
     @classmethod
@@ -74,18 +74,18 @@ class Request:
 
 
 def read_result(data: Data, label: str, request: Request) -> Result | None:
-    """The result that the data is or can be read as; None if it is a run or cannot be opened."""
+    """The result in the data; None if it is a run or cannot be opened."""
     if isinstance(data, Result):
-        return combine([data], interval=None)
+        return open_result(data)
     if isinstance(data, str | os.PathLike):
         if read_metadata(data) is not None:
-            return combine([data], interval=None)
+            return open_result(data)
         if Path(data).suffix not in _TABLES and Path(data).exists():
             return None
     if request.is_run or isinstance(data, Mapping):
         return None
     if isinstance(data, str | os.PathLike) and not request.named and has_items(os.fspath(data)):
-        return None  # not read as a whole to find that it is a run
+        return None  # do not read all of a run
     with open_session(request.con, data) as session:
         try:
             table = session.table(data, label)
@@ -99,7 +99,7 @@ _TABLES = (".parquet", ".pq", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz
 
 @dataclass(frozen=True)
 class _Columns:
-    """What the columns of a table of values are."""
+    """The roles of the columns of a table of values."""
 
     key: str
     metrics: list[str]
@@ -123,7 +123,7 @@ def _read(session: Session, table: Table, label: str, request: Request) -> Resul
     own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):
-        conventions["missing"] = "skip"  # the 0 of a run that found nothing is not theirs
+        conventions["missing"] = "skip"  # they are not 0 for missing queries
     meta = {
         "query": columns.key,
         "system": columns.system,
@@ -229,16 +229,13 @@ def _number(session: Session, table: Table, name: str, label: str) -> str:
     return replace(table, label=label, roles={"rel": name}).number("rel")
 
 
-# Several of them
-
-
 def align_results(
     results: Mapping[str, Result], tables: Sequence[str], attributes: Sequence[str]
 ) -> dict[str, Result]:
-    """The results, those that were read from tables made to agree with the others.
+    """Make results that were read from tables agree with the others.
 
-    Their keys get one name and their conventions are those of the results of `evaluate`. Their
-    attributes are those that are asked for: others may differ between the systems.
+    They get the name of the key and the conventions of the results of `evaluate`, and keep only the
+    attributes that are asked for: others may differ between the systems.
     """
     known = [result for name, result in results.items() if name not in tables]
     first = (known or [*results.values()])[0]
@@ -269,13 +266,10 @@ def align_results(
     return aligned
 
 
-# Which way is better
-
-
 def set_directions(
     result: Result, higher_is_better: Direction, others: Sequence[str] = ()
 ) -> Result:
-    """The result with the direction of its metrics that rankql does not know, and a note on it."""
+    """The result with the directions of metrics that rankql does not know, and a note."""
     directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
     meta = result.meta | {"higher_is_better": directions}
     return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)
@@ -284,9 +278,9 @@ def set_directions(
 def resolve_directions(
     metrics: Sequence[str], higher_is_better: Direction, others: Sequence[str] = ()
 ) -> tuple[dict[str, bool], list[str]]:
-    """Is higher better, by metric; and a note on those of which that is assumed.
+    """Whether higher is better, by metric, and a note on assumptions.
 
-    A dict may name `others` too; True or False is that of the metrics that rankql does not know.
+    A dict may name `others` too; True or False is for the metrics that rankql does not know.
     """
     own = [name for name in metrics if not is_metric(name, NAMED)]
     known = {name: not lower_is_better(name) for name in metrics if name not in own}
@@ -304,13 +298,13 @@ def resolve_directions(
         if known.get(name, value) != value:
             way = "higher" if known[name] else "lower"
             raise RankqlError(
-                f"higher_is_better={value} contradicts {name}, of which {way} is better by "
+                f"higher_is_better={value} contradicts {name}, for which {way} is better by "
                 "definition. Leave it out."
             )
     assumed = [name for name in own if name not in stated]
     verb = "is" if len(assumed) == 1 else "are"
     notes = [
-        f"higher {show.join_words(names)} {verb} assumed to be better (if not, set "
+        f"higher {text.join_words(names)} {verb} assumed to be better (if not, set "
         "higher_is_better=, "
         "CLI: --lower-is-better)"
         for names in [assumed] if names
@@ -318,10 +312,9 @@ def resolve_directions(
     return known | dict.fromkeys(assumed, True) | stated, notes
 
 
-def _metric_name(name: str, names: Sequence[str]) -> str:
+def _metric_name(text: str, names: Sequence[str]) -> str:
     """A metric as the result has it."""
-    if name not in names and is_metric(name):
-        name = next((x for x in names if is_metric(x) and parse(x) == parse(name)), name)
-    if name not in names:
-        raise RankqlError(describe_unknown("name in higher_is_better:", name, names))
+    name, *others = resolve_names(text, names, Conventions().as_dict())
+    if others or name not in names:
+        raise RankqlError(describe_unknown("name in higher_is_better:", text, names))
     return name

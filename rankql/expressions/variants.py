@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter
@@ -15,7 +15,7 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, as_grade_lists, column, with_checks
 from rankql.expressions.ranking import Ranking, shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
-from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
+from rankql.registry.argument_checks import require, require_choice
 
 By: TypeAlias = Column | Iterable[Column] | None
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
@@ -65,7 +65,8 @@ def metric(
             if args and isinstance(args[0], pl.DataFrame | pl.LazyFrame):
                 return over_groups(*args, **options)
             arguments = bind(*args, **options)
-            arguments = check_options(name, arguments)
+            if name in FUNCTIONS:
+                arguments = FUNCTIONS[name].check_options(arguments)
             if isinstance(arguments.get("rel"), Ranking):  # by another form, which checks it
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
@@ -101,24 +102,6 @@ def metric(
         return of_columns_or_frame
 
     return decorate
-
-
-def check_options(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a metric, numbers as floats; an error for a wrong option."""
-    checked = dict(arguments)
-    record = FUNCTIONS.get(name)
-    options = record.parameters if record else ()
-    for option in options:
-        if option.kind == "choice":
-            require_choice(option.name, checked[option.name], *option.choices)
-        elif option.kind == "flag":
-            require_flag(option.name, checked[option.name])
-    for option in options:  # which ones apply depends on the choices
-        if option.kind == "number" and option.applies(checked):
-            value = checked[option.name]
-            option.require_value(value)
-            checked[option.name] = None if value is None else as_number(value)
-    return checked
 
 
 def list_form(

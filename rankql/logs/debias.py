@@ -1,9 +1,9 @@
-"""Debias: what clicks tell of items, once it counts where they were shown.
+"""Correct clicks for position bias (IPS, doubly robust).
 
-An item is clicked if it is looked at and relevant. How likely the slot where it stood is looked at,
-its propensity, is that of the position-based model: 1 at position 1. What users click because it
-stands high, though they saw that it is not relevant (trust bias), is no part of it. Estimates of
-propensities may exceed 1: take the smaller of them and 1.
+In the position-based model users click an item if they look at its position and it is relevant. The
+propensity of a position is the probability that users look at it, 1 at position 1. The model has no
+trust bias: clicks on irrelevant items because of their high position. Estimated propensities may
+exceed 1: replace these by 1.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def debiased(
 ) -> pl.Expr:
     """The grade of an item that its clicks tell, freed of the bias of the positions it stood at.
 
-    The mean of click / propensity over the times that it was shown, inverse propensity scoring: its
-    expectation is the chance that the item is relevant. With `clip` lower propensities count as
-    clip: less noise, but biased downwards. `predicted`, a guess of that chance (0 to 1), takes over
-    where clicks do not tell: the mean of predicted + (click - propensity * predicted) /
-    max(propensity, clip), or that of predicted where the item was never shown. (Without clip, it
-    cancels out wherever the item was shown.) A NULL click is an item that was not shown; NULL where
-    it never was. The grades are judgments: `rel` for every metric. Joachims et al. 2017;
-    doubly robust: Dudík et al. 2011.
+    The grade is the mean of click / propensity over the times the item was shown (inverse
+    propensity scoring). Its expectation is the probability that the item is relevant. With `clip`,
+    lower propensities count as clip: less noise, but biased downwards. `predicted` is a prediction
+    of that probability (0 to 1) for what clicks do not show: the grade is then the mean of
+    predicted + (click - propensity * predicted) / max(propensity, clip), or of predicted if the
+    item was never shown. Without clip, the prediction cancels out for items that were shown. A NULL
+    click means that the item was not shown. NULL if it never was. Use the grades as `rel` of every
+    metric. Joachims et al. 2017; doubly robust: Dudík et al. 2011.
 
     >>> log = pl.DataFrame({"item": [*"aab"], "click": [1, 0, 1], "propensity": [0.5, 0.5, 1.0]})
     >>> log.pipe(debiased, by="item").sort("item").rows()
@@ -52,8 +52,8 @@ def effective_sample_size(
 ) -> pl.Expr:
     """Effective sample size: as many clicks of equal weight would be as good as these.
 
-    The square of the sum of the weights over the sum of their squares; the weight of a click is
-    1 / max(propensity, clip). NULL where there is no click. Kish 1965.
+    The squared sum of the weights divided by the sum of their squares. The weight of a click is
+    1 / max(propensity, clip). NULL without clicks. Kish 1965.
 
     >>> log = pl.DataFrame({"click": [1, 1, 0], "propensity": [1.0, 0.5, 0.1]})
     >>> log.select(effective_sample_size()).item()
@@ -66,7 +66,7 @@ def effective_sample_size(
 def _weigh_clicks(
     click: Column, propensity: Column, clip: float | None
 ) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
-    """The clicks as 1 and 0, the propensities, and what clicks are divided by."""
+    """The clicks as 1 and 0, the propensities, and the divisors of the clicks."""
     if clip is not None:
         require(0 < as_number(clip) <= 1, f"clip must be above 0 and at most 1, not {clip}")
     c = _map_values(_read_clicks, column(click))
@@ -75,14 +75,14 @@ def _weigh_clicks(
 
 
 def _read_clicks(values: pl.Series) -> pl.Series:
-    """Clicks as 1 and 0, NULL where there is none."""
+    """Clicks as 1, 0 or NULL."""
     clicks = as_floats("click", values, "0 or 1")
     refuse_values("click must be 0 or 1", values, ~clicks.is_in([0.0, 1.0]))
     return clicks
 
 
 def _read_propensities(rows: pl.Series) -> pl.Series:
-    """Chances that can be divided by, given wherever something was shown."""
+    """Propensities above 0, which every item that was shown must have."""
     shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
     require(
         not (shown & values.is_null()).any(),
@@ -95,7 +95,7 @@ def _read_propensities(rows: pl.Series) -> pl.Series:
 
 
 def _read_predictions(predicted: Column) -> pl.Expr:
-    """Predicted chances, which may be 0."""
+    """Predicted probabilities, which may be 0."""
 
     def read(values: pl.Series) -> pl.Series:
         guesses = as_floats("predicted", values)
@@ -106,5 +106,5 @@ def _read_predictions(predicted: Column) -> pl.Expr:
 
 
 def _map_values(function: Callable[[pl.Series], pl.Series], rows: pl.Expr) -> pl.Expr:
-    """A function of each row, checks included."""
+    """A function of each row, with its checks."""
     return rows.map_batches(function, pl.Float64, is_elementwise=True)

@@ -1,9 +1,8 @@
-"""Interleaving: two rankings shown as one, and which of them the clicks prefer.
+"""Interleaving: show two rankings as one, and see which of them the clicks prefer.
 
-What a list is shown for, a search say, has its own `seed`: the same seed gives the same list, in
-SQL too, so that a log needs only the seed to tell who had which team. The two rankings are lists of
-items; what is shown ends where one of them has nothing new: the other would have the places to
-itself.
+Use one `seed` per showing, such as the id of a search. The same seed gives the same list, in SQL
+too, so a log needs only the seed to restore the teams. The two rankings are lists of items. The
+shown list ends where one of them has no new item, because the rest would be the other's alone.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def team_draft(
 ) -> list[dict[str, Any]]:
     """Two rankings as one: two teams pick in turn from their own, and a toss says who is first.
 
-    In every round each team picks the best item of its ranking that is not shown yet. With `prefix`
-    what both rankings have at their tops stands first, of no team: no click on it tells them apart.
-    The last round has one pick where it could not have two whoever goes first: so a click that
-    looks at the place alone prefers neither. Radlinski, Kurup and Joachims 2008.
+    In every round each team picks the best item of its ranking that is not shown yet. With
+    `prefix`, the items that both rankings start with come first and belong to no team. The last
+    round has one pick if there cannot be two, whoever picks first, so clicks that depend on the
+    position alone prefer neither team. Radlinski, Kurup and Joachims 2008.
 
     >>> [pick["item"] + str(pick["team"]) for pick in team_draft("abc", "bca", seed=1)]
     ['bB', 'aA', 'cB']
@@ -78,8 +77,8 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
 def sign_test(preference: Column = "preference") -> pl.Expr:
     """How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.
 
-    The exact binomial test of an even chance; NULL where nobody wins. Whatever is one trial, a user
-    say, should have one preference: showings to the same user are not independent.
+    The exact binomial test of equal chances; NULL without wins and losses. Use one preference per
+    independent trial, such as a user: showings to the same user are not independent.
 
     >>> pl.DataFrame({"preference": [1, 1, 1, 1, 1, 1, 0, -1]}).select(sign_test().round(9)).item()
     0.125
@@ -112,12 +111,12 @@ def _two_sided_p(up: int, down: int) -> float | None:
 
 
 def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
-    """Does the one stand in the ranking, above the other?"""
+    """Is the one in the ranking, above the other?"""
     return one in items and list(items).index(one) < list(items).index(other)
 
 
 def _is_heads(seed: object, toss: int) -> bool:
-    """Heads or tails, the same for the same seed and toss: the first bit of an MD5 sum."""
+    """Toss a coin by the first bit of an MD5 sum: the same for the same seed and toss."""
     message = "seed must be given: what tells one showing from the next, such as its id"
     require(seed is not None, message)
     fit = isinstance(seed, str | Integral | UUID) and not isinstance(seed, bool)
@@ -135,7 +134,7 @@ def _require_rankings(k: int | None = None, **rankings: Items) -> None:
 
 
 def _require_click_list(clicks: object) -> None:
-    """In any order, and again and again; but one item is not the list of its letters."""
+    """Refuse clicks that are not a list: a text is one item, not a list of letters."""
     listed = isinstance(clicks, Collection) and not isinstance(clicks, str)
     require(listed, f"clicks must be a list of items, not {clicks}")
 

@@ -1,4 +1,4 @@
-"""Labels that are missing at random: propensity-scored precision and nDCG."""
+"""Propensity-scored precision and nDCG, for labels that are missing at random."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import polars as pl
 
 from rankql.expressions.columns import Column, check_popularity, column
-from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.registry.argument_checks import as_number, is_whole_number, require
 from rankql.sources.tables import Data
 
@@ -15,9 +15,9 @@ from rankql.sources.tables import Data
 def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float = 1.5) -> pl.Expr:
     """The chance that a relevant item is labelled, by how many users have it.
 
-    1 / (1 + (ln(users) - 1) * ((b + 1) / (popularity + b))^a): popularity is the number of users in
-    the training data, of `users` in all, who have the item. a = 0.5 and b = 0.4 were fitted to
-    Wikipedia, 0.6 and 2.6 to Amazon. Jain, Prabhu and Varma 2016.
+    1 / (1 + (ln(users) - 1) * ((b + 1) / (popularity + b))^a), where `popularity` of the `users` in
+    the training data have the item. Fitted values: a = 0.5 and b = 0.4 for Wikipedia, 0.6 and 2.6
+    for Amazon. Jain, Prabhu and Varma 2016.
 
     >>> items = pl.DataFrame({"popularity": [0, 10, 1000]})
     >>> items.select(item_propensity("popularity", users=10000).round(3)).to_series().to_list()
@@ -37,7 +37,16 @@ def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float 
     return (1 / (1 + missing)).alias("item_propensity")
 
 
-@table_function
+_SCHEMA = {
+    "metric": pl.String,
+    "value": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "queries": pl.Int64,
+}
+
+
+@table_function(_SCHEMA)
 def propensity_scored(
     frame: Data,
     k: int | None = None,
@@ -48,30 +57,19 @@ def propensity_scored(
     propensity: Column = "propensity",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """Precision and nDCG for labels that are missing at random by item, over all rankings at once.
 
-    A relevant item, rel >= threshold, weighs 1 / propensity, the chance that it is labelled where
-    it is relevant (`item_propensity`). "PSP": the sum of the weights in the first k over the
-    greatest that could stand there. "PSnDCG": likewise of the weights / log2(pos + 1), each query
-    divided by the ideal DCG of its labels. A sum of all rankings over a sum, which no mean of
-    ratios equals; the interval is that of such a ratio if many queries are as these are. `queries`
-    have a relevant item, NULL where none has. Jain, Prabhu and Varma 2016.
+    A relevant item (rel >= threshold) has the weight 1 / propensity. Its propensity is the
+    probability that it is labelled if it is relevant (`item_propensity`). "PSP" is the sum of the
+    weights in the first k divided by the largest possible sum. "PSnDCG" is the same for the weights
+    / log2(pos + 1), each query divided by the ideal DCG of its labels. Both are a sum over all
+    rankings divided by a sum, not a mean of ratios; the interval is for such a ratio and many
+    queries like these. `queries` have a relevant item; NULL if none has. Jain, Prabhu and Varma
+    2016.
 
     >>> df = pl.DataFrame({"query": 1, "rel": [1, 0, 1], "propensity": [1.0, 1.0, 0.5]})
     >>> df = df.with_columns(pos=pl.Series([1, 2, 3]))
     >>> df.pipe(propensity_scored, 2).select("metric", pl.col("value").round(4), "queries").rows()
     [('PSP@2', 0.3333, 1), ('PSnDCG@2', 0.3801, 1)]
     """
-    columns = {"query": query, "rel": rel, "pos": pos, "propensity": propensity, "slice": slice}
-    options = {"k": k, "threshold": threshold, "confidence": confidence}
-    return run_table_macro(frame, "propensity_scored", columns, options, _SCHEMA)
-
-
-_SCHEMA = {
-    "metric": pl.String,
-    "value": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "queries": pl.Int64,
-}

@@ -1,16 +1,16 @@
-"""Propensities: how likely each position is looked at, relative to the first, from a log.
+"""Propensities: how likely users look at each position, relative to position 1, from a log.
 
-The log has a row for each item shown: query, item, position, and whether it was clicked. Under the
-position-based model a click has the chance propensity(position) * attraction(query, item); of the
-propensities only the ratios can be told, so that of position 1 is 1. The model has no trust bias:
-that higher positions are clicked for being there, whatever is seen.
+The log has a row for each item shown: query, item, position, and whether it was clicked. In the
+position-based model, the probability of a click is propensity(position) * attraction(query, item).
+Clicks identify only ratios of propensities, so that of position 1 is 1. The model has no trust
+bias: clicks on high positions whatever is shown there.
 
-A propensity that comes out above 1 is left as it is: weight clicks by the lesser of it and 1. One
-that cannot be told is NULL, and `note` says why; `component` is the lowest position with which a
-position is connected, step by step, by what the method compares. Intervals are those of logarithms,
-by the sandwich of scores summed by query, whose clicks need not be independent; they are too short
-where they rest on few queries, which `note` says of fewer than 30. A row without a position was not
-shown and does not count; its click may be NULL, but its query and item may not.
+An estimate above 1 is returned as it is: use 1 to weight clicks. One that cannot be estimated is
+NULL, and `note` says why. `component` is the lowest position that a position is connected with,
+step by step, by the comparisons of the method. Intervals are computed for logarithms, with a
+sandwich estimator of scores summed by query, so the clicks of a query need not be independent. They
+are too short for few queries; `note` warns if there are fewer than 30. Rows without a position were
+not shown and do not count. Their click may be NULL, but their query and item must not be.
 """
 
 from __future__ import annotations
@@ -18,11 +18,23 @@ from __future__ import annotations
 import polars as pl
 
 from rankql.expressions.columns import Column
-from rankql.logs.table_macros import Frame, run_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
+_BY_POSITION = {
+    "pos": pl.Int64,
+    "propensity": pl.Float64,
+    "lo": pl.Float64,
+    "hi": pl.Float64,
+    "impressions": pl.Int64,
+    "clicks": pl.Int64,
+    "component": pl.Int64,
+}
+_SCHEMA = {**_BY_POSITION, "note": pl.String}
+_ITERATED = {**_BY_POSITION, "iterations": pl.Int64, "converged": pl.Boolean, "note": pl.String}
 
-@table_function
+
+@table_function(_SCHEMA)
 def randomised_propensity(
     frame: Data,
     query: Column = "query",
@@ -30,23 +42,21 @@ def randomised_propensity(
     click: Column = "click",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """Propensities of positions from a log in which what stands where was drawn at random.
 
-    The click rate of a position over that of position 1. A slot need not have been drawn in every
-    query, but what stands there must not depend on the position: else use harvesting. A log without
-    position 1, or of clicks alone, is an error. Joachims, Swaminathan and Schnabel 2017.
+    The click rate of a position divided by that of position 1. Not every query needs randomised
+    positions, but the items at a position must not depend on it; otherwise use
+    `harvested_propensity`. A log without position 1, or with clicks only, is an error. Joachims,
+    Swaminathan and Schnabel 2017.
 
     >>> log = pl.DataFrame({"query": [1, 1, 2, 2], "pos": [1, 2, 1, 2], "click": [1, 1, 1, 0]})
     >>> log.pipe(randomised_propensity).select("pos", "propensity", "impressions", "clicks").rows()
     [(1, 1.0, 2, 2), (2, 0.5, 2, 1)]
     """
-    columns = {"query": query, "pos": pos, "click": click, "slice": slice}
-    options = {"confidence": confidence}
-    return run_table_macro(frame, "randomised_propensity", columns, options, _SCHEMA)
 
 
-@table_function
+@table_function(_SCHEMA)
 def harvested_propensity(
     frame: Data,
     pairs: str = "all",
@@ -56,27 +66,24 @@ def harvested_propensity(
     click: Column = "click",
     slice: Column | None = None,
     confidence: float = 0.95,
-) -> Frame:
+) -> None:
     """Propensities of positions from items that one query has shown at several of them.
 
-    The clicks at positions k and l of a query and item shown n_k and n_l times there are compared
-    as if both were n_k n_l / (n_k + n_l) times (Mantel and Haenszel); sums of these, over queries
-    and items, are in the ratio of the propensities. Of "all" pairs it is the Bradley-Terry model
-    that fits them best; of "adjacent" ones a chain from position 1; of those with the "first" their
-    ratio. What a query shows at one position alone tells nothing. AllPairs, AdjacentChain and
-    PivotOne of Agarwal et al. 2019, with weights.
+    If a query showed an item n_k times at position k and n_l times at l, its clicks at both are
+    weighted to n_k n_l / (n_k + n_l) impressions each (Mantel and Haenszel). Summed over queries
+    and items, they are in the ratio of the propensities. pairs="all" fits a Bradley-Terry model to
+    all pairs of positions, "adjacent" is a chain of neighbouring positions from 1, and "first"
+    compares each position with position 1. Items shown at only one position do not contribute.
+    AllPairs, AdjacentChain and PivotOne of Agarwal et al. 2019, with weights.
 
     >>> rows = [("a", 1, 1), ("a", 1, 1), ("a", 2, 1), ("a", 2, 0), ("b", 2, 1), ("c", 1, 0)]
     >>> log = pl.DataFrame(rows, ["item", "pos", "click"], orient="row").with_columns(query=1)
     >>> log.pipe(harvested_propensity).select("pos", pl.col("propensity").round(9), "note").rows()
     [(1, 1.0, None), (2, 0.5, 'no interval: it rests on one query')]
     """
-    columns = {"query": query, "item": item, "pos": pos, "click": click, "slice": slice}
-    options = {"pairs": pairs, "confidence": confidence}
-    return run_table_macro(frame, "harvested_propensity", columns, options, _SCHEMA)
 
 
-@table_function
+@table_function(_ITERATED)
 def click_model(
     frame: Data,
     query: Column = "query",
@@ -86,16 +93,16 @@ def click_model(
     slice: Column | None = None,
     confidence: float = 0.95,
     max_iterations: int = 10000,
-) -> Frame:
+) -> None:
     """The position-based click model: the propensities under which the clicks are most likely.
 
-    A look has a chance of at most 1, and so has a click on what is looked at, each query and item
-    having that which is best: where EM ends (Wang et al. 2018), but by Newton's method, as EM
-    creeps where clicks are rare. `iterations` counts its steps; `converged` says that the next
-    would move no propensity by more than 1e-9 of itself.
+    Propensities and attractions are at most 1, and each query and item has the attraction that fits
+    best. The result is that of EM (Wang et al. 2018), but computed by Newton's method, because EM
+    is slow if clicks are rare. `iterations` counts its steps. `converged` means that the next step
+    would change no propensity by more than 1e-9 of itself.
 
-    With few impressions of each query and item it is biased towards equal propensities, as each has
-    an attraction of its own to fit, of at most 1; harvesting is not: use that.
+    With few impressions per query and item, the estimates are biased towards equal propensities,
+    because every query and item has its own attraction. Use `harvested_propensity` then.
 
     >>> shown = [(1, 1, 6, 10), (1, 2, 3, 10), (2, 1, 4, 10), (2, 2, 2, 10)]
     >>> rows = [(q, "a", pos, int(j < c)) for q, pos, c, n in shown for j in range(n)]
@@ -103,21 +110,6 @@ def click_model(
     >>> log.pipe(click_model).select(pl.col("propensity").round(9), "converged").rows()
     [(1.0, True), (0.5, True)]
     """
-    columns = {"query": query, "item": item, "pos": pos, "click": click, "slice": slice}
-    options = {"confidence": confidence, "max_iterations": max_iterations}
-    return run_table_macro(frame, "click_model", columns, options, _ITERATED)
 
 
-_SCHEMA = {
-    "pos": pl.Int64,
-    "propensity": pl.Float64,
-    "lo": pl.Float64,
-    "hi": pl.Float64,
-    "impressions": pl.Int64,
-    "clicks": pl.Int64,
-    "component": pl.Int64,
-    "note": pl.String,
-}
-_FITTED = {"iterations": pl.Int64, "converged": pl.Boolean}
-_ITERATED = {**{name: kind for name, kind in _SCHEMA.items() if name != "note"}, **_FITTED}
 _ITERATED["note"] = pl.String

@@ -1,49 +1,48 @@
-"""Splits of a log into train and test."""
+"""Split a log into train and test."""
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 from rankql.expressions.columns import Column
-from rankql.logs.moments import Moment
-from rankql.logs.table_macros import Frame, add_column_by_table_macro, table_function
+from rankql.logs.table_macros import table_function
 from rankql.sources.tables import Data
 
 
-@table_function
+@table_function("split")
 def leave_one_out(
     frame: Data,
     n: int = 1,
     query: Column = "user",
     item: Column = "item",
     moment: Column = "time",
-) -> Frame:
+) -> None:
     """The log with `split`: test for the last event of each user, train for those before.
 
-    The last n. Of events at one time the item that is higher as text is the later one, as of equal
-    scores it stands first; rows of one time and item go together. A user of whom nothing would be
-    left to train on is left whole.
+    With `n`, the last n events. Of events at the same time, the item that is higher as text comes
+    last. Rows with the same time and item stay together. Users with nothing left to train on have
+    no test events.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "item": [*"abca"], "time": [1, 2, 2, 1]})
     >>> log.pipe(leave_one_out)["split"].to_list()
     ['train', 'train', 'test', 'train']
     """
-    columns = {"query": query, "item": item, "moment": moment}
-    return add_column_by_table_macro(frame, "leave_one_out", columns, {"n": n}, "split")
 
 
-@table_function
+@table_function("split")
 def time_split(
     frame: Data,
-    since: Moment | None = None,
+    since: date | datetime | float | None = None,
     share: float | None = None,
     query: Column | None = None,
     moment: Column = "time",
-) -> Frame:
+) -> None:
     """The log with `split`: test from a time on, or for the last share of the rows, train before.
 
-    Rows of one time go together: test has the latest times, as many as make up no more than `share`
-    of the rows, or with `query` of the rows of each user. The latest time is always in it, also
-    where it holds more than `share`, unless it is the only one.
+    Rows with the same time stay together. With `share`, test has as many of the latest times as
+    make up at most this share of the rows, or with `query` of the rows of each user. The latest
+    time is always in test, even if it has more than `share` of the rows, unless it is the only one.
 
     >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1, 1, 2], "time": [1, 2, 2, 3]})
@@ -52,6 +51,3 @@ def time_split(
     >>> log.pipe(time_split, share=0.5)["split"].to_list()
     ['train', 'train', 'train', 'test']
     """
-    columns = {"query": query, "moment": moment}
-    options = {"since": since, "share": share}
-    return add_column_by_table_macro(frame, "time_split", columns, options, "split")

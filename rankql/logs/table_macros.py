@@ -1,18 +1,20 @@
 """Functions of a whole table: the SQL macro of the same name, run in DuckDB over the data.
 
 The SQL is the only definition. The data is a polars frame, or what `evaluate` takes: a path, a
-pandas or Arrow frame, a relation. A column given as an expression is computed by polars first; the
-macro gets it under the name of the expression, which its errors then show.
+pandas or Arrow frame, a relation. Polars computes columns that are expressions first; the macro and
+its errors use the name of the expression.
 """
 
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import wraps
 from numbers import Integral, Real
-from typing import Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, cast, overload
 
 import duckdb
 import polars as pl
@@ -33,7 +35,7 @@ Args = ParamSpec("Args")
 
 
 class TableFunction(Protocol[Args]):
-    """A function of a table: of a LazyFrame a LazyFrame, of all other data a DataFrame."""
+    """A function of a table: returns a LazyFrame for a LazyFrame, else a DataFrame."""
 
     __name__: str
 
@@ -47,23 +49,47 @@ class TableFunction(Protocol[Args]):
     ) -> pl.DataFrame: ...
 
 
-def table_function(function: Callable[Concatenate[Data, Args], Frame]) -> TableFunction[Args]:
-    """Type a function that returns what `run_table_macro` or `add_column_by_table_macro` does."""
-    return cast("TableFunction[Args]", function)
+def table_function(
+    result: Schema | str,
+) -> Callable[[Callable[Concatenate[Data, Args], None]], TableFunction[Args]]:
+    """A function that runs the table macro of its name, given its signature and docstring.
+
+    Its parameters are those of the macro. Parameters of type Column name a column, or are NULL;
+    the others are options.
+
+    result: the columns of the result, each with its type or the parameter whose column has this
+    type; or the name of the text column that the macro adds to the table.
+    """
+
+    def decorate(function: Callable[Concatenate[Data, Args], None]) -> TableFunction[Args]:
+        signature = inspect.signature(function)
+        of_columns = {n for n, p in signature.parameters.items() if "Column" in p.annotation}
+
+        @wraps(function)
+        def of_table(*args: Any, **options: Any) -> Frame:
+            call = signature.bind(*args, **options)
+            call.apply_defaults()
+            data, *given = call.arguments.items()
+            columns = {name: value for name, value in given if name in of_columns}
+            others = {name: value for name, value in given if name not in of_columns}
+            if isinstance(result, str):
+                return _add_column(data[1], function.__name__, columns, others, result)
+            return _return_rows(data[1], function.__name__, columns, others, result)
+
+        vars(of_table)["__signature__"] = signature.replace(return_annotation="Frame")
+        return cast("TableFunction[Args]", of_table)
+
+    return decorate
 
 
-def run_table_macro(
+def _return_rows(
     data: Data,
     macro: str,
     columns: Columns,
     options: Mapping[str, object],
     schema: Schema,
 ) -> Frame:
-    """The rows of a table macro, one row per group or position.
-
-    columns: the parameters of the macro that name a column; None is passed on as NULL.
-    schema: the columns of the result, each with its type or the parameter whose column has it.
-    """
+    """The rows of a table macro, one row per group or position."""
     frame = _read_frame(data, columns.values())
     exprs, names = _name_columns(frame, columns)
     selected = frame.lazy().select(exprs)
@@ -81,7 +107,7 @@ def run_table_macro(
     return found if isinstance(frame, pl.LazyFrame) else found.collect()
 
 
-def add_column_by_table_macro(
+def _add_column(
     data: Data, macro: str, columns: Columns, options: Mapping[str, object], name: str
 ) -> Frame:
     """The data with the text column that a table macro adds; its rows keep their order."""
@@ -103,17 +129,17 @@ _INDEX = "__rankql_index"
 
 
 def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:
-    """The data as a polars frame: of other data than frames of polars the columns named."""
+    """The data as a polars frame; of other data, only the columns that are named."""
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
         return data
     if isinstance(data, duckdb.DuckDBPyRelation):
         with duckdb_errors():
             return _select_columns(data, columns)
     with open_session(None, data) as session:
-        session.hint = "; of a table of a database pass the relation, con.table('...')"
+        session.hint = "To read a table of a database, pass the relation con.table('...')"
         table = session.table(data, "rows")
         source = table.sql
-        if table.text and isinstance(data, str | os.PathLike):  # its types are told from its values
+        if table.text and isinstance(data, str | os.PathLike):  # types inferred from the values
             source = f"read_csv({macros.literal(os.fspath(data))})"
         return _select_columns(session.con.sql(f"FROM {source}"), columns)
 
@@ -121,7 +147,7 @@ def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> F
 def _select_columns(
     relation: duckdb.DuckDBPyRelation, columns: Iterable[Column | None] | None
 ) -> pl.DataFrame:
-    """The columns named of a relation; all of them where none is known, for the error to list."""
+    """The named columns of a relation, or all of them if one is unknown, for the error."""
     known = relation.columns
     if columns is not None:
         given = [column(name) for name in columns if name is not None]
@@ -132,7 +158,7 @@ def _select_columns(
 
 
 def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[str, str | None]]:
-    """The columns to hand over, each once, and by parameter the name of its column."""
+    """The columns to pass, each once, and the name of the column of each parameter."""
     for given in columns.values():
         require_plain_name(given)
     exprs = {role: column(given) for role, given in columns.items() if given is not None}
@@ -151,15 +177,15 @@ def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[s
 
 
 def _macro_call(macro: str, arguments: Mapping[str, object]) -> str:
-    options = (f", {name} := {_literal(value)}" for name, value in arguments.items())
+    options = (f", {name} := {value_sql(value)}" for name, value in arguments.items())
     return f"{macro}('{_TABLE}'{''.join(options)})"
 
 
 _TABLE = "__rankql_rows"
 
 
-def _literal(value: object) -> str:
-    """An option as SQL of the same type, so that the macro judges what the caller wrote."""
+def value_sql(value: object) -> str:
+    """An option as SQL of the same type, which the macro checks."""
     if value is None:
         return "NULL"
     if isinstance(value, bool | Integral | Decimal):
@@ -181,7 +207,7 @@ def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     create, renamed = macros.isolate_macros(query, True)
     with private_connection() as con:
         try:
-            # In one chunk: errors must not depend on how the frame was put together.
+            # In one chunk: errors must not depend on how the frame was built.
             con.register(_TABLE, table.rechunk())
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()

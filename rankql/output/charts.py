@@ -13,7 +13,7 @@ from rankql.output.chart_selection import METRICS, Evaluation, result_of, select
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import draw_cutoffs, draw_distribution, draw_means
 from rankql.output.style import CONFIG
-from rankql.registry.parse import parse
+from rankql.registry.parse import resolve_names
 
 if TYPE_CHECKING:
     from rankql.decisions.association import Association
@@ -79,9 +79,7 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
     if metric is None:
         return evaluation.metrics[:METRICS]
     result = result_of(evaluation)
-    if metric in result.metrics:
-        return [metric]
-    names = [each.under(result.conventions).name for each in parse(metric)]
+    names = resolve_names(metric, result.metrics, result.conventions)
     for name in names:
         if name not in result.metrics:
             raise RankqlError(f"{name!r} was not evaluated{did_you_mean(name, result.metrics)}")

@@ -1,4 +1,4 @@
-"""All metrics: their records, and what follows from them alone."""
+"""All metrics: lists of their records, and the table of metrics()."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 RECORDS: tuple[MetricRecord, ...] = (
     *RELEVANCE, *ORDER, *RATING, *MICRO, *MICRO_RATING, *BEYOND
 )  # fmt: skip
-# Those that `evaluate` and `correlate` know by name.
+# The metrics that `evaluate` and `correlate` know by name.
 EVALUATED = tuple(record for record in RECORDS if "evaluate" in record.asked_by)
 CORRELATIONS = tuple(record for record in RECORDS if "correlate" in record.asked_by)
 NAMED = (*EVALUATED, *(record for record in CORRELATIONS if record not in EVALUATED))
-# By their function of SQL and polars.
+# By function name.
 FUNCTIONS = {record.function: record for record in RECORDS if record not in MICRO_RATING}
 
 
 def metrics() -> pl.DataFrame:
-    """All metrics: their names, columns, level, direction, range, when they are undefined.
+    """Return all metrics: their names, columns, level, direction, range, when they are undefined.
 
-    name: what `evaluate` and `correlate` call it, or else the function. function: that of SQL and
-    polars. columns: what it is computed from. level: what a value is of, a 'ranking', a 'list'
-    whatever its judgments, all 'rankings' at once, or a 'catalogue'; values of the last two are
-    never averaged. better: 'higher', 'lower' or 'neither'. lowest, highest: the range with default
-    options, NULL where there is no end.
+    name: the name in `evaluate` and `correlate`, or else the function. function: the name in SQL
+    and polars. columns: what it is computed from. level: a value is for a judged 'ranking', a
+    'list' with or without judgments, all 'rankings' together, or a 'catalogue'; do not average
+    values of the last two. better: 'higher', 'lower' or 'neither'. lowest, highest: the range with
+    default options, NULL without a bound.
 
     >>> metrics().filter(name="Bpref").select("columns", "better", "highest", "undefined").row(0)
     ('rel, pos', 'higher', 1.0, 'no judged item is relevant')

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a metric and other functions, when it is called."""
+"""Checks of arguments of Python functions."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ def require(ok: bool, message: str) -> None:
 
 
 def as_number(value: object) -> float:
-    """An argument as a float; NaN, which fails every comparison, where it cannot be one."""
+    """An argument as a float; NaN, which fails every comparison, if it is not a number."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
     try:
-        return float(value) if isinstance(value, Real) else math.nan
+        return float(value)
     except OverflowError:
         return math.nan
 
 
 def describe(value: object) -> str:
-    """An argument that must be a number, as an error shows it: text as text."""
+    """An argument in an error about numbers, which marks text as text."""
     return f"the text {value!r}" if isinstance(value, str) else str(value)
 
 
 def is_whole_number(value: object, least: float = 1) -> bool:
-    """Is it a whole number from the least, which a float can count to, also one such as 3.0?"""
+    """Is it a whole number of at least `least`, such as 3 or 3.0, that a float can represent?"""
     return least <= as_number(value) <= 2**53 and as_number(value) % 1 == 0
 
 
 def require_cutoff(k: object) -> None:
-    """Refuse a cutoff that is none."""
+    """Refuse an invalid cutoff."""
     ok = k is None or is_whole_number(k)
     require(
         ok, f"k must be a whole number from 1, or left out for the whole ranking; not {describe(k)}"
@@ -42,29 +44,24 @@ def require_cutoff(k: object) -> None:
 
 
 def require_whole_number(name: str, value: object, least: int) -> None:
-    """Refuse an argument that is not an int from the least."""
-    ok = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """Refuse an argument that is not an int of at least `least`."""
+    ok = isinstance(value, int) and is_whole_number(value, least)
     require(ok, f"{name} must be a whole number from {least}, not {value!r}")
 
 
 def require_choice(name: str, value: object, *choices: str) -> None:
-    """Refuse an option that is none of the choices."""
+    """Refuse an option that is not one of the choices."""
     *most, last = map(repr, choices)
     require(value in choices, f"{name} must be {', '.join(most)} or {last}, not {value}")
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuse an option that is neither true nor false."""
+    """Refuse an option that is not true or false."""
     require(isinstance(value, bool), f"{name} must be true or false, not {value}")
 
 
 def normal_z(confidence: float) -> float:
-    """How many standard errors an interval of this confidence reaches to either side."""
+    """The half width of a normal interval of this confidence, in standard errors."""
     ok = 0 < as_number(confidence) < 1
     require(ok, f"confidence must lie between 0 and 1, not {describe(confidence)}")
-    return -normal_quantile((1 - as_number(confidence)) / 2)
-
-
-def normal_quantile(p: float) -> float:
-    """The value below which a standard normal variable lies with the chance p."""
-    return NormalDist().inv_cdf(p)
+    return -NormalDist().inv_cdf((1 - as_number(confidence)) / 2)

@@ -24,9 +24,9 @@ NOTHING_SHOWN = "nothing is shown"
 NO_PAIR = "there are not two items"
 NO_SUBTOPIC = "no item has a subtopic"
 
-_of_catalogue = partial(MetricRecord, family="catalogue", asked_by=(), level="catalogue")
-_of_list = partial(MetricRecord, family="diversity", asked_by=(), level="list")
-_of_subtopics = partial(MetricRecord, family="diversity", asked_by=(), columns=("subtopics", "pos"))
+_of_catalogue = partial(MetricRecord, asked_by=(), level="catalogue")
+_of_list = partial(MetricRecord, asked_by=(), level="list")
+_of_subtopics = partial(MetricRecord, asked_by=(), columns=("subtopics", "pos"))
 
 CATALOGUE_METRICS = (
     _of_catalogue(

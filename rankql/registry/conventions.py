@@ -1,42 +1,50 @@
-"""The conventions of an evaluation: ours, those of a peer by name, or each by option."""
+"""The conventions of an evaluation: defaults, profiles of other tools, and single options."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from numbers import Real
 from typing import Any
 
-from rankql.errors import RankqlError, describe_unknown, did_you_mean
-from rankql.registry.parameters import AP_DENOMINATOR, GAIN, IDEAL, PRECISION_DENOMINATOR
+from rankql.errors import RankqlError, describe_unknown
+from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
+from rankql.registry.parameters import (
+    AP_DENOMINATOR,
+    GAIN,
+    IDEAL,
+    PRECISION_DENOMINATOR,
+    SCALE,
+    THRESHOLD,
+)
 
 
 @dataclass(frozen=True)
 class Conventions:
-    """What peers disagree on, and what each option of `evaluate` may be. The defaults are ours.
+    """What tools disagree on: the options of `evaluate`, with the defaults of rankql.
 
     - gain: the grade as a gain, for CG, DCG, IDCG and nDCG: 'linear', 'exp2' (2^rel - 1), 'binary',
       or a dict of grade: gain.
-    - discounts: a divisor per position in place of log2(pos + 1).
-    - ideal: what the ideal ranking is made of: all 'judged' items, or only those 'retrieved'.
-    - negative: a negative grade gains nothing ('zero') or less ('keep'), is as if 'unjudged', or an
-      'error'.
-    - threshold: relevant from this grade.
-    - precision_denominator: what P@k and microP@k are divided by ('k', 'retrieved', 'min'); 'min'
-      is the smaller of k and R, the number of relevant items.
-    - ap_denominator: what AP@k is divided by ('min', 'R', 'found', 'k').
-    - max_rel: the end of the scale of grades, for ERR; by default the highest of all judgments.
-    - ties: equal scores stand by 'item' descending (as text bytes) or in the 'order' of the rows;
-      the value is the 'expected' one over all orders, or that of the 'best' or the 'worst'.
+    - discounts: a list with one divisor per position, instead of log2(pos + 1).
+    - ideal: the ideal ranking has all 'judged' items, or only the 'retrieved' ones.
+    - negative: a negative grade gains nothing ('zero'), keeps its sign ('keep'), counts as
+      'unjudged', or is an 'error'.
+    - threshold: items are relevant from this grade.
+    - precision_denominator: P@k and microP@k are divided by 'k', the number of items 'retrieved',
+      or 'min', the smaller of k and R, the number of relevant items.
+    - ap_denominator: AP@k is divided by 'min' (the smaller of k and R), 'R', the number of relevant
+      items 'found', or 'k'.
+    - max_rel: the highest grade of the scale, for ERR; by default the highest of all judgments.
+    - ties: equal scores are ordered by 'item' (descending, as text bytes) or keep the 'order' of
+      the rows; or the value is the 'expected', 'best' or 'worst' over all their orders.
     - float32: scores are rounded to 32 bits before they are compared.
-    - unjudged: a retrieved item that nobody judged gains nothing ('zero'), is taken out of the
-      ranking ('remove'), or could be anything ('bounds': the lowest and the highest value too).
+    - unjudged: an unjudged item gains nothing ('zero'), is removed from the ranking ('remove'), or
+      could have any grade ('bounds': also returns the lowest and the highest value).
     - levels: the grades that it could have then; by default those that occur.
-    - undefined: in a mean, an undefined value is left out ('skip'), 'zero', or an 'error'; with
-      'drop' a query without relevant items has no value at all, no precision of 0 either.
-    - missing: in a mean, a judged query that the run lacks is 'zero' (RBPres too, as in trec_eval
-      -c), left out ('skip'), or an 'error'.
+    - undefined: a mean skips an undefined value ('skip'), counts it as 'zero', or raises an
+      'error'. With 'drop', queries without relevant items have no value, not even a precision of 0.
+    - missing: a mean counts a judged query that the run lacks as 'zero' (RBPres too, as trec_eval
+      -c does), skips it ('skip'), or raises an 'error'.
     """
 
     profile: str = "rankql"
@@ -56,9 +64,9 @@ class Conventions:
     missing: str = "zero"
 
     def __str__(self) -> str:
-        values = self.as_dict()
-        name = values.pop("profile")
-        return f"({name}) {', '.join(f'{k}={v}' for k, v in values.items() if v is not None)}"
+        defaults = Conventions(self.profile).as_dict()
+        changes = [f"{k}={v}" for k, v in self.as_dict().items() if v != defaults[k]]
+        return f"{self.profile} ({', '.join(changes) or 'defaults'})"
 
     def as_dict(self) -> dict[str, Any]:
         """The conventions as plain values."""
@@ -79,8 +87,8 @@ CHOICES = {
     "missing": ("zero", "skip", "error"),
 }
 
-# What each peer does; tests/test_profiles.py holds them against the peers themselves. trec_eval is
-# version 9, which pytrec_eval and ir_measures run; version 10 no longer rounds scores to 32 bits.
+# What each tool does; tests/test_profiles.py compares them with the tools. trec_eval is version 9,
+# which pytrec_eval and ir_measures run. Version 10 no longer rounds scores to 32 bits.
 PROFILES = {
     "rankql": Conventions(),
     "trec_eval": Conventions(
@@ -109,12 +117,10 @@ PROFILES = {
 
 
 def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:
-    """The conventions of a profile, changed by the options that are given."""
+    """The conventions of a profile, with the options changed."""
     profile = "rankql" if profile is None else profile
     if profile not in PROFILES:
-        raise RankqlError(
-            f"there are no conventions {profile!r}{did_you_mean(str(profile), list(PROFILES))}"
-        )
+        raise RankqlError(describe_unknown("profile", profile, list(PROFILES)))
     values = {name: _valid(name, value) for name, value in options.items() if value is not None}
     conventions = replace(PROFILES[profile], **values)
     if profile == "rankql" or conventions == PROFILES[profile]:
@@ -134,41 +140,38 @@ def _valid(name: str, value: Any) -> Any:
     if name == "undefined" and not isinstance(value, bool) and value == 0:
         value = "zero"
     if name in CHOICES:
-        if value not in CHOICES[name]:
-            *most, last = map(repr, CHOICES[name])
-            raise RankqlError(f"{name} must be {', '.join(most)} or {last}, not {value!r}")
+        require_choice(name, value, *CHOICES[name])
     elif name == "gain":
         return _gain(value)
     elif name == "discounts":
-        if not isinstance(value, list | tuple) or not all(_finite(d) and d > 0 for d in value):
-            raise RankqlError(f"discounts must be a list of finite numbers above 0, not {value!r}")
+        message = f"discounts must be a list of finite numbers above 0, not {value!r}"
+        require(_are_numbers(value) and all(d > 0 for d in value), message)
         return tuple(value)
     elif name == "levels":
-        if not isinstance(value, list | tuple) or not all(_finite(x) and x >= 0 for x in value):
-            raise RankqlError(f"levels must be a list of grades from 0, not {value!r}")
+        message = f"levels must be a list of grades from 0, not {value!r}"
+        require(_are_numbers(value) and all(x >= 0 for x in value), message)
         return tuple(sorted({0.0, *map(float, value)}))
     elif name == "float32":
-        if not isinstance(value, bool):
-            raise RankqlError(f"float32 must be True or False, not {value!r}")
-    elif not _finite(value) or (name == "max_rel" and value <= 0):
-        above = " above 0" if name == "max_rel" else ""
-        raise RankqlError(f"{name} must be a finite number{above}, not {value!r}")
+        require_flag(name, value)
+    else:
+        {"threshold": THRESHOLD, "max_rel": SCALE}[name].check(value)
     return value
 
 
 def _gain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if not value:
-            raise RankqlError("gain must say what each grade is worth; it is an empty dict")
-        for grade, gain in value.items():
-            if not (_finite(grade) and _finite(gain)):
-                raise RankqlError(f"gain must map numbers to numbers, not {grade!r} to {gain!r}")
-        return dict(value)
-    if value not in GAIN.choices:
+    if not isinstance(value, Mapping):
         choices = ", ".join(map(repr, GAIN.choices))
-        raise RankqlError(f"gain must be {choices} or a dict of grade: gain, not {value!r}")
-    return value
+        message = f"gain must be {choices} or a dict of grade: gain, not {value!r}"
+        require(value in GAIN.choices, message)
+        return value
+    require(bool(value), "gain is an empty dict. Map each grade to its gain, such as {0: 0, 1: 1}")
+    for grade, gain in value.items():
+        message = f"gain must map numbers to numbers, not {grade!r} to {gain!r}"
+        require(_are_numbers([grade, gain]), message)
+    return dict(value)
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+def _are_numbers(values: Any) -> bool:
+    """Are they a list of finite numbers?"""
+    is_list = isinstance(values, list | tuple)
+    return is_list and all(math.isfinite(as_number(value)) for value in values)

@@ -1,4 +1,4 @@
-"""The record of a metric: all that is known of it, as plain data."""
+"""The record of a metric: its metadata as plain data."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rankql import macros
-from rankql.registry.argument_checks import as_number, describe, require
+from rankql.registry.argument_checks import (
+    as_number,
+    describe,
+    require,
+    require_choice,
+    require_flag,
+)
 
-# What a value is of: a judged ranking, a list whatever its judgments, all rankings at once, or a
-# catalogue. Values of the last two are never averaged: ask again over the rows of a slice.
+# A value is for a judged ranking, a list with or without judgments, all rankings together, or a
+# catalogue. Do not average values of the last two: compute them from the rows of a slice.
 Level = Literal["ranking", "list", "rankings", "catalogue"]
 Better = Literal["higher", "lower", "neither"]
-# The rows that a value depends on: those with gain, all judged ones, or those unjudged too.
+# The rows that a value depends on: those with gain, all judged ones, or unjudged ones too.
 Rows = Literal["gain", "judged", "all"]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An option of a metric: its default, what it may be, and what it means."""
+    """An option of a metric: its default, allowed values and help text."""
 
     name: str
     default: Any
@@ -28,20 +34,18 @@ class Parameter:
     # A list and a column cannot be written in a name such as `P(rel=2)@5`.
     kind: Literal["number", "count", "choice", "flag", "list", "column"] = "number"
     choices: tuple[str, ...] = ()
-    # Its range: above and below exclude their number, lowest and highest include it.
+    # Its range: `above` and `below` are exclusive, `lowest` and `highest` inclusive.
     above: float | None = None
     below: float | None = None
     lowest: float | None = None
     highest: float | None = None
-    # The default is no value: it must be given.
+    # It has no default and must be given.
     required: bool = False
-    # NULL is refused as missing, although there is a default.
-    needs_value: bool = False
-    # The convention of `evaluate` that is its value where the metric itself does not give one.
+    # The convention of `evaluate` that is its default.
     convention: str = ""
-    # Another option and its value, without which this one means nothing.
+    # It only applies if another option has this value.
     only_with: tuple[str, str] | None = None
-    # Without a cutoff these choices are the same.
+    # Choices that are the same without a cutoff.
     same_without_k: tuple[str, ...] = ()
 
     @property
@@ -52,19 +56,26 @@ class Parameter:
 
     @property
     def range(self) -> str:
-        """The range in words; empty where it has no end."""
+        """The range in words; empty without bounds."""
         low = self.lowest if self.above is None else self.above
         high = self.highest if self.below is None else self.below
         if low is None:
             return ""
         return f"above {low:g}" if high is None else f"between {low:g} and {high:g}"
 
-    def require_value(self, value: object, prefix: str = "") -> None:
-        """Refuse a number that is missing, not finite, or out of range."""
-        if value is None and (self.default is None or self.needs_value):
-            message = f"{prefix}{self.name} must be given: {self.help}"
-            require(not self.required and not self.needs_value, message)
-            return
+    def check(self, value: object, prefix: str = "") -> Any:
+        """Return the value, a number as a float; refuse one that is missing or not allowed."""
+        name = f"{prefix}{self.name}"
+        if self.kind == "choice":
+            require_choice(name, value, *self.choices)
+        elif self.kind == "flag":
+            require_flag(name, value)
+        elif self.kind == "number" and (value is not None or self.default is not None):
+            return self._check_number(name, value)
+        require(value is not None or not self.required, f"{name} must be given: {self.help}")
+        return value
+
+    def _check_number(self, name: str, value: object) -> float:
         number = as_number(value)
         ok = math.isfinite(number) and not (
             (self.above is not None and not number > self.above)
@@ -74,10 +85,11 @@ class Parameter:
         )
         between = self.range.startswith("between")
         rule = f"lie {self.range}" if between else f"be a finite number {self.range}".rstrip()
-        require(ok, f"{prefix}{self.name} must {rule}, not {describe(value)}")
+        require(ok, f"{name} must {rule}, not {describe(value)}")
+        return number
 
     def applies(self, arguments: Mapping[str, Any], prefix: str = "") -> bool:
-        """Does it mean something along with the others? Refuse a value where it does not."""
+        """Does the option apply, given the others? Refuse a value if it does not."""
         if self.only_with is None:
             return True
         other, needed = self.only_with
@@ -87,7 +99,7 @@ class Parameter:
         return bool(setting == needed)
 
     def default_under(self, conventions: Mapping[str, Any]) -> Any:
-        """Its value under the conventions, where the metric itself does not give one."""
+        """Its default under the conventions."""
         if not self.convention:
             return None
         value = conventions.get(self.convention)
@@ -98,33 +110,32 @@ class Parameter:
 class ExplanationSql:
     """A metric as a sum over positions: gain times weight, as SQL with placeholders.
 
-    {place} is the position, {hits} stand down to it, {left} is the chance that a user gets there,
-    {over} what a share is taken of, {discount} the divisor of the position. {gain} is the gain of
-    the grade, {threshold}, {negative}, {max_rel} and {stop} are the options of these names.
+    {place} is the position, {hits} the number of hits down to it, {left} the probability that a
+    user gets there, {over} the denominator of a share, {discount} the divisor of the position.
+    {gain} is the gain of the grade; {threshold}, {negative}, {max_rel} and {stop} are options.
     """
 
     weight: str
     formula: str
     gain: str = "rankql_hit(rel, {threshold})"
-    # How many positions count, where the cutoff does not say it.
+    # The number of positions that count, if it is not the cutoff.
     cut: str = ""
-    # The sum is divided by that over the ideal ranking.
+    # The sum is divided by the sum over the ideal ranking.
     normalised: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetricRecord:
-    """A metric: its names, its parameters, what its values mean, and what they depend on."""
+    """Metadata of a metric: names, parameters, level, direction, range, when undefined."""
 
-    # The function of SQL and polars, and the file of `sql/` and the module that define it.
+    # The function of SQL and polars.
     function: str
-    family: str
-    # The name that `evaluate` and `correlate` know it by, if they do, and other names of it.
+    # Its name in `evaluate` and `correlate`, if they know it, and other names.
     name: str = ""
     asked_by: tuple[Literal["evaluate", "correlate"], ...] = ("evaluate",)
     aliases: tuple[str, ...] = ()
-    # Names of trec_eval and of the set measures of ir_measures, with the options that make it mean
-    # the same. A name that ends with _ is followed by the cutoff.
+    # Its names in trec_eval and for the set measures of ir_measures, with the options of the same
+    # meaning. A cutoff follows a name that ends with _.
     trec_eval: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ir_measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     columns: tuple[str, ...] = ("rel", "pos")
@@ -138,18 +149,18 @@ class MetricRecord:
     # Who defined it.
     source: str = ""
     rows: Rows = "gain"
-    # Without a cutoff it counts what is retrieved, unjudged items too.
+    # Without a cutoff it counts all retrieved items, unjudged ones too.
     counts_retrieved: bool = False
-    # It is a sum of gains: `evaluate` turns the grades into gains, and the option `gain` says how.
+    # It is a sum of gains, which `evaluate` computes from the grades by the option `gain`.
     sums_gains: bool = False
-    # Of two rankings it sees only the items that are in both.
+    # It reads only the items that are in both rankings.
     shared_items: bool = False
-    # For a mean over all rankings at once: the macro of one ranking, and its weight as SQL.
+    # For a weighted mean over rankings: the macro of one ranking, and its weight as SQL.
     macro_of_one: str = ""
     weight: str = ""
     explanation: ExplanationSql | None = None
-    # Its value from the packed top of a ranking, as SQL with placeholders: the quantities of
-    # rankql.evaluation.packed. Empty: it does not follow from them.
+    # Its value from the packed top of a ranking, as SQL with the quantities of
+    # rankql.evaluation.packed_metrics as placeholders. Empty: it cannot be computed from them.
     packed: str = ""
 
     @property
@@ -164,18 +175,18 @@ class MetricRecord:
 
     @property
     def definition(self) -> str:
-        """One line of what it is."""
+        """Its description in one line."""
         return macros.read_comments()[self.function]
 
     @property
     def bounds(self) -> str:
-        """The macro of its lowest and highest value where items are unjudged; empty: none."""
+        """The macro of its bounds for unjudged items; empty if there is none."""
         macro = f"rankql_bounds_{self.macro}"
         return macro if macro in macros.read_parameters() and not self.weight else ""
 
     @property
     def compares_scores(self) -> bool:
-        """Does it compare grades with scores, wherever the items stand?"""
+        """Does it compare grades with scores, whatever the positions?"""
         return "score" in self.columns
 
     @property
@@ -185,11 +196,21 @@ class MetricRecord:
 
     @property
     def last_required(self) -> str:
-        """The last of the parameters that a call cannot do without, or else the cutoff."""
+        """The last required parameter, or else the cutoff."""
         return next((p.name for p in reversed(self.parameters) if p.required), "k")
 
+    def check_options(self, arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """Return the arguments, numbers as floats; refuse a wrong option."""
+        given = [option for name, option in self.options.items() if name in arguments]
+        checked = dict(arguments)
+        # Which numbers apply depends on the choices.
+        for option in sorted(given, key=lambda option: option.kind == "number"):
+            if option.applies(arguments, prefix):
+                checked[option.name] = option.check(arguments[option.name], prefix)
+        return checked
+
     def default(self, option: str, conventions: Mapping[str, Any]) -> Any:
-        """The value of an option under the conventions, where the metric does not give it."""
+        """The default of an option under the conventions."""
         if option == "gain":
             return conventions["gain"] if self.sums_gains else None
         parameter = self.options.get(option)

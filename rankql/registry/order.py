@@ -10,7 +10,6 @@ from rankql.registry.parameters import BOUND, NORMALIZED, K, P
 ORDER = (
     MetricRecord(
         function="rbo",
-        family="order",
         name="RBO",
         asked_by=("correlate",),
         columns=("reference", "pos"),
@@ -20,7 +19,6 @@ ORDER = (
     ),
     MetricRecord(
         function="kendall_tau_b",
-        family="order",
         name="TauB",
         asked_by=("evaluate", "correlate"),
         parameters=(K,),
@@ -32,7 +30,6 @@ ORDER = (
     ),
     MetricRecord(
         function="tau_ap",
-        family="order",
         name="TauAP",
         asked_by=("correlate",),
         columns=("reference", "pos"),
@@ -44,7 +41,6 @@ ORDER = (
     ),
     MetricRecord(
         function="kendall_tau_distance",
-        family="order",
         name="TauDistance",
         asked_by=("evaluate", "correlate"),
         parameters=(K, NORMALIZED),
@@ -59,7 +55,6 @@ ORDER = (
 
 _of_rating = partial(
     MetricRecord,
-    family="rating",
     columns=("rel", "score"),
     better="lower",
     highest=None,

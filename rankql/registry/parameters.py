@@ -1,10 +1,10 @@
-"""The parameters that several metrics have."""
+"""The parameters of metrics."""
 
 from __future__ import annotations
 
 from rankql.registry.metric_record import Parameter
 
-# Of `evaluate` alone: SQL and polars take an expression in the place of the grade.
+# For `evaluate` only: in SQL and polars, pass an expression instead of the grade.
 GAIN = Parameter(
     "gain",
     "linear",
@@ -70,7 +70,7 @@ STOP = Parameter(
     kind="choice",
     choices=("exp2", "rel"),
 )
-CONTINUATION = Parameter("p", 1, _PATIENCE, above=0, highest=1, needs_value=True)
+CONTINUATION = Parameter("p", 1, _PATIENCE, above=0, highest=1)
 SCALE = Parameter(
     "max_rel", None, "the highest grade of the scale", above=0, required=True,
     convention="max_rel", only_with=("stop", "exp2"),

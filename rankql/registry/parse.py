@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from rankql.errors import RankqlError, did_you_mean, find_closest
+from rankql.errors import RankqlError, describe_unknown, did_you_mean, find_closest
 from rankql.registry.all_metrics import CORRELATIONS, EVALUATED, FUNCTIONS, NAMED
 from rankql.registry.metric_record import MetricRecord, Parameter
 from rankql.registry.parameters import GAIN
@@ -16,7 +15,7 @@ from rankql.registry.requested_metric import Metric
 
 _OPTION_ALIASES = {"rel": "threshold", "cutoff": "k", "dcg": GAIN.name}
 _VALUE_ALIASES = {"log2": "linear", "exp-log2": "exp2"}
-# The highest position: beyond it, not every whole number is a DOUBLE.
+# The highest position. Above it, not every whole number is a DOUBLE.
 _HIGHEST = 2**53
 
 _NAME = re.compile(
@@ -28,19 +27,17 @@ _EXPRESSION = re.compile(r"\s*(?P<label>[^=()@]*[^=()@\s<>!])\s*=(?!=)\s*(?P<sql
 def parse(
     names: str | Sequence[str], records: tuple[MetricRecord, ...] = EVALUATED
 ) -> list[Metric]:
-    """The metrics of a list of names, each once. `nDCG@5,10` is two; `name = SQL` one's own."""
+    """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own."""
     if not isinstance(names, str | list | tuple):
-        raise RankqlError(f"metrics must be named by text, such as 'nDCG@10', not {names!r}")
+        raise RankqlError(f"metrics must be names such as 'nDCG@10', not {names!r}")
     texts = [names] if isinstance(names, str) else list(names)
     if not texts:
-        raise RankqlError("metrics must name at least one, such as 'nDCG@10'")
+        raise RankqlError("metrics is empty. Name at least one metric, such as 'nDCG@10'")
     by_name: dict[str, Metric] = {}
     for metric in (metric for text in texts for metric in _parse_one(text, records)):
         other = by_name.setdefault(metric.name, metric)
         if other.expression != metric.expression:
-            raise RankqlError(
-                f"{metric.name!r} would be the name of two columns; call one otherwise"
-            )
+            raise RankqlError(f"Two metrics are called {metric.name!r}. Rename one of them")
     return list(by_name.values())
 
 
@@ -52,8 +49,23 @@ def is_metric(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> bool:
         return False
 
 
+def resolve_names(text: str, names: Sequence[str], conventions: Mapping[str, Any]) -> list[str]:
+    """The metrics that a text such as 'ndcg@5,10' stands for, each spelled as among the names."""
+
+    def canonical(text: str) -> list[str]:
+        try:
+            return [metric.under(conventions).name for metric in parse(text, NAMED)]
+        except RankqlError:
+            return [text]
+
+    if text in names:
+        return [text]
+    spellings = {metric: name for name in names for metric in canonical(name)}
+    return [spellings.get(metric, metric) for metric in canonical(text)]
+
+
 def lower_is_better(name: str) -> bool:
-    """Is less of the metric better? Of an expression of one's own, more."""
+    """Is a lower value better? False for an expression of the user."""
     record = _record_of(name)
     return record is not None and record.better == "lower"
 
@@ -65,16 +77,16 @@ def has_direction(name: str) -> bool:
 
 
 def value_range(name: str) -> tuple[float | None, float | None]:
-    """The lowest and the highest value of a metric, None where it is not bounded or not known."""
+    """The lowest and the highest value of a metric, None where it has no bound or is unknown."""
     record = _record_of(re.sub(" (low|high)$", "", name), NAMED)
     if record is None:
         return None, None
-    # Only negative grades take a sum of gains below 0.
+    # Only negative grades give a sum of gains below 0.
     return 0 if record.sums_gains else record.lowest, record.highest
 
 
 def _record_of(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> MetricRecord | None:
-    """The record of the one metric that is named, if one is."""
+    """The record of a name that stands for one metric, or None."""
     try:
         (metric,) = parse(name, records)
     except (RankqlError, ValueError):
@@ -84,7 +96,7 @@ def _record_of(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> Metr
 
 def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]:
     if not isinstance(text, str):
-        raise RankqlError(f"a metric must be named by text, such as 'nDCG@10', not {text!r}")
+        raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
     if records is not CORRELATIONS and (metric := _trec_metric(text.strip()) or _set_metric(text)):
         yield metric
     elif match := _NAME.fullmatch(text):
@@ -107,7 +119,8 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         )
     else:
         raise RankqlError(
-            f"{text!r} is no metric; write name@k, name(option=value)@k, or label = SQL expression"
+            f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
+            "label = SQL expression"
         )
 
 
@@ -124,7 +137,7 @@ def _index(records: tuple[MetricRecord, ...]) -> dict[str, MetricRecord]:
 
 @cache
 def _names_elsewhere(field: str) -> dict[str, tuple[MetricRecord, Mapping[str, Any]]]:
-    """The metrics by the names of another tool, in lower case, with their options."""
+    """The metrics by their names in another tool, in lower case, with their options."""
     return {
         name.lower(): (record, options)
         for record in EVALUATED
@@ -138,14 +151,17 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
         return record
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
-    hint = did_you_mean(name, known, index[likely].name if likely else None)
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
-        hint = f": {function}() is a function of SQL and polars, not of evaluate"
-    raise RankqlError(f"there is no metric {name!r}{hint}")
+        raise RankqlError(
+            f"evaluate does not know the metric {name!r}. {function}() is a function of SQL and "
+            "polars only"
+        )
+    spelling = index[likely].name if likely else None
+    raise RankqlError(describe_unknown("metric", name, known, spelling))
 
 
 def _trec_metric(text: str) -> Metric | None:
-    """The metric of a name of trec_eval, as trec_eval defines it, whatever the conventions."""
+    """The metric that trec_eval calls so, as trec_eval defines it, whatever the conventions."""
     names = _names_elsewhere("trec_eval")
     match = re.fullmatch(r"([a-z_]+)(\d+)?", text.lower())
     if not match or match[1] not in names or (match[2] is not None) != match[1].endswith("_"):
@@ -155,7 +171,7 @@ def _trec_metric(text: str) -> Metric | None:
 
 
 def _set_metric(text: str) -> Metric | None:
-    """The metric of a name of ir_measures that takes in all that is retrieved: `SetP(rel=2)`."""
+    """The metric of all retrieved items that ir_measures calls so: `SetP(rel=2)`."""
     names = _names_elsewhere("ir_measures")
     match = _NAME.fullmatch(text)
     if not match or match["name"].lower() not in names:
@@ -163,12 +179,12 @@ def _set_metric(text: str) -> Metric | None:
     record, fixed = names[match["name"].lower()]
     if match["k"] is not None:
         raise RankqlError(
-            f"{text!r}: {match['name']} has no cutoff; use {record.name}@{match['k']}"
+            f"{text!r}: {match['name']} has no cutoff. Use {record.name}@{match['k']}"
         )
     options = dict(_parse_options(text, record, match["options"] or ""))
     if clash := sorted({"k", "denominator"} & options.keys()):
         raise RankqlError(
-            f"{text!r}: {match['name']} has no option {clash[0]!r}; use {record.name}"
+            f"{text!r}: {match['name']} has no option {clash[0]!r}. Use {record.name}"
         )
     return _metric(text, record, {**fixed, **options}, None)
 
@@ -178,7 +194,7 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
     if cutoff is not None:
         digits = str(cutoff).strip()
         if not record.has_cutoff:
-            raise RankqlError(f"{text!r}: {record.name} has no cutoff; leave @{digits} out")
+            raise RankqlError(f"{text!r}: {record.name} has no cutoff. Leave out @{digits}")
         if not re.fullmatch(r"[1-9]\d*", digits, re.ASCII):
             raise RankqlError(
                 f"{text!r}: k must be a whole number from 1, not {digits or 'nothing'}"
@@ -189,17 +205,9 @@ def _metric(text: str, record: MetricRecord, options: Mapping[str, Any], cutoff:
                 f"Leave @{digits} out for the whole ranking"
             )
         k = int(digits)
-    _require_valid(text, record, options)
+    defaults = {name: o.default for name, o in record.options.items() if not o.convention}
+    record.check_options({**defaults, **options}, f"{text!r}: ")
     return Metric(record, k, options)
-
-
-def _require_valid(text: str, record: MetricRecord, options: Mapping[str, Any]) -> None:
-    """Refuse options that are missing, out of their range, or that exclude each other."""
-    for name, option in record.options.items():
-        value = options.get(name)
-        number = option.applies(options, f"{text!r}: ") and option.kind == "number"
-        if number and (value is not None or not option.convention):
-            option.require_value(options.get(name, option.default), f"{text!r}: ")
 
 
 def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tuple[str, Any]]:
@@ -220,23 +228,20 @@ def _parse_options(text: str, record: MetricRecord, options: str) -> Iterator[tu
         seen.add(name)
         if not equals or not value:
             raise RankqlError(f"{text!r}: {name} must have a value: {name}=...")
-        yield name, _parse_value(text, known[name], value)
+        setting = _parse_value(known[name], value.strip("'\""))
+        known[name].check(setting, f"{text!r}: ")
+        yield name, setting
 
 
-def _parse_value(text: str, option: Parameter, value: str) -> Any:
-    value = value.strip("'\"")
-    value = _VALUE_ALIASES.get(value, value)
-    if choices := ("true", "false") if option.kind == "flag" else option.choices:
-        for choice in choices:
-            if choice.lower() == value.lower():
-                return choice == "true" if option.kind == "flag" else choice
-        raise RankqlError(
-            f"{text!r}: {option.name} must be one of {', '.join(choices)}, not {value}"
-        )
+def _parse_value(option: Parameter, text: str) -> Any:
+    """The value of an option, in the spelling and type of its record if it is allowed."""
+    if option.kind == "flag":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if option.choices:
+        text = _VALUE_ALIASES.get(text, text)
+        return next((x for x in option.choices if x.lower() == text.lower()), text)
     try:
-        number = float(value)
+        number = float(text)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise RankqlError(f"{text!r}: {option.name} must be a finite number, not {value}")
+        return text
     return int(number) if number.is_integer() else number

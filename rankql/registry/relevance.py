@@ -30,7 +30,6 @@ RETRIEVED = "coalesce({k}, count({pos}))"
 RELEVANCE = (
     MetricRecord(
         function="ndcg",
-        family="gain",
         name="nDCG",
         trec_eval={"ndcg_cut_": {"gain": "linear", "ideal": "judged", "negative": "zero"}},
         parameters=(K, DISCOUNTS, BASE, IDEAL, NEGATIVE),
@@ -47,7 +46,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="dcg",
-        family="gain",
         name="DCG",
         parameters=(K, DISCOUNTS, BASE),
         lowest=None,
@@ -62,7 +60,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="idcg",
-        family="gain",
         name="IDCG",
         parameters=(K, DISCOUNTS, BASE, IDEAL),
         better="neither",
@@ -73,7 +70,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="cg",
-        family="gain",
         name="CG",
         parameters=(K,),
         lowest=None,
@@ -86,7 +82,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="ap",
-        family="precision",
         name="AP",
         aliases=("MAP", "average_precision"),
         trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
@@ -101,7 +96,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rr",
-        family="cascade",
         name="RR",
         aliases=("MRR", "reciprocal_rank"),
         trec_eval={"recip_rank": {}},
@@ -116,7 +110,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="precision_at",
-        family="precision",
         name="P",
         aliases=("Precision",),
         trec_eval={"P_": {"denominator": "k"}, "set_P": {"denominator": "retrieved"}},
@@ -131,7 +124,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="recall_at",
-        family="precision",
         name="R",
         aliases=("Recall",),
         trec_eval={"recall_": {}, "set_recall": {}},
@@ -145,7 +137,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="f1_at",
-        family="precision",
         name="F1",
         trec_eval={"set_F": {}},
         ir_measures={"SetF": {}},
@@ -161,7 +152,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="hit_at",
-        family="precision",
         name="Success",
         aliases=("Hit", "HR", "HitRate", "hit_rate"),
         trec_eval={"success_": {}},
@@ -174,7 +164,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="r_precision",
-        family="precision",
         name="Rprec",
         parameters=(THRESHOLD,),
         undefined=NO_RELEVANT_ITEM,
@@ -187,7 +176,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="bpref",
-        family="precision",
         name="Bpref",
         parameters=(THRESHOLD,),
         undefined=NO_RELEVANT_ITEM,
@@ -196,7 +184,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="judged_at",
-        family="precision",
         name="Judged",
         parameters=(K,),
         better="neither",
@@ -210,7 +197,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="err",
-        family="cascade",
         name="ERR",
         parameters=(K, SCALE, CONTINUATION, STOP),
         undefined=NO_GAIN,
@@ -224,7 +210,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rbp",
-        family="cascade",
         name="RBP",
         parameters=(K, P, THRESHOLD, GRADED),
         source="Moffat & Zobel 2008",
@@ -237,7 +222,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="rbp_residual",
-        family="cascade",
         name="RBPres",
         parameters=(K, P),
         better="lower",
@@ -246,7 +230,6 @@ RELEVANCE = (
     ),
     MetricRecord(
         function="arhr",
-        family="cascade",
         name="ARHR",
         parameters=(K, THRESHOLD),
         highest=None,
@@ -261,7 +244,6 @@ RELEVANCE = (
 MICRO = (
     MetricRecord(
         function="micro_precision_at",
-        family="precision",
         name="microP",
         parameters=(K, THRESHOLD, QUERY, PRECISION_DENOMINATOR),
         level="rankings",
@@ -271,7 +253,6 @@ MICRO = (
     ),
     MetricRecord(
         function="micro_recall_at",
-        family="precision",
         name="microR",
         parameters=(K, THRESHOLD),
         level="rankings",
@@ -281,7 +262,6 @@ MICRO = (
     ),
     MetricRecord(
         function="micro_f1_at",
-        family="precision",
         name="microF1",
         parameters=(K, THRESHOLD, QUERY),
         level="rankings",

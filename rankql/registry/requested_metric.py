@@ -1,4 +1,4 @@
-"""A metric with its cutoff and its options, such as `P(rel=2)@5`, and its meaning by convention."""
+"""A requested metric with cutoff and options, such as `P(rel=2)@5`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankql.registry.relevance import RELEVANT, RETRIEVED
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with its cutoff and the options given with it; or an SQL expression of the user."""
+    """A metric with its cutoff and options, or an SQL expression of the user."""
 
     record: MetricRecord | None
     k: int | None = None
@@ -35,14 +35,14 @@ class Metric:
 
     @property
     def scaled(self) -> bool:
-        """Does its value depend on where the scale of the grades ends?"""
+        """Does its value depend on the highest grade of the scale?"""
         if self.record is None or "max_rel" in self.options:
             return self.record is not None
         scale = self.record.options.get("max_rel")
         return scale is not None and bool(scale.convention) and self._takes("max_rel")
 
     def under(self, conventions: Mapping[str, Any]) -> Metric:
-        """The metric without the options that say what is the convention anyway."""
+        """The metric without options that repeat a convention."""
         if self.record is None:
             return self
         kept = {}
@@ -67,7 +67,7 @@ class Metric:
         return arguments
 
     def gain(self, conventions: Mapping[str, Any]) -> Any:
-        """How the grade becomes a gain."""
+        """The gain of a grade: a kind or a mapping."""
         assert self.record
         return self.options.get("gain", self.record.default("gain", conventions)) or "linear"
 
@@ -76,7 +76,7 @@ class Metric:
         return float(self.options.get("threshold", conventions["threshold"]))
 
     def weight(self, conventions: Mapping[str, Any]) -> str:
-        """How much a ranking weighs in a mean over all rankings at once, as SQL."""
+        """The weight of a ranking in a mean over all rankings, as SQL."""
         assert self.record and self.record.weight
         k, denominator = literal(self.k), self.arguments(conventions).get("denominator", "k")
         if conventions["ties"] == "expected":
@@ -106,7 +106,7 @@ class Metric:
         return self.record.rows
 
     def _takes(self, name: str) -> bool:
-        """Does the option mean something beside the others?"""
+        """Does the option apply, given the others?"""
         assert self.record
         other = self.record.options[name].only_with
         if other is None:

@@ -1,4 +1,4 @@
-"""Tables and views of a connection, by name."""
+"""Find tables and views of a connection by name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from rankql.macros import literal
 def find_table(
     con: duckdb.DuckDBPyConnection, name: str, label: str = ""
 ) -> tuple[str, str, str, bool] | None:
-    """A table or view, by its name as it is or with schema and database before: these three,
-    and whether it is a table that lasts."""
+    """Find a table or view by its name, which may start with schema and database.
+
+    Return database, schema, name, and whether it is a permanent table.
+    """
     rows = con.execute(
         """
         SELECT database_name, schema_name, name, lasting, CASE
@@ -40,11 +42,11 @@ def find_table(
     matches = [row[:3] for row in rows if row[4] == rows[0][4]]
     if label and len(matches) > 1:
         names = " or ".join(map(".".join, matches))
-        raise RankqlError(f"{label}: {name!r} may be {names}; say which")
+        raise RankqlError(f"{label}: {name!r} may be {names}. Name the schema too")
     return rows[0][:4]
 
 
 def database_type(con: duckdb.DuckDBPyConnection, database: str) -> str:
-    """What kind of database an attached one is, such as duckdb or sqlite."""
+    """The kind of an attached database, such as duckdb or sqlite."""
     sql = f"SELECT type FROM duckdb_databases() WHERE database_name = {literal(database)}"
     return str(con.sql(sql).fetchall()[0][0])

@@ -1,4 +1,4 @@
-"""Files by path, folder or glob: which there are, what reads them, and whether they are UTF-8."""
+"""Find files by path, folder or glob, and read their first lines."""
 
 from __future__ import annotations
 
@@ -26,47 +26,47 @@ READERS = {
 
 
 def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
-    """The files of a path, folder or glob, and the pattern by which DuckDB reads them all."""
+    """The files of a path, folder or glob, and the pattern with which DuckDB reads them."""
     if "://" in name:
         if suffix(name) in READERS:
             return [name], name
         pattern = f"{name.rstrip('/')}/**/*.parquet"
         return [pattern], pattern
     paths, pattern = [name], name
-    if os.path.exists(name):  # of a name that is too long too, which Path refuses
-        pattern = re.sub(r"([\[*?])", r"[\1]", name)  # no pattern, this very path
+    if os.path.exists(name):  # Path refuses names that are too long
+        pattern = re.sub(r"([\[*?])", r"[\1]", name)  # a path, not a pattern
     if os.path.isdir(name):
         _refuse_lake(Path(name), label)
         pattern = str(Path(pattern) / "**" / "*.parquet")
     if not os.path.isfile(name) and has_magic(pattern):
         paths = expand_glob(pattern)
     if not paths or not os.path.isfile(paths[0]):
-        raise RankqlError(f"{label}: there is no file {_shortened(name)}{hint}")
+        raise RankqlError(f"{label}: file {_shortened(name)} does not exist. {hint}")
     return paths, pattern
 
 
 def _refuse_lake(folder: Path, label: str) -> None:
-    """The folder of such a table also holds rows that are no longer in it."""
+    """Refuse the folder of a Delta or Iceberg table, which also holds deleted rows."""
     for kind, logs, remedy in (
         ("Delta", "_delta_log/*.json", "deltalake.DeltaTable(...).to_pyarrow_dataset()"),
         ("Iceberg", "metadata/*.metadata.json", "table.scan().to_arrow() of pyiceberg"),
     ):
         if any(folder.glob(logs)):
-            raise RankqlError(f"{label}: {str(folder)!r} is a table of {kind}; pass {remedy}")
+            raise RankqlError(f"{label}: {str(folder)!r} is a table of {kind}. Pass {remedy}")
 
 
 def _shortened(name: str) -> str:
-    """A name in an error: of a long one, as of text that was taken for a path, the beginning."""
+    """A name for an error; of a long one, only the beginning."""
     return repr(name) if len(name) <= 200 else f"{name[:100]!r}... ({len(name):,} characters)"
 
 
 def suffix(path: str) -> str:
-    """The suffix of a file, that of its compression left out."""
+    """The suffix of a file, without that of its compression."""
     return Path(re.sub(r"\.(gz|zst)$", "", path.lower())).suffix
 
 
 def expand_home(path: str) -> str:
-    """The path with `~` as the folder of the user."""
+    """The path with `~` replaced by the user's folder."""
     return os.path.expanduser(path) if path.startswith("~") else path
 
 
@@ -76,7 +76,7 @@ def expand_glob(pattern: str) -> list[str]:
 
 
 def is_path(text: str) -> bool:
-    """Is there a file of this name or pattern?"""
+    """Does a file of this name or pattern exist?"""
     return os.path.exists(expand_home(text)) or (has_magic(text) and bool(expand_glob(text)))
 
 
@@ -98,7 +98,7 @@ def _open(path: str) -> IO[bytes]:
 
 
 def refuse_utf16(label: str, path: str) -> None:
-    """Refuse a local text file that says of itself that it is UTF-16 or UTF-32."""
+    """Refuse a local text file that starts with the byte order mark of UTF-16 or UTF-32."""
     if "://" in path or path.endswith(".zst"):
         return
     try:

@@ -1,4 +1,4 @@
-"""What is evaluated: the runs, the judgments and the attributes, their columns recognised."""
+"""The inputs of an evaluation: runs, judgments and attributes, with recognised columns."""
 
 from __future__ import annotations
 
@@ -24,95 +24,95 @@ _OF_QRELS = ("query", "item", "rel")
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is evaluated: the runs by the name of their system, the judgments, the attributes."""
+    """The runs by the name of their system, the judgments, the attributes."""
 
     runs: Mapping[str | None, Table]
     qrels: Table | None = None
     attributes: Table | None = None
     system: str | None = None
     by: Sequence[str] = ()
-    # Which of the tables has each attribute: 'run', 'qrels', 'reference' or 'attributes'.
+    # The table of each attribute: 'run', 'qrels', 'reference' or 'attributes'.
     homes: Mapping[str, str] = field(default_factory=dict)
-    # The ranking that the runs are compared with, in place of judgments.
+    # The ranking that the runs are compared with, instead of judgments.
     reference: Table | None = None
-    # The values of `system`, where the table has a part of them.
+    # All values of `system`, if the table has only some of them.
     systems: Sequence[str] = ()
-    # A condition on the query, where only a part of them is evaluated.
+    # A condition on the query, if only some queries are evaluated.
     part: str = ""
 
     @property
     def many(self) -> bool:
-        """Are the results told apart by system?"""
+        """Does the result have a column system?"""
         return self.system is not None or None not in self.runs
 
     @property
     def keys(self) -> str:
-        """The columns that tell one ranking from the next."""
+        """The columns that identify a ranking."""
         return "system, query" if self.many else "query"
 
     @property
     def scored(self) -> bool:
-        """Do scores make the ranking? (Positions win over scores.)"""
+        """Are the rankings by score? (Positions win over scores.)"""
         return all("pos" not in table.roles for table in self.runs.values())
 
     @property
     def ascending(self) -> bool:
-        """Is the lowest score the best, in one run at least?"""
+        """Is the lowest score the best, in at least one run?"""
         return any(table.ascending for table in self.runs.values())
 
     @property
     def query(self) -> str:
-        """What the column of the query is called: by what the run is held against, else by it."""
+        """The name of the query column: that of the judgments or the reference, else of the run."""
         return (self.qrels or self.reference or next(iter(self.runs.values()))).roles["query"]
 
     @property
     def graded(self) -> str:
-        """Where the grades are: in the table `qrels`, or in the run itself."""
+        """The CTE with the grades: `qrels`, or the run itself."""
         return "run" if self.qrels is None else "qrels"
 
     @property
     def judging(self) -> list[Table]:
-        """The tables that have grades."""
+        """The tables with grades."""
         return [self.qrels] if self.qrels else list(self.runs.values())
 
     @property
     def tables(self) -> list[Table]:
-        """All of them."""
+        """All tables."""
         others = (self.qrels, self.reference, self.attributes)
         return [*self.runs.values(), *filter(None, others)]
 
     def every(self, role: str) -> bool:
-        """Has every run a column of this role?"""
+        """Does every run have a column of this role?"""
         return all(role in table.roles for table in self.runs.values())
 
     def as_text(self, role: str) -> bool:
-        """Are the ids of the tables of different types? Then they are compared as text."""
+        """Must ids be compared as text, because the tables have different types?"""
         kinds = [t.columns[t.roles[role]] for t in self.tables if role in t.roles]
         return not same_kind(kinds)
 
     def query_hash(self) -> str:
-        """The hash of the query, by which the tables can be cut into parts."""
+        """The hash of the query, by which tables can be split into parts."""
         return hash_column("query", [t.columns[t.roles["query"]] for t in self.tables])
 
     def attributes_in(self, home: str) -> list[str]:
-        """The attributes that a table has."""
+        """The attributes in a table."""
         return [name for name in self.by if self.homes[name] == home]
 
     def attribute(self, name: str) -> str:
-        """What an attribute is called within the SQL, where any name may be taken."""
+        """The column of an attribute in the SQL, where its own name may be taken."""
         return f"{INTERNAL_PREFIX}by_{self.by.index(name)}"
 
     def kinds(self, name: str) -> list[str]:
-        """The types of an attribute in all tables that it is looked up in."""
+        """The types of an attribute in all tables that have it."""
         tables = (table for table in self.tables if self.home(table) == self.homes[name])
         return [table.columns[table.actual_name(name)] for table in tables]
 
     def home(self, table: Table) -> str:
-        """What its attributes are said to be in."""
+        """The name of a table in `homes`."""
         return "run" if table in self.runs.values() else table.label
 
     def ids(self, table: Table) -> list[str]:
-        """The columns that tell its rows apart."""
+        """The columns that identify its rows."""
         names = [table.roles[role] for role in ("query", "item") if role in table.roles]
         system = self.system if self.home(table) == "run" else None
         return [*names, table.actual_name(system)] if system else names
@@ -129,7 +129,7 @@ def read_inputs(
     reference: Data | None = None,
     descending: bool | None = None,
 ) -> Inputs:
-    """The tables with their columns recognised, or an error that says what is amiss."""
+    """Open the tables and recognise their columns."""
     if descending is not None and not isinstance(descending, bool):
         raise RankqlError(f"descending must be True or False, not {descending!r}")
     opened = open_runs(session, run)
@@ -148,7 +148,9 @@ def read_inputs(
         for name, table in runs.items()
     }
     if len({"pos" in table.roles for table in runs.values()}) > 1:
-        raise RankqlError("some runs have positions, others scores; name what all have: score=")
+        raise RankqlError(
+            "Some runs have positions, others scores. Name the column that all have, such as score="
+        )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
     if compared:
@@ -165,14 +167,16 @@ def read_inputs(
         for table in runs.values():
             _require_column(table, system, "system")
         if isinstance(run, Mapping):
-            raise RankqlError("system= names a column of one run; a dict names its runs itself")
+            raise RankqlError(
+                "system= is for a single run. The runs of a dict have their names already"
+            )
     inputs = Inputs(runs, judgments, about, system, by, homes, compared)
     _require_different_names(inputs)
     return inputs
 
 
 def _require_different_names(inputs: Inputs) -> None:
-    """Refuse a column whose name another column of the result has."""
+    """Refuse two columns of the result with the same name."""
     for name in inputs.by:
         if name.lower() == inputs.query.lower():
             raise RankqlError(f"by: {name!r} is also the column of the queries. Rename one of them")
@@ -190,17 +194,17 @@ def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     if not isinstance(run, Mapping):
         return session.table(run, "run")
     if not run or not all(isinstance(name, str) and name for name in run):
-        raise RankqlError("run as a dict must hold at least one run, each by its name")
+        raise RankqlError("A dict of runs must map at least one name to a run")
     return {name: session.table(data, f"run {name!r}") for name, data in run.items()}
 
 
 def _only(table: Table, roles: Sequence[str]) -> Table:
-    """The table without the columns that nobody looks at."""
+    """The table with these roles only."""
     return replace(table, roles={role: table.roles[role] for role in roles})
 
 
 def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
-    """The names that were given for the columns of the run (0) or of the judgments (1)."""
+    """The columns that the caller names for the run (0) or the judgments (1)."""
     return {
         role: names[side] if isinstance(names, list | tuple) else names
         for role, names in columns.items()
@@ -208,7 +212,7 @@ def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
 
 
 def _require_columns(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
-    """Refuse a name that no table has."""
+    """Refuse a column that no table has."""
     known = list(dict.fromkeys(name for table in tables for name in table.columns))
     for role, names in columns.items():
         if isinstance(names, list | tuple):
@@ -233,7 +237,7 @@ def _refuse_swapped(
     if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
         raise RankqlError(
             f"{run.label} and qrels look swapped: {run.label} has no score or pos, but qrels has, "
-            "and no rel; give the run first"
+            "and no rel. Pass the run first"
         )
 
 
@@ -243,7 +247,7 @@ def _assign_run(
     judged: bool,
     preferred: Mapping[str, Sequence[str]],
 ) -> Table:
-    """The columns of a run; of one with judgments in another table, or of a ranked table."""
+    """The run with its roles; not judged: a ranked table, which has the grades itself."""
     table = assign_roles(table, names, ["query", "item"] if judged else ["query", "rel"], preferred)
     roles = dict(table.roles)
     if judged:
@@ -251,34 +255,33 @@ def _assign_run(
     if names.get("score") and not names.get("pos"):
         roles.pop("pos", None)
     if "pos" not in roles:
-        assign_roles(table, names, ["score", "item"])  # equal scores are told apart by item
+        assign_roles(table, names, ["score", "item"])  # the item orders equal scores
     return replace(table, roles=roles)
 
 
 def _assign_attributes(
     table: Table, sides: Sequence[Mapping[str, str | None]], tables: Sequence[Table]
 ) -> Table:
-    """The column of the query in the attributes: named for one side, or as the other tables do."""
+    """The attributes with their query column: named by the caller, or as in the other tables."""
     names = sides[0] if sides[0]["query"] in table.columns else sides[1]
     same = {"query": [other.roles["query"].lower() for other in tables]}
     return _only(assign_roles(table, names, ["query"], same), ["query"])
 
 
 def _order_scores(table: Table, descending: bool | None) -> Table:
-    """The run with the order of its scores: as the caller says, or by the name of the column."""
+    """The run with the order of its scores: by the caller, or by the name of the column."""
     if "pos" in table.roles:
         if descending is not None:
             raise RankqlError(
                 f"descending={descending} orders scores, but {table.label} is ordered by its "
-                f"positions ({table.roles['pos']}). Name the scores, score='...', or leave "
-                "descending out"
+                f"positions ({table.roles['pos']}). Pass score='...', or leave out descending"
             )
         return table
     return replace(table, ascending=lowest_is_best(table, descending))
 
 
 def lowest_is_best(table: Table, descending: bool | None) -> bool:
-    """Is the lowest score the best? So says the caller, or the name of the column."""
+    """Is the lowest score the best? By the caller, or by the name of the column."""
     if descending is None:
         return table.roles["score"].lower() in DISTANCES
     return not descending
@@ -291,7 +294,7 @@ def _require_column(table: Table, name: str, what: str) -> None:
 
 
 def _home(name: str, tables: Mapping[str, Any]) -> str:
-    """Where an attribute is found: the attributes, the judgments or the run."""
+    """The table of an attribute: attributes, judgments, reference or run."""
     columns: list[str] = []
     for home, table in tables.items():
         sources = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
@@ -299,12 +302,12 @@ def _home(name: str, tables: Mapping[str, Any]) -> str:
             for source in sources:
                 if name.lower() not in map(str.lower, source.columns):
                     raise RankqlError(
-                        f"by: {source.label} has no column {name!r}; give it one as the other runs "
-                        "have, or all in attributes="
+                        f"by: {source.label} has no column {name!r}, but other runs have. "
+                        "Add it, or pass attributes="
                     )
                 if name == source.roles["query"]:
                     raise RankqlError(
-                        f"by: {name!r} tells rankings apart already; name an attribute"
+                        f"by: {name!r} is the column of the queries. Name an attribute of them"
                     )
             return home
         columns += [column for source in sources for column in source.columns]

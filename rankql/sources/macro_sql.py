@@ -1,4 +1,4 @@
-"""SQL that may call the macros, run on a session."""
+"""Run SQL that may call our macros on a session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def execute(session: Session, sql: str, checked: bool = False) -> duckdb.DuckDBP
 
 
 def prepare(session: Session, sql: str, checked: bool = False) -> str:
-    """The SQL with its macros made known to the connection."""
+    """The SQL, after its macros were created on the connection."""
     create, query = macros.isolate_macros(sql, checked)
     if create:
         session.con.execute(create).fetchall()

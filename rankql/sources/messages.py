@@ -1,4 +1,4 @@
-"""Errors of DuckDB in the words of rankql."""
+"""Reword errors of DuckDB."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import duckdb
 from rankql.errors import RankqlError, database_message
 from rankql.sources.files import first_line_not_utf8
 
-# What DuckDB says of a connection, and what to do about it.
+# Errors about a connection, and what to do about them.
 _CONNECTION_ERRORS = {
     "transaction is aborted": "the transaction of con has failed. Call con.rollback(), then retry",
     "Connection already closed": "con is closed. Pass an open connection",
-    "busy with another call": "con is in use by another thread. "
-    "Give each thread a connection of its own: con.cursor()",
+    "busy with another call": "con is in use by another thread. Give each thread its own: "
+    "con.cursor()",
 }
 
 
@@ -24,14 +24,13 @@ def reword_error(error: duckdb.Error) -> str:
     if isinstance(error, duckdb.OutOfMemoryException):
         return (
             f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
-            "fewer threads (SET threads = 1), or make sure that temp_directory has room, to which "
-            "DuckDB spills"
+            "fewer threads (SET threads = 1), or make room in temp_directory, where DuckDB spills"
         )
     return next((words for sign, words in _CONNECTION_ERRORS.items() if sign in line), line)
 
 
 def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()) -> RankqlError:
-    """The error for a source that DuckDB cannot read; of text files the first that is not UTF-8."""
+    """The error for a source that DuckDB cannot read, with the line that is not UTF-8."""
     for path in paths:
         if line := first_line_not_utf8(path):
             return RankqlError(

@@ -1,9 +1,9 @@
 """A DuckDB connection to evaluate on, with the files and frames that are read on it.
 
-For sums by whole keys of little range DuckDB finds the key where the sums are, without hashing, up
-to 12 bits; `Session.perfect_hashing` raises that to 20. The setting is made on a connection of our
-own: that of the session, or one beside the user's, if that one sees the same. (It has none of the
-user's settings, on which no number and no text depends.)
+DuckDB sums by integer keys with a small range without hashing: up to 12 bits by default.
+`Session.perfect_hashing` raises that to 20. It sets this on a connection of our own: that of the
+session, or a second one to the user's database if it sees the same tables. (It lacks the user's
+settings, but no number and no text depends on them.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rankql.sources.trec import detect_trec
 def open_session(
     con: duckdb.DuckDBPyConnection | None, *inputs: Data | Mapping[str, Data]
 ) -> Iterator[Session]:
-    """The connection to work on: the one given, that of the relations, or one of our own."""
+    """Open a session on the user's connection, that of the relations, or a new one."""
     if is_other_database(con):
         raise duckdb_required(con)
     own = None
@@ -55,13 +55,13 @@ def open_session(
 
 @contextmanager
 def duckdb_errors(session: Session | None = None) -> Iterator[None]:
-    """Errors of DuckDB in the words of rankql."""
+    """Raise errors of DuckDB as RankqlError."""
     try:
         yield
     except duckdb.Error as error:
         line = session.reword(error) if session else reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
-            line += ". Position 1 is the top: add 1, or name scores in place of them: score='...'"
+            line += ". Position 1 is the top: add 1, or rank by scores: score='...'"
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
@@ -70,20 +70,22 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
 
 
 class Session:
-    """A connection to evaluate on, with the frames that are registered on it for the time being."""
+    """A connection to evaluate on, with the frames that are registered on it."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, own: bool) -> None:
         self.con = con
         self._own = own
         self.registered: list[str] = []
-        # Text files and SQLite are read once, into temporary tables: by name, their statements.
+        # Statements that read text files and SQLite tables, by the name of their temporary table.
         self.loaded: dict[str, str] = {}
-        # The Parquet files that are read: their SQL, by what they are called.
+        # The SQL of the Parquet files that are read, by their label.
         self.files: dict[str, str] = {}
-        self.hint = "; for a table pass its connection: con=" if own else ", nor such a table"
+        self.hint = (
+            "To read a table, pass its connection: con=" if own else "No table has this name"
+        )
 
     def table(self, data: Data, label: str) -> Table:
-        """The source of the data, which is not copied; only text files are read at once."""
+        """The table of the data, which is not copied. Only text files are read at once."""
         if isinstance(data, Table):
             return data
         if isinstance(data, str | os.PathLike):
@@ -109,7 +111,7 @@ class Session:
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(
-                    f"{label} is a relation of another connection; pass that as con="
+                    f"{label} is a relation of another connection. Pass that one as con="
                 ) from error
             raise unreadable_source(label, error) from error
         self.registered.append(name)
@@ -118,7 +120,7 @@ class Session:
     def _open_name(self, name: str, label: str) -> Table:
         """A path, or the name of a table of the connection."""
         if not name:
-            raise RankqlError(f"{label} must be named: a path or a table, not an empty text")
+            raise RankqlError(f"{label} must be a path or the name of a table, not an empty text")
         if match := find_table(self.con, name, label):
             *path, lasting = match
             sql = ".".join(map(quote, path))
@@ -142,7 +144,7 @@ class Session:
             raise unreadable_source(label, error, paths) from error
 
     def _load_trec(self, paths: Sequence[str], pattern: str, label: str) -> Table:
-        """The columns of a TREC run or of TREC judgments."""
+        """The table of a TREC run or of TREC judgments."""
         refuse_utf16(label, paths[0])
         file = detect_trec(paths[0], pattern, label)
         if file.delimiter:
@@ -151,13 +153,15 @@ class Session:
         try:
             for (line,) in self.con.sql(file.malformed).fetchall():
                 many = len(file.columns)
-                raise RankqlError(f"{label}: {paths[0]!r}: no {many} columns in the line {line!r}")
+                raise RankqlError(
+                    f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
+                )
             return self._load(label, file.split, trec=True)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
 
     def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
-        """What a text file or a table of SQLite holds, as a temporary table."""
+        """A text file or a table of SQLite, read into a temporary table."""
         name = self._free_name(label)
         statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
         self.con.execute(statement).fetchall()
@@ -173,7 +177,7 @@ class Session:
         lasting: bool = False,
         file: str | None = None,
     ) -> Table:
-        """The columns of a source; `file` is the path of a Parquet file."""
+        """The table of a source; `file` is the path of a Parquet file."""
         try:
             rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
         except duckdb.Error as error:
@@ -187,13 +191,13 @@ class Session:
         return Table(label, sql, columns, trec, text, lasting=lasting)
 
     def _free_name(self, label: str) -> str:
-        """A name for what a label stands for, which no other has."""
+        """A name that no table has yet."""
         name = "rankql_" + re.sub(r"\W+", "_", label)
         names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
         return next(name for name in names if not find_table(self.con, name))
 
     def reword(self, error: duckdb.Error) -> str:
-        """One line for an error of DuckDB, which does not always name a file that is damaged."""
+        """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""
         line = reword_error(error)
         damaged = "The file is damaged: write or copy it again"
         if line.startswith(("Failed to read file", "Could not read enough bytes")):
@@ -219,7 +223,7 @@ class Session:
 
     @contextmanager
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
-        """Sum by whole keys of little range without hashing, as the top of the module says."""
+        """Sum by integer keys with a small range without hashing: see the top of the module."""
         con, owned = self.con, self._own
         if not owned and not self._in_transaction() and all(t.lasts(columns) for t in tables):
             con, owned = self.con.cursor(), True
@@ -239,13 +243,13 @@ class Session:
                 con.close()
 
     def _in_transaction(self) -> bool:
-        """May there be rows that no other connection sees?"""
+        """Is a transaction open, with rows that no other connection may see?"""
         first, second = (self.con.sql("SELECT txid_current()").fetchall() for _ in range(2))
-        return first == second  # without one, each query is a transaction of its own
+        return first == second  # otherwise, each query is its own transaction
 
 
 def _library(data: Data) -> str:
-    """The library that a frame is of."""
+    """The library of a frame."""
     return type(data).__module__.partition(".")[0]
 
 
@@ -263,12 +267,12 @@ _LOCKS_LOCK = threading.Lock()
 
 
 def _lock(con: duckdb.DuckDBPyConnection) -> threading.RLock:
-    """The lock of a connection: threads that share one take turns, as DuckDB refuses them."""
+    """The lock of a connection. Threads that share one take turns, because DuckDB refuses them."""
     with _LOCKS_LOCK:
         return _LOCKS.setdefault(con, threading.RLock())
 
 
 def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
-    """The data of all inputs, those of a dict one by one."""
+    """The inputs, with the values of dicts one by one."""
     for data in inputs:
         yield from data.values() if isinstance(data, Mapping) else [data]

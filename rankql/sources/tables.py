@@ -12,9 +12,9 @@ from rankql.macros import literal, quote
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
 
-# The roles a column may have, each with the names it is recognised by, the likeliest first.
+# The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
-    # Beside an id `query` is its text, as in PyTerrier, where `docid` is a number of the index.
+    # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
     "query": ("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
     "item": (
         "item",
@@ -33,31 +33,31 @@ ROLES = {
     "pos": ("pos", "position", "rank"),
     "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
 }
-# Scores of which the lowest is best, unless the caller says otherwise.
+# Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A source of rows: what it is called in errors, its SQL, its columns and their types."""
+    """A source of rows: its label in errors, its SQL, its columns and their types."""
 
     label: str
     sql: str
     columns: dict[str, str]
     trec: bool = False
-    # Text files say nothing of types: their numbers are read from text, their ids stay text.
+    # Text files have no types: numbers are parsed from text, ids stay text.
     text: bool = False
     roles: dict[str, str] = field(default_factory=dict)
-    # A table of the database, neither temporary nor a view.
+    # It is a permanent table of the database, not a view.
     lasting: bool = False
-    # Is the lowest score the best? `number` and `read` then return -score.
+    # The lowest score is the best: `number` and `read` return -score.
     ascending: bool = False
 
-    # The frame, if it is one of pandas.
+    # The frame, if it is from pandas.
     frame: Any = field(default=None, repr=False, compare=False)
 
     def nans(self, role: str) -> int:
-        """How many values of a role are NaN in a frame of pandas, which DuckDB reads as NULL."""
+        """The number of NaN in a pandas frame, which DuckDB reads as NULL."""
         column = self.roles.get(role)
         if self.frame is None or column not in self.frame:
             return 0
@@ -70,21 +70,20 @@ class Table:
 
     @property
     def role_columns(self) -> dict[str, str]:
-        """The columns of the roles, and the order of the scores where it is not the usual one."""
+        """The columns by role, and the order of the scores if the lowest is best."""
         return self.roles | ({"order": "ascending"} if self.ascending else {})
 
     def find(self, role: str, name: str | None = None, preferred: Sequence[str] = ()) -> str | None:
-        """The column of a role: that of this name, if there is one, or one with a known name, of
-        these first the preferred."""
+        """The column of a role: the one of this name, or a preferred or known name."""
         lower = {column.lower(): column for column in self.columns}
         if name is not None and name.lower() in lower:
             return self.actual_name(name)
-        # The ranks of a TREC run are not looked at, by trec_eval neither.
+        # Ranks of a TREC run are ignored, as in trec_eval.
         names = () if self.trec and role == "pos" else (*preferred, *ROLES[role])
         return next((lower[known] for known in names if known in lower), None)
 
     def actual_name(self, name: str) -> str:
-        """A column that it has, as it spells it."""
+        """The name of a column as the table spells it."""
         spellings = (column for column in self.columns if column.lower() == name.lower())
         return name if name in self.columns else next(spellings)
 
@@ -93,7 +92,7 @@ class Table:
         return [name for name in self.columns if name.lower() in ROLES[role]]
 
     def number(self, role: str) -> str:
-        """The column of a role as DOUBLE; that it holds numbers, `read` tells."""
+        """The column of a role as DOUBLE; `read` also checks its values."""
         name = self.roles[role]
         kind = self.columns[name]
         if not self.text and not _is_number(kind):
@@ -102,31 +101,31 @@ class Table:
         return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
 
     def signed(self, role: str, value: str) -> str:
-        """The value of a role such that the highest score is the best."""
+        """The value of a role, with its sign changed if the lowest score is best."""
         return f"(0 - {value})" if role == "score" and self.ascending else value
 
     def integer(self, role: str) -> str | None:
-        """The column of a role as it is, where its type has whole numbers alone."""
+        """The column of a role if its type is an integer, else None."""
         name = self.roles.get(role)
         kind = "" if name is None else self.columns[name]
         integers = kind.endswith("INT") or kind in ("INTEGER", "UINTEGER")
         return quote(name) if name is not None and integers and not self.text else None
 
     def lasts(self, columns: Sequence[str]) -> bool:
-        """Is it the same to every connection to the database, in these columns and its roles?"""
+        """Do all connections to the database read the same from its roles and these columns?"""
         read = {*self.roles.values(), *columns}
         kinds = {kind for name, kind in self.columns.items() if name in read}
         return self.lasting and all(_is_number(kind) or kind == "VARCHAR" for kind in kinds)
 
     def read(self, role: str) -> str:
-        """The same, an error where it holds anything but numbers."""
+        """The column of a role as a number; an error if a value is not a number."""
         self.number(role)
         name = self.roles[role]
         value = f"rankql_read_{role}({quote(name)}, {literal(f'{self.label}: {name}')})"
         return self.signed(role, value)
 
     def key(self, role: str, as_text: bool = False) -> str:
-        """The column of a role that names something."""
+        """The column of a role that is an id."""
         column = quote(self.roles[role])
         as_text = as_text or _is_text(self.columns[self.roles[role]])
         return f"CAST({column} AS VARCHAR)" if as_text else column
@@ -143,7 +142,7 @@ def _is_number(kind: str) -> bool:
 
 
 def same_kind(kinds: Sequence[str]) -> bool:
-    """Can columns of these types be compared as they are?"""
+    """Can columns of these types be compared without casts?"""
     classes = {
         "text" if _is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
     }
@@ -151,7 +150,7 @@ def same_kind(kinds: Sequence[str]) -> bool:
 
 
 def hash_column(name: str, kinds: Sequence[str]) -> str:
-    """The hash of a column, the same for values that are equal across columns of these types."""
+    """The hash of a column, the same for equal values of all these types."""
     if len(set(kinds)) == 1:
         return f"hash({name})"
     common = "DOUBLE" if all(map(_is_number, kinds)) else "VARCHAR"
@@ -159,9 +158,9 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
 
 
 def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
-    """The recognised names of ids that all tables have, whose columns hold the same ids.
+    """The recognised names of ids that all tables have: these columns hold the same ids.
 
-    The names of a TREC file are ours, and say nothing of what other tables call their ids.
+    TREC files have no names of their own, so they do not count.
     """
     named = [{name.lower() for name in table.columns} for table in tables if not table.trec]
     return {
@@ -176,14 +175,15 @@ def assign_roles(
     needed: Sequence[str],
     preferred: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
-    """The table with the columns of its roles."""
+    """The table with its roles assigned."""
     preferred = preferred or {}
     columns = {role: table.find(role, names.get(role), preferred.get(role, ())) for role in ROLES}
     roles = {role: column for role, column in columns.items() if column is not None}
     for role in needed:
         if role not in roles:
+            name = {"rel": "grade", "pos": "position"}.get(role, role)
             raise RankqlError(
-                f"{table.label} has no column that is known as {role} ({', '.join(ROLES[role])}); "
-                f"name it: {role}='...'. There are: {', '.join(table.columns)}"
+                f"No {name} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
+                f"Found: {', '.join(table.columns)}. Pass {role}='...'"
             )
     return replace(table, roles=roles)

@@ -1,4 +1,4 @@
-"""TREC runs of six columns and TREC judgments of four, whatever white space is between."""
+"""TREC runs with six columns and TREC judgments with four, separated by any white space."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _RUN = ("query", "q0", "item", "rank", "score", "tag")
 
 @dataclass(frozen=True)
 class TrecFile:
-    """What its first lines say of a TREC file (or of several, by a pattern), and how to read it.
+    """The columns of a TREC file (or of several, by a pattern), and how to read it.
 
-    As in trec_eval 10, lines that begin with # are comments, and what follows the sixth column
-    of a run is ignored; but if that column is a number, an id may hold a space: refused.
+    As in trec_eval 10, lines that begin with # are comments, and words after the sixth column of a
+    run are ignored. But if that column is a number, an id may contain a space: refused.
     """
 
     # The pattern of the files, as SQL.
     pattern: str
     columns: tuple[str, ...]
-    # The single character between all columns of the first lines, "" if there is no such one.
+    # The single character that separates all columns of the first lines, "" if there is none.
     delimiter: str
 
     @property
     def delimited(self) -> str:
-        """SQL that reads columns with one character between: DuckDB's reader, in parallel."""
+        """SQL that reads columns separated by one character: DuckDB's parallel reader."""
         names = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
         return (
             f"read_csv({self.pattern}, delim = {literal(self.delimiter)}, header = false, "
@@ -39,13 +39,13 @@ class TrecFile:
 
     @property
     def split(self) -> str:
-        """SQL that reads columns with any white space between."""
+        """SQL that reads columns separated by any white space."""
         fields = ", ".join(f"line[{i}] AS {name}" for i, name in enumerate(self.columns, 1))
         return f"(SELECT {fields} FROM {self._lines})"
 
     @property
     def malformed(self) -> str:
-        """SQL that returns a line without these columns, if there is one."""
+        """SQL that returns a line with other columns, if there is one."""
         unlike = f"len(line) <> {len(self.columns)}"
         if self.columns == _RUN:
             score, tag = (f"TRY_CAST(line[{i}] AS DOUBLE) IS NULL" for i in (5, 6))
@@ -64,7 +64,7 @@ class TrecFile:
 
 
 def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
-    """What the first lines of a file say of its columns; an error if it is no TREC file."""
+    """Detect the columns of a file from its first lines; refuse a file that is not TREC."""
     lines = [line for line in read_head(path) if not line.lstrip().startswith("#")]
     if not lines:
         raise RankqlError(f"{label}: {path!r} is empty")
@@ -74,8 +74,9 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
         columns = _RUN
     if columns is None:
         raise RankqlError(
-            f"{label}: {path!r} is no Parquet, CSV or JSON by its name, and no TREC file "
-            f"by its first line, which has {len(first)} columns, not 4 or 6"
+            f"{label}: cannot read {path!r}: unknown format. Supported: Parquet, CSV, JSON and "
+            "TREC "
+            f"(4 or 6 columns; its first line has {len(first)}), optionally .gz or .zst"
         )
     delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
     return TrecFile(literal(pattern), columns, next(delimiters, ""))
