@@ -174,13 +174,3 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
         "out of the drops"
     )
     return replace(combined, values=old), [note] if new else []
-
-
-def require_means(limits: Sequence[GateLimit], run: Result) -> None:
-    """Refuse to test a metric that is not a mean over queries."""
-    names = [limit.name(run) for limit in limits]
-    if micro := [name for name in names if name in run.meta["weights"]]:
-        raise RankqlError(
-            f"{micro[0]} is one value for all queries, so it has no confidence interval. Compare "
-            "the values alone (beyond_noise=False, CLI: --any-drop), or leave it out"
-        )

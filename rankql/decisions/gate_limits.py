@@ -5,20 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import ge, gt, le, lt
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-import polars as pl
-
-from rankql import text as show
-from rankql.decisions.alignment import ROUNDING
-from rankql.decisions.verdict import FAILED, PASSED, SCHEMA, TOO_FEW
+from rankql.decisions.margin import Margin
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
-from rankql.macros import MISSING
 from rankql.registry.parse import is_metric, parse, value_range
 from rankql.registry.requested_metric import Metric
 
@@ -36,13 +29,23 @@ class GateLimit:
         """What the metric is called in a result."""
         return self.metric.under(result.conventions).name
 
-    def row(self, result: Result, **values: Any) -> dict[str, Any]:
-        """A row of the table."""
-        name = self.name(result)
-        loss = "rise" if result.lower_is_better(name) else "drop"
-        check = f"{name} {self.operator or f'{loss} <='} {format_limit(self.bound)}"
-        own = {"check": check, "metric": name, "limit": self.bound}
-        return dict.fromkeys(SCHEMA) | own | values
+    @property
+    def text(self) -> str:
+        """The number as text: 0.02, 1,000,000."""
+        size = abs(self.bound)
+        return f"{self.bound:,.15g}" if 1e3 <= size < 1e15 else f"{self.bound:g}"
+
+    @property
+    def sign(self) -> int:
+        """1 if higher is worse for a limit on the mean, -1 if lower is worse."""
+        return -1 if self.operator in (">=", ">") else 1
+
+    @property
+    def margin(self) -> Margin:
+        """The loss that is allowed: of a mean, how far it is on the wrong side of the limit."""
+        if self.operator:
+            return Margin(0.0, strict=self.operator in (">", "<"))
+        return Margin(self.bound, required=self.bound > 0)
 
 
 _MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=]*)", re.DOTALL)
@@ -138,66 +141,9 @@ def _range(metric: Metric) -> tuple[float, float]:
     return lowest, highest
 
 
-def format_limit(value: float) -> str:
-    """A limit as text: 0.02, 1,000,000."""
-    return f"{value:,.15g}" if 1e3 <= abs(value) < 1e15 else f"{value:g}"
-
-
 def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt}
-
-
-def mean_rows(limit: GateLimit, run: Result, min_queries: int) -> Iterator[dict[str, Any]]:
-    """The rows of a limit that the mean itself is held to."""
-    counts = _count_queries(run)
-    name = limit.name(run)
-    for row in run.summary.filter(pl.col("metric") == name).iter_rows(named=True):
-        mean, n, overall = row["mean"], counts.get((row["slice"], name), 0), row["slice"] == "all"
-        if mean is None:
-            yield undefined_row(limit, run, row, min_queries)
-            continue
-        status, message = PASSED, describe_mean(mean, n, row["queries"])
-        toward = -ROUNDING if limit.operator in ("<=", ">") else ROUNDING
-        if n < min_queries and not overall:
-            status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"
-        elif not _OPERATORS[limit.operator](mean + toward, limit.bound):
-            status, message = FAILED, f"{message}, not {limit.operator} {format_limit(limit.bound)}"
-        yield limit.row(run, slice=row["slice"], mean=mean, n=n, status=status, message=message)
-
-
-def describe_mean(mean: float, n: int, queries: int, interval: str = "") -> str:
-    """A mean, its interval and the number of queries it is of."""
-    of = "" if n == queries else f"{n:,} of "
-    return f"{show.format_number(mean, 6)}{interval} on {of}{show.format_queries(queries)}"
-
-
-def undefined_row(
-    limit: GateLimit, run: Result, row: Mapping[str, Any], min_queries: int, where: str = ""
-) -> dict[str, Any]:
-    """The row of a mean that no query has a value for."""
-    message = f"undefined: none of {show.format_queries(row['queries'])} has a value{where}"
-    status = FAILED
-    if row["slice"] != "all" and row["queries"] < min_queries:
-        status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"
-    return limit.row(run, slice=row["slice"], n=0, status=status, message=message)
-
-
-def _count_queries(run: Result) -> dict[tuple[str, str], int]:
-    """How many queries each mean is of, by slice and metric."""
-    rules, rows = run.conventions, run.frame()
-    if rules["missing"] == "skip":
-        rows = rows.filter(~pl.col(MISSING))
-    zero = set(run.metrics) - set(run.meta["weights"]) if rules["undefined"] == "zero" else set()
-    summary = replace(run, values=rows, _summary=None).summary
-    columns = ("slice", "metric", "queries", "undefined")
-    return {
-        (part, name): queries - (0 if name in zero else undefined)
-        for part, name, queries, undefined in summary.select(columns).iter_rows()
-    }

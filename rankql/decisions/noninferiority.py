@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
 
-from rankql.decisions.alignment import ROUNDING
+from rankql.decisions.margin import Judgement, Margin
 from rankql.decisions.pairwise_tests import t
 from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
 from rankql.decisions.significance import explain_untestable
@@ -28,52 +28,6 @@ from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 # widen the interval past any use.
 SKEWNESS_INFLATION = 6.0
 INFLATED_FROM = 20
-
-
-@dataclass(frozen=True)
-class Margin:
-    """How large a mean loss may be.
-
-    Where `required`, the loss must be shown to be within the margin. Otherwise only a loss that is
-    shown to be beyond it fails. Where `strict`, a loss that equals the margin is beyond it.
-    """
-
-    size: float
-    required: bool = True
-    strict: bool = False
-
-    def holds(self, loss: float) -> bool:
-        """Whether a known loss is within the margin."""
-        return loss < self.size - ROUNDING if self.strict else loss <= self.size + ROUNDING
-
-    def decide(self, lo: float, hi: float) -> str:
-        """The decision for a loss that lies between two bounds."""
-        if not self.holds(lo):
-            return FAILED
-        return PASSED if self.holds(hi) or not self.required else INCONCLUSIVE
-
-    def excluded(self, lo: float, hi: float) -> bool:
-        """Whether the margin lies outside the bounds, so that the test at it rejects."""
-        return not self.holds(lo) or self.holds(hi)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A decision, with the interval of the mean loss that led to it and the interval's level."""
-
-    decision: str
-    lo: float | None = None
-    hi: float | None = None
-    confidence: float | None = None
-    queries_needed: int | None = None
-    constant: bool = False
-
-    def interval(self, sign: int, origin: float = 0.0) -> tuple[float | None, float | None]:
-        """The interval of origin + sign * loss, the lower bound first."""
-        if self.lo is None or self.hi is None:
-            return None, None
-        lo, hi = sorted((origin + sign * self.lo, origin + sign * self.hi))
-        return lo, hi
 
 
 def judge_slices(
