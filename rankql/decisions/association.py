@@ -13,7 +13,7 @@ from rankql import text as show
 from rankql.decisions.key_join import name_unit
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.registry.argument_checks import require
-from rankql.results import TableResult, drop_idle_columns
+from rankql.results import TableResult, drop_idle_columns, load_output
 
 if TYPE_CHECKING:
     import altair as alt
@@ -113,10 +113,11 @@ class Association(TableResult):
     ) -> alt.TopLevelMixin:
         """An altair chart: 'scatter', 'slices' (their correlations) or 'quadrants'."""
         require_package("altair", "report", "plot")
-        from rankql.output import charts
-
         metric, outcome = self._choose_pair(metric, outcome)
-        return charts.plot_association(self, kind, metric, outcome)
+        chart: alt.TopLevelMixin = load_output("charts").plot_association(
+            self, kind, metric, outcome
+        )
+        return chart
 
     def called(self, name: str) -> str:
         """The label of a metric or an outcome; with two systems its values are changes."""

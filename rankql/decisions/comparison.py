@@ -15,7 +15,7 @@ from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError, did_you_mean, require_package
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import is_metric, parse
-from rankql.results import drop_idle_columns, save_result
+from rankql.results import drop_idle_columns, load_output, save_result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -176,9 +176,8 @@ class Comparison(EvaluatedTable):
         Of one metric, or of all; the differences and slices of the pair a, b, or of all.
         """
         require_package("altair", "report", "plot")
-        from rankql.output import charts
-
-        return charts.plot_comparison(self, kind, metric, a, b)
+        chart: alt.TopLevelMixin = load_output("charts").plot_comparison(self, kind, metric, a, b)
+        return chart
 
     def save(
         self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
@@ -186,9 +185,7 @@ class Comparison(EvaluatedTable):
         """Write it to a file; as .html a report, with charts and the queries that changed most."""
 
         def render_page() -> str:
-            from rankql.output import report
-
-            return report.render_page(self, title, date)
+            return str(load_output("report").render_page(self, title, date))
 
         save_result(self, path, render_page)
 
