@@ -450,7 +450,9 @@ def test_queries_of_one_side():
     row = verdict.table.row(0, named=True)
     assert row["n"] == 20 and row["difference"] == pytest.approx(-0.3 / 20)
     assert set(verdict.table["slice"]) == {"all", "segment=new", "segment=old"}
-    with pytest.raises(rankql.RankqlError, match="baseline has no query of the run: the run has"):
+    with pytest.raises(
+        rankql.RankqlError, match="run and baseline have no query in common: run has"
+    ):
         rankql.gate(OLD.with_columns(query="x" + pl.col("query")), baseline=OLD)
 
 
@@ -509,7 +511,9 @@ def test_conventions_of_the_baseline(tmp_path):
     rankql.evaluate(RUN, QRELS, ["nDCG@10", "ERR"], output=path)
     assert rankql.gate(RUN, QRELS, path, max_drop="nDCG@10:0")
     other = rankql.evaluate(RUN, QRELS, "nDCG@10", gain="exp2")
-    with pytest.raises(rankql.RankqlError, match="evaluated with gain=exp2, the run with gain=lin"):
+    with pytest.raises(
+        rankql.RankqlError, match="evaluated with gain=exp2, but the run with gain=lin"
+    ):
         rankql.gate(RUN, QRELS, other)
     assert rankql.gate(RUN, QRELS, other, gain="exp2")
     frame = rankql.evaluate(RUN, QRELS, "AP", conventions="trec_eval").per_query
@@ -556,17 +560,17 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
         ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit minimum='AP=0.4'."),
         ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
-        ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP lies between 0 and 1."),
-        ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB lies between -1 and 1."),
+        ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
+        ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
         ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP lies"),
         ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
         ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "there is no metric 'nDCB'; did you mean nDCG?"),
-        ((RUN, QRELS), {"minimum": 0.4}, "minimum must be a text or a list of texts, not 0.4"),
+        ((RUN, QRELS), {"minimum": 0.4}, "minimum= must be a string or a list of strings, not 0.4"),
         ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit max_drop='AP'."),
         ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "Cannot parse"),
         ((RUN, QRELS, RUN), {"max_drop": "AP:inf"}, "Cannot parse"),
-        ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must be between 0 and 1, not 5"),
+        ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
         ((RUN, QRELS, RUN), {"min_queries": 0}, "min_queries must be a whole number from 1, not 0"),
         ((RUN, QRELS, RUN), {"test": "t"}, "Unknown option 'test'."),
         ((RUN, QRELS, RUN), {"metrics": "AP"}, "Unknown option 'metrics'."),
@@ -575,15 +579,15 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
         ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
         ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': there is no file 'no.parquet'"),
-        (({"a": RUN, "b": RUN}, QRELS), {"minimum": "AP>=0"}, "run holds several systems"),
+        (({"a": RUN, "b": RUN}, QRELS), {"minimum": "AP>=0"}, "run has several systems"),
         ((RUN, QRELS, {"a": RUN}), {"minimum": "AP>=0"}, "baseline"),
         ((OLD, QRELS), {"minimum": "nDCG@10>=0"}, "item"),
-        ((OLD_RESULT, QRELS), {"minimum": "AP>=0"}, "qrels= is an option for runs."),
-        ((OLD_RESULT,), {"minimum": "AP>=0", "ties": "best"}, "ties= is an option for runs."),
-        ((OLD_RESULT,), {"minimum": "RR>=0"}, "run: 'RR' was not evaluated; There are: AP"),
-        ((RUN, QRELS, OLD_RESULT), {"max_drop": "RR:0"}, "baseline: 'RR' was not evaluated"),
-        ((OLD_RESULT,), {"minimum": "AP>=0", "by": "x"}, "by: the run has no attribute 'x'"),
-        ((OLD,), {"minimum": "nDCG@10>=0", "by": "segmet"}, "did you mean segment?"),
+        ((OLD_RESULT, QRELS), {"minimum": "AP>=0"}, "qrels= is an option for runs"),
+        ((OLD_RESULT,), {"minimum": "AP>=0", "ties": "best"}, "ties= is an option for runs"),
+        ((OLD_RESULT,), {"minimum": "RR>=0"}, "run: Unknown metric 'RR'. Available: AP"),
+        ((RUN, QRELS, OLD_RESULT), {"max_drop": "RR:0"}, "baseline: Unknown metric 'RR'"),
+        ((OLD_RESULT,), {"minimum": "AP>=0", "by": "x"}, "by: The results have no attribute 'x'"),
+        ((OLD,), {"minimum": "nDCG@10>=0", "by": "segmet"}, "Did you mean 'segment'?"),
     ],
 )  # fmt: skip
 def test_refused(given, keywords, message):
@@ -716,7 +720,7 @@ def test_exit_codes(folder):
         (["run.parquet", "qrels.parquet"], "Nothing to check"),
         (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit"),
         (["old.parquet", "--baseline", "none.parquet"], "there is no file 'none.parquet'"),
-        (["old.parquet", *old, "--by", "x"], "no attribute 'x'"),
+        (["old.parquet", *old, "--by", "x"], "Unknown attribute 'x'"),
         (["old.parquet", *old, "--junit", "no/gate.xml"], "there is no folder"),
     ):
         done = command(*arguments, code=2)
@@ -884,7 +888,7 @@ def test_large_numbers_have_separators():
 
 
 def test_an_unknown_cluster_is_called_so():
-    with pytest.raises(rankql.RankqlError, match=r"^cluster: the run has no attribute 'sg'"):
+    with pytest.raises(rankql.RankqlError, match=r"^cluster: Unknown attribute 'sg'"):
         rankql.gate(OLD, baseline=OLD, cluster="sg")
     with pytest.raises(rankql.RankqlError, match=r"Available: nDCG@10\.$"):
         rankql.gate(OLD, baseline=OLD, higher_is_better={"x": False})

@@ -89,7 +89,7 @@ def gate(
     dropped by 0.26 (95% CI 0.02 to 0.33), beyond the limit of 0.01
     """
     if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
-        raise RankqlError(f"alpha must be between 0 and 1, not {alpha!r}")
+        raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
     require_flag("minimum_bound", minimum_bound)

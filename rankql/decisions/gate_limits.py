@@ -1,4 +1,4 @@
-"""The limits of a gate, such as 'nDCG@10>=0.45' and 'nDCG@10:0.01', and the means held to them."""
+"""The limits of a gate, such as 'nDCG@10>=0.45' and 'nDCG@10:0.01'."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankql.registry.requested_metric import Metric
 
 @dataclass(frozen=True)
 class GateLimit:
-    """A limit on the mean of a metric (with an operator), or on how much worse it is (without)."""
+    """A limit on a mean (with an operator), or on its drop below the baseline (without)."""
 
     spelling: str
     metric: Metric
@@ -26,7 +26,7 @@ class GateLimit:
     operator: str = ""
 
     def name(self, result: Result) -> str:
-        """What the metric is called in a result."""
+        """The name of the metric in a result."""
         return self.metric.under(result.conventions).name
 
     @property
@@ -52,7 +52,7 @@ _MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=
 
 
 def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -> list[GateLimit]:
-    """The limits on means; `known` holds the metrics of each result that was given."""
+    """The limits on means. `known` has the metrics of each input that is a result."""
     limits = []
     for text in split_limits("minimum", minimum):
         match = _MINIMUM.fullmatch(text)
@@ -68,7 +68,7 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
                 lowest = -math.inf
             if not lowest <= bound <= highest:
                 raise RankqlError(
-                    f"minimum={text!r}: {metric.name} lies between {lowest:g} and {highest:g}. "
+                    f"minimum={text!r}: {metric.name} is between {lowest:g} and {highest:g}. "
                     "Choose a limit in this range"
                 )
             limits.append(GateLimit(spelling, metric, bound, match["operator"]))
@@ -90,7 +90,7 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
             lowest, highest = _range(metric)
             if bound > highest - lowest:
                 raise RankqlError(
-                    f"max_drop={text!r} can never fail: {metric.name} lies between {lowest:g} and "
+                    f"max_drop={text!r} can never fail: {metric.name} is between {lowest:g} and "
                     f"{highest:g}. Choose a smaller margin"
                 )
             limits.append(GateLimit(spelling, metric, abs(bound)))
@@ -100,7 +100,7 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
 def list_default_drops(
     minima: Sequence[GateLimit], known: Sequence[Sequence[str]]
 ) -> list[GateLimit]:
-    """With a baseline alone nothing may drop: of the minima, the results or the default."""
+    """Limits of 0 if there is a baseline and no max_drop=."""
     names = [limit.spelling for limit in minima]
     if not names and known:
         names = [name for name in known[0] if name in known[-1]]
@@ -112,15 +112,15 @@ def list_default_drops(
 
 
 def split_limits(argument: str, value: str | Sequence[str]) -> Iterable[str]:
-    """The limits of an argument, each as text."""
+    """The limits of an argument as texts."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise RankqlError(f"{argument} must be a text or a list of texts, not {value!r}")
+        raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
     return dict.fromkeys(text.strip() for text in texts)
 
 
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
-    """The metrics of a name, each with the spelling that `evaluate` takes."""
+    """The metrics of a name, each with the spelling for `evaluate`."""
     try:
         for metric in parse(text):
             yield (metric.name if metric.record else text), metric
@@ -130,11 +130,11 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
                 names = dict.fromkeys(itertools.chain(*known))
                 raise RankqlError(describe_unknown("metric", text, [*names])) from None
             raise
-        yield text, Metric(None, label=text)  # the user's own, evaluated already
+        yield text, Metric(None, label=text)  # a column of the user
 
 
 def _range(metric: Metric) -> tuple[float, float]:
-    """The range of a metric with two bounds; of any other, all numbers."""
+    """The range of a metric; all numbers unless both bounds are known."""
     lowest, highest = value_range(metric.name)
     if metric.record is None or lowest is None or highest is None:
         return -math.inf, math.inf

@@ -1,4 +1,4 @@
-"""How large a loss may be, and what was decided about it."""
+"""How large a loss may be, and the decision about it."""
 
 from __future__ import annotations
 
