@@ -344,9 +344,10 @@ def test_associate_on_the_command_line(tables):
                 "--format", "json")  # fmt: skip
     notes = json.loads(shown.stdout)["notes"]
     assert notes[0] == (
-        "per_query has no column named like a metric: revenue, wait, clicks are taken"
+        "No column of per_query is named like a metric. All its numbers are used: revenue, wait "
+        "and clicks"
     )
-    assert "lower is better: wait" in notes
+    assert "Lower is better: wait" in notes
 
 
 # Associated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -54,15 +55,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
-    result = Result(
-        result.meta | {"system": True},
-        result.sql,
-        result.columns,
-        result.notes,
-        result.interval,
-        result.confidence,
-        aligned,
-    )
+    result = replace(result, meta=result.meta | {"system": True}, values=aligned, _summary=None)
     result.check()
     return result
 

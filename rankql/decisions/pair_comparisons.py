@@ -29,7 +29,7 @@ from rankql.decisions.significance import (
 from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import require_whole_number
-from rankql.registry.parse import parse
+from rankql.registry.parse import value_range
 
 MICRO = "a mean over all queries at once"
 TOO_FEW = "too few queries"
@@ -221,10 +221,5 @@ def _is_range(value: Any) -> bool:
 
 def _known_range(name: str, rules: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """The lowest and highest value of a metric; None if unknown."""
-    try:
-        (metric,) = parse(name)
-    except (RankqlError, ValueError):  # a column of the user
-        return None, None
-    if metric.record is None or {**rules, **metric.options}.get("negative") == "keep":
-        return None, None
-    return metric.record.lowest, metric.record.highest
+    negative = rules["negative"] == "keep" or "negative=keep" in name
+    return (None, None) if negative else value_range(name)
