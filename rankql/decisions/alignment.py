@@ -79,12 +79,12 @@ def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> No
     """Refuse a system that shares no query with any other."""
     counts = rows.select("system", key, pl.len().over(key).alias("times"))
     for system in systems if len(systems) > 1 else ():
-        own = counts.filter(pl.col("system") == system)
-        if (own["times"] < 2).all():
-            rest = counts.filter(pl.col("system") != system)
+        queries = counts.filter(pl.col("system") == system)
+        if (queries["times"] < 2).all():
+            others = counts.filter(pl.col("system") != system)
             raise RankqlError(
                 f"{system!r} has no query in common with the other systems: it has "
-                f"{own[key].min()!r}, they have {rest[key].min()!r}. Write query ids the same way"
+                f"{queries[key].min()!r}, they have {others[key].min()!r}. Write query ids alike"
             )
 
 
@@ -112,8 +112,8 @@ def query_differences(
     result: Result, metric: str, a: str, b: str, columns: tuple[str, str] = ("a", "b")
 ) -> pl.DataFrame:
     """Each query with its attributes, its values in two systems, and b - a; the worst first."""
-    own = (*columns, "difference")
-    names = {x: attribute_column(x, own) for x in (result.meta["query"], *result.meta["by"])}
+    added = (*columns, "difference")
+    names = {x: attribute_column(x, added) for x in (result.meta["query"], *result.meta["by"])}
     key = names[result.meta["query"]]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
     rows, value = result.frame(), compared_value(metric, result.conventions)

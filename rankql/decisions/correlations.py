@@ -59,9 +59,14 @@ def correlate_pairs(
             if codes is not None and (reversal := _describe_reversal(overall, coefficients)):
                 notes.append(f"{metric} and {outcome}: {reversal.format(label)}")
             row = {"metric": metric, "outcome": outcome, "slice": label, "n": len(x)}
-            for name, each in zip(_NAMES, coefficients, strict=True):
-                row |= {name: each.r, f"{name}_lo": each.lo, f"{name}_hi": each.hi}
-                row[f"{name}_p"] = each.p
+            for name, coefficient in zip(_NAMES, coefficients, strict=True):
+                ends = {
+                    "": coefficient.r,
+                    "_lo": coefficient.lo,
+                    "_hi": coefficient.hi,
+                    "_p": coefficient.p,
+                }
+                row |= {name + end: value for end, value in ends.items()}
             row["remark"] = _remark(coefficients, {metric: x, outcome: y}, codes)
             row["sentence"] = _sentence(row, coefficients, join.unit, change)
             rows.append(row)
@@ -96,6 +101,11 @@ class Coefficient:
     reason: str | None = None
     # Are there enough values to call it significant?
     enough: bool = False
+
+    @property
+    def columns(self) -> dict[str, float | None]:
+        """Its numbers, by the suffix of their column."""
+        return {"": self.r, "_lo": self.lo, "_hi": self.hi, "_p": self.p}
 
     @property
     def sign(self) -> int:

@@ -96,17 +96,18 @@ def _require_one_system(name: str, result: Result) -> Result:
 
 def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scaled: bool) -> Result:
     """The run, which must have the conventions of the baseline. Plain tables adopt the other's."""
-    own, theirs = run.conventions, baseline.conventions
     if "baseline" in frames:
         return run
     if "run" in frames:
-        return replace(run, meta=run.meta | {"conventions": theirs})
+        return replace(run, meta=run.meta | {"conventions": baseline.conventions})
     ignored = {"profile"} if scaled else {"profile", "max_rel"}
-    names = [n for n in own if n not in ignored and own[n] != theirs.get(n)]
-    if names:
-        of_run, of_baseline = (
-            ", ".join(f"{n}={rules.get(n)}" for n in names) for rules in (own, theirs)
-        )
+    differences = [
+        (f"{name}={baseline.conventions.get(name)}", f"{name}={value}")
+        for name, value in run.conventions.items()
+        if name not in ignored and value != baseline.conventions.get(name)
+    ]
+    if differences:
+        of_baseline, of_run = map(", ".join, zip(*differences, strict=True))
         raise RankqlError(
             f"baseline was evaluated with {of_baseline}, but the run with {of_run}. Evaluate "
             "one of them again"

@@ -58,17 +58,28 @@ class KeyJoin:
 
     @property
     def identity(self) -> list[str]:
-        """The columns of the key, and `system` if both inputs have it."""
-        several = all("system" in table.columns for table in (self.per_query, self.outcomes))
-        return [*self.keys, *(["system"] if several else [])]
+        """The columns of the key, and `system` if the inputs have it."""
+        return [*self.keys, *(["system"] if "system" in self.per_query.columns else [])]
+
+    @property
+    def tables(self) -> tuple[Table, Table]:
+        """Both inputs."""
+        return self.per_query, self.outcomes
 
     def validate(self) -> None:
         """Refuse columns that are missing or share a name."""
         for left, right in self.keys.items():
             require_column(self.per_query, left, "on")
             require_column(self.outcomes, right, "on")
-        columns = dict.fromkeys([*self.per_query.columns, *self.outcomes.columns])
         require("system" not in self.by, "by= cannot contain 'system'. Leave it out")
+        tables = {table.label: "system" in table.columns for table in self.tables}
+        if len({*tables.values()}) > 1:
+            has, lacks = sorted(tables, key=lambda label: not tables[label])
+            raise RankqlError(
+                f"{has} has a column 'system', but {lacks} does not. Add it, or pass one system "
+                "without that column"
+            )
+        columns = dict.fromkeys([*self.per_query.columns, *self.outcomes.columns])
         for name in self.by:
             require(name in columns, describe_unknown("column in by=:", name, [*columns]))
         names = ["system", *self.keys, *self.by, *self.values]
@@ -84,7 +95,7 @@ class KeyJoin:
         """The query: each input grouped by key, then joined."""
         queries = [
             f"(SELECT {', '.join(self._columns(table))} FROM {table.sql} GROUP BY ALL)"
-            for table in (self.per_query, self.outcomes)
+            for table in self.tables
         ]
         keys = ", ".join(map(quote, self.identity))
         return f"FROM {' FULL JOIN '.join(queries)} USING ({keys})"
@@ -151,7 +162,7 @@ def match_keys(
         pl.col(pl.Binary).cast(pl.String), pl.col(*_ROWS.values()).fill_null(0)
     ).sort(join.identity)
     _require_valid_values(rows, join)
-    systems = _choose_systems(session, rows, join, baseline)
+    systems = _choose_systems(rows, join, baseline)
     if "system" in join.identity and systems is None:  # drop systems that have outcomes alone
         rows = rows.join(
             rows.filter(pl.col(_ROWS["per_query"]) > 0), on="system", how="semi", nulls_equal=True
@@ -194,9 +205,9 @@ def _describe_dropped_keys(rows: pl.DataFrame, join: KeyJoin) -> list[str]:
 def _format_keys(rows: pl.DataFrame, join: KeyJoin) -> str:
     """A few keys, as notes and errors show them; NULL keys last."""
     keys = rows.select(join.identity).sort(join.identity, nulls_last=True)
-    some = [repr(row[0] if len(row) == 1 else row) for row in keys.head(3).rows()]
-    some = ["NULL" if key == "None" else key for key in some]
-    return ", ".join(some) + (", ..." if len(rows) > 3 else "")
+    texts = [repr(row[0] if len(row) == 1 else row) for row in keys.head(3).rows()]
+    texts = ["NULL" if text == "None" else text for text in texts]
+    return ", ".join(texts) + (", ..." if len(rows) > 3 else "")
 
 
 def _require_valid_values(rows: pl.DataFrame, join: KeyJoin) -> None:
@@ -224,24 +235,13 @@ def _require_valid_values(rows: pl.DataFrame, join: KeyJoin) -> None:
 
 
 def _choose_systems(
-    session: Session, rows: pl.DataFrame, join: KeyJoin, baseline: str | None
+    rows: pl.DataFrame, join: KeyJoin, baseline: str | None
 ) -> tuple[str, str] | None:
     """The two systems whose difference is taken, the baseline first; None for one system."""
-    have = ["system" in table.columns for table in (join.per_query, join.outcomes)]
     names = []
-    if all(have):
-        measured = rows.filter(pl.col(_ROWS["per_query"]) > 0).drop_nulls("system")
-        names = measured["system"].unique().sort().to_list()
-    elif have[0]:
-        sql = f"SELECT count(DISTINCT system) FROM {join.per_query.sql}"
-        several = session.con.sql(sql).fetchall()[0][0] > 1
-        require(not several, "per_query has several systems, but outcomes has no column 'system'. "
-                "Add it, or pass one system")  # fmt: skip
-    elif have[1]:
-        raise RankqlError(
-            "outcomes has a column 'system', but per_query does not. Pass the outcomes of its "
-            "system, without that column"
-        )
+    if "system" in join.identity:
+        measured = rows.filter(pl.col(_ROWS["per_query"]) > 0)
+        names = measured["system"].drop_nulls().unique().sort().to_list()
     if len(names) > 2:
         raise RankqlError(
             f"per_query has {len(names)} systems ({format_examples(names)}). Keep one or two"
