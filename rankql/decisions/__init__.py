@@ -5,5 +5,5 @@
 - `associate`: key_join > correlations > association.
 - Tests: sample > pairwise_tests and anytime > significance.
 
-Imports engines, evaluation and the packages below; is imported by output, cli and `rankql.testing`.
+It imports engines, evaluation and the packages below. output, cli and `rankql.testing` import it.
 """

@@ -31,10 +31,11 @@ FREEDOM = 8
 # Ranks tie values that agree to this many significant digits.
 DIGITS = 12
 _NAMES = ("pearson", "spearman")
+_ENDS = ("", "_lo", "_hi", "_p")
 SCHEMA = {
     **dict.fromkeys(("metric", "outcome", "slice"), pl.String),
     "n": pl.Int64,
-    **{f"{name}{part}": pl.Float64 for name in _NAMES for part in ("", "_lo", "_hi", "_p")},
+    **{name + end: pl.Float64 for name in _NAMES for end in _ENDS},
     **dict.fromkeys(("remark", "sentence"), pl.String),
 }
 
@@ -60,13 +61,8 @@ def correlate_pairs(
                 notes.append(f"{metric} and {outcome}: {reversal.format(label)}")
             row = {"metric": metric, "outcome": outcome, "slice": label, "n": len(x)}
             for name, coefficient in zip(_NAMES, coefficients, strict=True):
-                ends = {
-                    "": coefficient.r,
-                    "_lo": coefficient.lo,
-                    "_hi": coefficient.hi,
-                    "_p": coefficient.p,
-                }
-                row |= {name + end: value for end, value in ends.items()}
+                numbers = (coefficient.r, coefficient.lo, coefficient.hi, coefficient.p)
+                row |= dict(zip((name + end for end in _ENDS), numbers, strict=True))
             row["remark"] = _remark(coefficients, {metric: x, outcome: y}, codes)
             row["sentence"] = _sentence(row, coefficients, join.unit, change)
             rows.append(row)
