@@ -1,8 +1,7 @@
 # What rankql offers, and where it is: __init__.py imports each name when it is first asked for.
 
 from .decisions.associate import associate, sign_agreement
-from .decisions.association import Association
-from .decisions.association_table import AssociationTable
+from .decisions.association import Association, AssociationTable
 from .decisions.compare import compare, queries_needed
 from .decisions.comparison import Comparison
 from .decisions.gate import gate

@@ -6,6 +6,7 @@ import html
 import json
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +167,11 @@ def _write_text(
         ".html": lambda: render_page() + "\n",
     }
     path.write_text(formats[suffix](), encoding="utf-8", newline="")
+
+
+def load_output(module: str) -> Any:
+    """Import a module of `output`, the package above, when `plot` or `save` is called."""
+    return import_module(f"rankql.output.{module}")
 
 
 def drop_idle_columns(frame: pl.DataFrame) -> pl.DataFrame:

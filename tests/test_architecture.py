@@ -14,7 +14,7 @@ LAYERS = [
     "output", "cli", "__main__",
 ]  # fmt: skip
 # `plot` and `save` load these when they are called.
-UPWARDS = {("evaluation", "output"), ("decisions", "output")}
+UPWARDS = {("evaluation", "output")}
 # What is in them beside rankql and the standard library.
 LIBRARIES = {
     "errors": set(),

@@ -48,7 +48,7 @@ def test_by_hand(two):
     assert row["p"] == pytest.approx(0.42264973081037427)  # t = 1 with 2 degrees of freedom
     assert row["verdict"] == "not significant"
     assert two.table["n"].to_list() == [3, 3, 4]  # precision of nothing found is 0
-    assert "nDCG@2: 1 of 4 queries is undefined in some system and left out" in two.notes
+    assert "nDCG@2: 1 of 4 queries is undefined in at least one system and left out" in two.notes
     assert any("Holm-adjusted for 3 tests" in note for note in two.notes)
 
 
@@ -103,7 +103,7 @@ def test_cutoffs(two):
     with pytest.raises(rankql.RankqlError, match="Bpref has no cutoff"):
         rankql.compare({"old": OLD, "new": NEW}, QRELS, "Bpref").cutoffs()
     results = {"old": rankql.evaluate(OLD, QRELS), "new": rankql.evaluate(NEW, QRELS)}
-    with pytest.raises(rankql.RankqlError, match="needs the runs"):
+    with pytest.raises(rankql.RankqlError, match="cutoffs needs runs"):
         rankql.compare(results).cutoffs()
 
 
@@ -121,7 +121,7 @@ def test_shown(two):
 def test_one_system():
     alone = rankql.compare({"only": OLD}, QRELS, "RR")
     assert alone.table.is_empty() and alone.table.columns[0] == "metric"
-    assert alone.notes[0] == "Only one system, 'only': there is nothing to compare it with"
+    assert alone.notes[0] == "There is only one system, 'only', so nothing is compared"
     assert "0.6667" in repr(alone)
 
 
@@ -129,9 +129,13 @@ def test_one_system():
     ("runs", "keywords", "said"),
     [
         ({}, {}, "compare needs at least one run"),
-        ({"old": OLD, "new": NEW}, {"test": "tt"}, "test: there is no 'tt'. Did you mean 't'?"),
+        ({"old": OLD, "new": NEW}, {"test": "tt"}, "Unknown test 'tt'. Did you mean 't'?"),
         ({"old": OLD, "new": NEW}, {"correction": "holmes"}, "did you mean holm?"),
-        ({"old": OLD, "new": NEW}, {"baseline": "odl"}, "there is no system 'odl'. Did you mean"),
+        (
+            {"old": OLD, "new": NEW},
+            {"baseline": "odl"},
+            "Unknown system in baseline=: 'odl'. Did you mean",
+        ),
         ({"old": OLD, "new": NEW}, {"confidence": 95}, "confidence must lie between 0 and 1"),
         ({"old": OLD, "new": NEW}, {"resamples": 10}, "resamples must be a whole number from 100"),
         ({"old": OLD, "new": NEW}, {"seed": 1.5}, "seed must be a whole number from 0"),
@@ -171,7 +175,7 @@ def test_results_and_runs_do_not_mix():
         rankql.compare({"old": result}, ties="expected")
     with pytest.raises(rankql.RankqlError, match="no attribute 'segment'"):
         rankql.compare({"old": result}, by="segment")
-    with pytest.raises(rankql.RankqlError, match="'AP' was not evaluated"):
+    with pytest.raises(rankql.RankqlError, match="Unknown metric 'AP'"):
         rankql.compare({"old": result}, metrics="AP")
 
 
@@ -389,7 +393,7 @@ def test_anytime_needs_a_range():
         rankql.compare({"x": wrong, "y": wrong}, test="anytime")
     own = frame(list("abc"), [0.1, 0.2, 0.3]).rename({"AP": "nDCG@2"})
     for bounds, said in (
-        ({"AP": (0, 1)}, "bounds: 'AP' is not compared. Available: nDCG@2"),
+        ({"AP": (0, 1)}, "Unknown metric in bounds=: 'AP'. Available: nDCG@2"),
         ({"nDCG@2": (1, 0)}, "bounds must be a dict of metric"),
         ({"nDCG@2": (0, float("inf"))}, "bounds must be a dict of metric"),
         ({"nDCG@2": 1}, "bounds must be a dict of metric"),
@@ -442,7 +446,7 @@ def test_tables_that_are_no_results():
         ({"output": "x.parquet"}, "output= is an option of evaluate"),
         ({"confidence": 1 - 1e-13}, "confidence must lie between 0 and 1"),
         ({"cluster": ""}, "''"),
-        ({"baseline": 1}, "there is no system 1"),
+        ({"baseline": 1}, "Unknown system in baseline=: 1"),
         ({"min_queries": -1}, "min_queries must be a whole number from 0"),
     ],
 )
@@ -460,7 +464,7 @@ def test_cutoffs_and_efforts_are_numbers(two):
         two.cutoffs("nDCG", [0])
     with pytest.raises(rankql.RankqlError, match="effect must be a number, not 'x'"):
         rankql.queries_needed("x")
-    with pytest.raises(rankql.RankqlError, match="nothing was compared by the name 1"):
+    with pytest.raises(rankql.RankqlError, match="Unknown metric 1"):
         two.differences("RR", 1, "new")
 
 

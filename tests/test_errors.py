@@ -527,7 +527,7 @@ IN_PYTHON = {
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
     "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
-    "by: segment must have one value per query, but the systems": lambda: rankql.compare(
+    "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
         {
             name: pl.DataFrame({"query": ["a"], "segment": [name], "RR": [1.0]})
             for name in ("one", "two")
@@ -544,7 +544,7 @@ IN_PYTHON = {
         {"one": rr({"a": RUN, "b": RUN}), "two": rr()}
     ),
     "rels must be a list of grades, not Int64": lambda: QRELS.select(rankql.list_ndcg("rel")),
-    "No query has a value of both 'RR' and 'clicks'.": lambda: rankql.associate(
+    "No query has values of both 'RR' and 'clicks'": lambda: rankql.associate(
         *(
             pl.concat(
                 KEYS.with_columns(pl.lit(None, pl.Float64).alias(value), system=pl.lit(name))

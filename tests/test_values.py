@@ -41,7 +41,7 @@ BEFORE, AFTER = shop(), shop(2, shift=2.0)
 def test_two_runs_a_list_and_a_dict_are_the_same(convert):
     old, new, qrels = map(convert, (OLD, NEW, QRELS))
     wanted = rankql.compare({"run 1": OLD, "run 2": NEW}, QRELS, "RR")
-    note = "systems are named run 1 and run 2, in the order given (pass a dict to name them)"
+    note = "Systems are named run 1 and run 2. Pass a dict to choose other names"
     for found in (
         rankql.compare(old, new, qrels, "RR"),
         rankql.compare(old, new, qrels, ["RR"]),
@@ -235,7 +235,7 @@ def test_beside_results_of_evaluate():
             {"metrics": "revenu"},
             "Unknown metric 'revenu'. Did you mean 'revenue'? Available: revenue, wait, clicks.",
         ),
-        (({"a": BEFORE, "b": AFTER},), {"metrics": "AP"}, "'AP' was not evaluated"),
+        (({"a": BEFORE, "b": AFTER},), {"metrics": "AP"}, "Unknown metric 'AP'"),
         (
             ({"a": BEFORE, "b": AFTER},),
             {"higher_is_better": {"wiat": False}},
@@ -270,7 +270,7 @@ def test_errors(arguments, options, message):
 
 
 def test_more_errors():
-    with pytest.raises(rankql.RankqlError, match="compare takes two results as arguments"):
+    with pytest.raises(rankql.RankqlError, match="compare takes two runs or results"):
         rankql.compare(BEFORE, AFTER, AFTER)
     with pytest.raises(rankql.RankqlError, match="compare needs at least one run"):
         rankql.compare([])
@@ -278,7 +278,9 @@ def test_more_errors():
         rankql.compare({"a": BEFORE, "b": AFTER}, query="zz")
     with pytest.raises(rankql.RankqlError, match=r"Unknown metric 'wiat'\. Did you mean 'wait'\?"):
         rankql.gate(AFTER, baseline=BEFORE, max_drop="wiat:0.1")
-    with pytest.raises(rankql.RankqlError, match=r"no attribute 'segmnt'. Did you mean 'segment'"):
+    with pytest.raises(
+        rankql.RankqlError, match=r"Unknown attribute 'segmnt'\. Did you mean 'segment'"
+    ):
         rankql.compare({"a": BEFORE, "b": AFTER}, by="segmnt")
     with pytest.raises(rankql.RankqlError, match="occur twice"):
         twice = pl.concat([BEFORE, BEFORE])
@@ -342,9 +344,10 @@ def test_associate_on_the_command_line(tables):
                 "--format", "json")  # fmt: skip
     notes = json.loads(shown.stdout)["notes"]
     assert notes[0] == (
-        "per_query has no column named like a metric: revenue, wait, clicks are taken"
+        "No column of per_query is named like a metric. All its numbers are used: revenue, wait "
+        "and clicks"
     )
-    assert "lower is better: wait" in notes
+    assert "Lower is better: wait" in notes
 
 
 # Associated

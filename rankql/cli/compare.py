@@ -30,11 +30,17 @@ if TYPE_CHECKING:
 @INPUTS
 @METRICS
 @COMPARISON_OPTIONS
+@click.option("--wide", is_flag=True, help="Print all columns, not only those that fit.")
 @FORMAT
 @convention_options
 @column_options
 def compare_command(
-    inputs: Sequence[str], metrics: Sequence[str], by: Sequence[str], form: str, **options: Any
+    inputs: Sequence[str],
+    metrics: Sequence[str],
+    by: Sequence[str],
+    form: str,
+    wide: bool,
+    **options: Any,
 ) -> None:
     """Compare runs on the same queries, with significance tests.
 
@@ -43,6 +49,7 @@ def compare_command(
     """
     with open_connection() as con:
         comparison = _run_comparison(con, inputs, metrics, by, options)
+        comparison.wide = wide
         print_result(comparison, form)
 
 

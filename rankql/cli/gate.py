@@ -50,11 +50,6 @@ from rankql.cli.options import (
     help="Hold the confidence interval of the mean to --min, not the mean.",
 )
 @click.option(
-    "--any-drop",
-    is_flag=True,
-    help="Compare the means alone: fail any drop beyond its limit, even by chance.",
-)
-@click.option(
     "--alpha",
     type=float,
     default=0.05,
@@ -86,7 +81,6 @@ def gate_command(
     run: str,
     qrels: str | None,
     max_drop: Sequence[str],
-    any_drop: bool,
     by: Sequence[str],
     lower_is_better: Sequence[str],
     junit: Path | None,
@@ -109,7 +103,6 @@ def gate_command(
             max_drop=list(max_drop) or None,
             by=split_slices(by),
             higher_is_better=dict.fromkeys(lower_is_better, False) or None,
-            beyond_noise=not any_drop,
             con=con,
             **keyword_arguments(options),
         )

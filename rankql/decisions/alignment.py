@@ -1,8 +1,9 @@
-"""Systems lined up on the same queries, and the value of each query that is compared."""
+"""Systems aligned on the same queries, and the values that are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -12,17 +13,17 @@ from rankql.errors import RankqlError
 from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import attribute_column
-from rankql.macros import MISSING
+from rankql.macros import INTERNAL_PREFIX, MISSING
 
-# The size below which a difference is one of rounding, relative to the greatest value.
+# A smaller difference, relative to the largest value, is only rounding.
 ROUNDING = 1e-12
 
 
 def align_systems(result: Result, systems: Sequence[str]) -> Result:
-    """The result with a row for every system and query.
+    """The result with one row per system and query.
 
-    A query that a system lacks counts as missing: 0 where another system has a value, NULL where
-    lower is better. Its attributes are those that the other systems have.
+    A query that a system lacks counts as missing: its value is 0 if another system has a value, and
+    NULL if lower is better. Its attributes are those of the other systems.
     """
     key, by, metrics = result.meta["query"], result.meta["by"], result.metrics
     rows = result.frame()
@@ -54,49 +55,41 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         .sort("system", key)
         .select("system", key, *by, *(c for c in rows.columns if c not in {"system", key, *by}))
     )
-    result = Result(
-        result.meta | {"system": True},
-        result.sql,
-        result.columns,
-        result.notes,
-        result.interval,
-        result.confidence,
-        aligned,
-    )
+    result = replace(result, meta=result.meta | {"system": True}, values=aligned, _summary=None)
     result.check()
     return result
 
 
 def _zero(name: str) -> str:
-    return f"\0 of {name}"  # no column of a user's has this name
+    return f"{INTERNAL_PREFIX}zero_{name}"
 
 
 def _require_one_value(queries: pl.DataFrame, key: str, name: str) -> None:
-    """Refuse an attribute of which systems have different values for a query."""
+    """Refuse an attribute that has different values for one query."""
     different = queries.filter(pl.col(name).list.len() > 1).sort(key)
     if len(different):
         first, second, *_ = different[name][0]
         raise RankqlError(
-            f"by: {name} must have one value per query, but the systems have {first!r} and "
-            f"{second!r} for query {different[key][0]!r}"
+            f"by: {name} must have one value per query, but query {different[key][0]!r} has "
+            f"{first!r} and {second!r} in different systems. Make them the same"
         )
 
 
 def _require_overlap(rows: pl.DataFrame, key: str, systems: Sequence[str]) -> None:
-    """Refuse a system that has no query in common with any other."""
+    """Refuse a system that shares no query with any other."""
     counts = rows.select("system", key, pl.len().over(key).alias("times"))
     for system in systems if len(systems) > 1 else ():
-        own = counts.filter(pl.col("system") == system)
-        if (own["times"] < 2).all():
-            rest = counts.filter(pl.col("system") != system)
+        queries = counts.filter(pl.col("system") == system)
+        if (queries["times"] < 2).all():
+            others = counts.filter(pl.col("system") != system)
             raise RankqlError(
-                f"{system!r} has no query in common with the others: it has {own[key].min()!r}, "
-                f"they have {rest[key].min()!r}"
+                f"{system!r} has no query in common with the other systems: it has "
+                f"{queries[key].min()!r}, they have {others[key].min()!r}. Write query ids alike"
             )
 
 
 def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
-    """The value of a query as it is compared, NULL where it is left out."""
+    """The value of a query that is compared; NULL if the query is left out."""
     value = pl.col(name)
     if rules["undefined"] == "zero":
         value = value.fill_null(0)
@@ -108,7 +101,7 @@ def compared_value(name: str, rules: Mapping[str, Any]) -> pl.Expr:
 def describe_missing_rule(
     rules: Mapping[str, Any], metrics: Sequence[str], lower: Collection[str]
 ) -> str:
-    """What becomes of a query that a system lacks: 0 would be the best value of an error."""
+    """How a missing query counts. Not as 0 if lower is better, as 0 would be the best value."""
     errors = [metric for metric in metrics if metric in lower]
     if rules["missing"] == "skip" or len(errors) == len(metrics):
         return "left out"
@@ -118,9 +111,9 @@ def describe_missing_rule(
 def query_differences(
     result: Result, metric: str, a: str, b: str, columns: tuple[str, str] = ("a", "b")
 ) -> pl.DataFrame:
-    """Every query with its attributes, its values in two systems, and b - a, the worst first."""
-    own = (*columns, "difference")
-    names = {x: attribute_column(x, own) for x in (result.meta["query"], *result.meta["by"])}
+    """Each query with its attributes, its values in two systems, and b - a; the worst first."""
+    added = (*columns, "difference")
+    names = {x: attribute_column(x, added) for x in (result.meta["query"], *result.meta["by"])}
     key = names[result.meta["query"]]
     attributes = [pl.col(name).alias(column) for name, column in names.items()]
     rows, value = result.frame(), compared_value(metric, result.conventions)

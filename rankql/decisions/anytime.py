@@ -1,4 +1,4 @@
-"""The significance test that stays valid however often you look: a confidence sequence."""
+"""The significance test that stays valid if you look repeatedly: a confidence sequence."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from rankql.decisions.sample import Array, Sample, SignificanceOptions, SignificanceResult
 
-# The bets, as shares of the largest one that cannot lose everything. A factor of
-# sqrt(2) between them costs at most 9% of the growth of the best one; the least suits 10^7 queries.
+# The bets, as shares of the largest bet that cannot lose everything. A factor of sqrt(2) between
+# them costs at most 9% of the best bet's growth. The smallest one suits 10^7 queries.
 _BETS = 0.95 * 2.0 ** (-np.arange(24) / 2)
-# More differences than this are rounded to as many steps of their range, without bias.
+# More differences than this are rounded to this number of steps of their range, without bias.
 _STEPS = 4096
 
 
@@ -20,9 +20,9 @@ def anytime(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
 
     For each mean m, a gambler bets a fixed share of the capital on every difference x being above
     m. If m is the true mean, the capital, averaged over the shares in `_BETS`, exceeds 1 / alpha at
-    any time with a probability of at most alpha (Ville's inequality): no normality, no minimum n.
-    Another gambler bets on below. As the shares are fixed, the order of the queries changes
-    nothing, so neither does the order in which they arrived.
+    any time with a probability of at most alpha (Ville's inequality). This needs no normality and
+    no minimum n. Another gambler bets on below. Because the shares are fixed, the order in which
+    the queries arrived does not matter.
     """
     if options.bounds is None:
         raise ValueError("anytime needs SignificanceOptions(bounds=...)")
@@ -37,10 +37,10 @@ def anytime(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
 
 
 def _steps(values: Array, low: float, high: float) -> tuple[Array, Array]:
-    """Sorted values and how often each counts; of many, on a grid.
+    """Sorted values and their weights; many values are rounded to a grid.
 
-    A value between two points of the grid is shared out to both so that its mean is kept. The
-    logarithm of the capital is concave in it, so that this never raises the capital.
+    A value between two grid points is split between both so that the mean is kept. The logarithm
+    of the capital is concave in the value, so this never increases the capital.
     """
     if len(values) <= _STEPS:
         return values, np.ones(len(values))
@@ -53,10 +53,10 @@ def _steps(values: Array, low: float, high: float) -> tuple[Array, Array]:
 
 
 def _ruin(mean: float, heights: Array, weights: Array, low: float) -> float:
-    """One over the capital of who bets that values, `heights` above the least, exceed the mean."""
+    """1 / capital of a gambler who bets that values (`heights` above `low`) exceed the mean."""
     with np.errstate(divide="ignore"):
         growth = np.log1p(_BETS[:, None] * (heights / (mean - low) - 1))
-    # A loss of everything (-inf) counts only where there is such a value.
+    # Losing everything (-inf) counts only if there is such a value.
     logs = np.where(weights > 0, growth, 0.0) @ weights
     most = logs.max()
     return (
@@ -67,12 +67,12 @@ def _ruin(mean: float, heights: Array, weights: Array, low: float) -> float:
 
 
 def _lower_end(heights: Array, weights: Array, low: float, mean: float, alpha: float) -> float:
-    """The least mean that is not rejected, by bisection: the capital falls as the mean rises."""
+    """The smallest mean that is not rejected, by bisection: capital falls as the mean rises."""
 
     def rejected(at: float) -> bool:
         return at <= low or _ruin(at, heights, weights, low) <= alpha
 
-    # 0 is among the means looked at, so that the interval excludes it exactly if p <= alpha.
+    # Start at 0, so that the interval excludes it exactly if p <= alpha.
     left, right = (0.0, max(mean, 0.0)) if rejected(0.0) else (low, min(mean, 0.0))
     for _ in range(50):
         middle = (left + right) / 2

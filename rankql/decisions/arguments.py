@@ -1,4 +1,4 @@
-"""The arguments of compare and gate: runs or results, judgments, metrics and option names."""
+"""The arguments of compare and gate: runs or results, judgments, metrics and options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 
 from rankql import text as show
 from rankql.engines.evaluate import evaluate
-from rankql.errors import RankqlError, describe_unknown, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import combine_systems, read_metadata
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, align_results, read_result
@@ -27,44 +27,42 @@ def arrange_arguments(
     runs: Any, data: Sequence[Any], qrels: Any, metrics: Any, keywords: Mapping[str, Any]
 ) -> tuple[Any, Any, Any, list[str]]:
     """The runs by name, the judgments, the metrics, and a note on generated names."""
-    positional = list(data)
-    if len(positional) > 1 and positional[-1] is None:  # no metrics
+    positional = [*data]
+    if len(positional) > 1 and positional[-1] is None:  # metrics=None
         positional.pop()
-    several, named = isinstance(runs, list | tuple), isinstance(runs, Mapping)
-    if positional and metrics is None and _are_metrics(positional, several or named):
+    listed = isinstance(runs, list | tuple)
+    several = listed or isinstance(runs, Mapping)
+    if positional and metrics is None and _are_metrics(positional, several):
         metrics = positional.pop()
-    room = 0 if qrels is not None else 1
-    two = len(positional) > room or (
-        len(positional) == 1 and not several and not named
-        and (qrels is not None or _are_results(positional[0], runs, metrics, keywords))
-    )  # fmt: skip
-    if len(positional) > room + two or (two and (several or named)):
+    if positional and not several:
+        # One more table is either judgments, or a second run or result.
+        has_qrels = qrels is not None or len(positional) > 1
+        if has_qrels or _are_results(positional[0], runs, metrics, keywords):
+            runs, listed = [runs, positional.pop(0)], True
+    if positional and qrels is None:
+        third = positional.pop()
+        if listed and not several and _are_results(third, runs[0], metrics, keywords):
+            positional.append(third)
+        qrels = third
+    if positional:
         raise RankqlError(
-            "compare takes runs, qrels and metrics. Pass more than two runs as a dict, such as "
-            "compare({'old': old, 'new': new}, qrels)."
+            "compare takes two runs or results, qrels and metrics by position. Pass more runs as a "
+            "dict, such as compare({'old': old, 'new': new, 'newer': newer}, qrels)"
         )
-    if two:
-        runs, several = [runs, positional.pop(0)], True
-    qrels = positional.pop() if positional else qrels
-    if two and qrels is not None and _are_results(qrels, runs[0], metrics, keywords):
-        raise RankqlError(
-            "compare takes two results as arguments. Pass more of them as a dict, such as "
-            "compare({'old': old, 'new': new, 'newer': newer})."
-        )
-    if several and not runs:
-        raise RankqlError("compare needs at least one run")
-    if not several:
+    if not listed:
         return runs, qrels, metrics, []
+    if not runs:
+        raise RankqlError(_NO_RUNS)
     names = _name_runs(runs)
-    note = (
-        f"systems are named {show.join_words([*names])}, in the order given (pass a dict to name "
-        "them)"
-    )
+    note = f"Systems are named {show.join_words([*names])}. Pass a dict to choose other names"
     return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
 
 
+_NO_RUNS = "compare needs at least one run. Pass a dict of runs, such as {'old': old, 'new': new}"
+
+
 def _name_runs(runs: Sequence[Any]) -> list[str]:
-    """Names of runs in a list: those of their files, or run 1, run 2."""
+    """Names for the runs of a list: those of their files, or run 1, run 2."""
     paths = [run for run in runs if isinstance(run, str | os.PathLike)]
     names = [Path(os.fspath(path).removesuffix(".gz")).stem for path in paths]
     if len(paths) == len(runs) and len({*names}) == len(names) and all(names):
@@ -73,7 +71,7 @@ def _name_runs(runs: Sequence[Any]) -> list[str]:
 
 
 def _are_metrics(positional: Sequence[Any], several: bool) -> bool:
-    """Is the last positional argument the metrics, and not data?"""
+    """Return whether the last positional argument is metrics, not data."""
     last = positional[-1]
     if isinstance(last, list | tuple):
         return True
@@ -84,40 +82,38 @@ def _are_metrics(positional: Sequence[Any], several: bool) -> bool:
 
 
 def _are_results(second: Any, first: Any, metrics: Any, keywords: Mapping[str, Any]) -> bool:
-    """Are two positional arguments results, and not a run and its judgments?"""
+    """Return whether two positional arguments are results, not a run and its judgments."""
     request = Request.of(keywords, metrics, (), None)
     return all(read_result(data, "run", request) is not None for data in (first, second))
 
 
 def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
-    """The results of the systems, if results were given and not runs."""
+    """The results of all systems as one result; None if the systems are runs."""
     several = isinstance(runs, Mapping)
     runs_by_name = runs if several else {"run": runs}
     if not runs_by_name:
-        raise RankqlError("compare needs at least one run")
+        raise RankqlError(_NO_RUNS)
     if not all(isinstance(name, str) and name for name in runs_by_name):
-        raise RankqlError("the systems must be named by text that is not empty")
+        raise RankqlError("Names of systems must be non-empty strings. Rename the keys of the dict")
     certain_results = [name for name, data in runs_by_name.items() if is_result(data)]
     if qrels is not None:
         if len(certain_results) == len(runs_by_name):
             require_no_run_options({"qrels": qrels})
         if certain_results:
             raise RankqlError(
-                f"{certain_results[0]!r} is a result; evaluate the others too, or give its run"
+                f"{certain_results[0]!r} is a result, but other systems are runs. Evaluate them "
+                "too, or pass its run"
             )
         return None
-    results_by_name = {
-        name: read_result(data, name, request) for name, data in runs_by_name.items()
-    }
-    results = {name: result for name, result in results_by_name.items() if result is not None}
+    read = {name: read_result(data, name, request) for name, data in runs_by_name.items()}
+    results = {name: result for name, result in read.items() if result is not None}
     if not results:
         return None
-    if len(results) < len(runs_by_name):
-        result_name = next(name for name, result in results_by_name.items() if result is not None)
-        run_name = next(name for name, result in results_by_name.items() if result is None)
+    if len(results) < len(read):
+        run = next(name for name in read if name not in results)
         raise RankqlError(
-            f"{result_name!r} is a result, {run_name!r} is not: it is a run, or has several rows "
-            "per query. Evaluate it too, or give the runs."
+            f"{next(iter(results))!r} is a result, but {run!r} is a run or has several rows per "
+            "query. Evaluate it too, or pass runs only"
         )
     tables = [name for name in runs_by_name if name not in certain_results]
     if tables:
@@ -126,14 +122,14 @@ def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
 
 
 def is_result(data: Any) -> bool:
-    """Is it a result of `evaluate`, or a file that it wrote?"""
+    """Return whether it is a result of `evaluate`, or a file that `evaluate` wrote."""
     return isinstance(data, Result) or (
         isinstance(data, str | os.PathLike) and read_metadata(data) is not None
     )
 
 
 def select_metrics(result: Result, metrics: Any) -> Result:
-    """The result with these metrics only, if it has them."""
+    """The result with only these metrics."""
     if metrics is None:
         return result
     names = []
@@ -146,37 +142,37 @@ def select_metrics(result: Result, metrics: Any) -> Result:
 
 
 def require_metrics(result: Result, names: Sequence[str], label: str = "") -> None:
-    """Refuse metrics that a result lacks."""
+    """Refuse metrics that a result does not have."""
     for name in names:
         if name not in result.metrics:
-            hint = did_you_mean(name, result.metrics)
-            raise RankqlError(f"{label}{name!r} was not evaluated{hint}")
+            raise RankqlError(label + describe_unknown("metric", name, result.metrics))
 
 
-def require_attributes(
-    result: Result, names: Sequence[str], subject: str = "the results have"
-) -> None:
-    """Refuse attributes that a result lacks."""
+def require_attributes(result: Result, names: Sequence[str], label: str = "") -> None:
+    """Refuse attributes that a result does not have."""
     known = result.meta["by"]
     for name in names:
         if name not in known:
-            hint = did_you_mean(name, known) if known else "; evaluate with by="
-            raise RankqlError(f"{subject} no attribute {name!r}{hint}")
+            unknown = describe_unknown("attribute", name, known)
+            raise RankqlError(label + (unknown if known else _NO_ATTRIBUTES.format(name)))
+
+
+_NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by= or cluster="
 
 
 def require_no_run_options(keywords: Mapping[str, Any]) -> None:
-    """Refuse the options of runs where results were given; `con` and `query` read tables."""
+    """Refuse options of runs if results were passed; `con` and `query` are used to read tables."""
     for name, value in keywords.items():
         if name not in ("con", "query") and value is not None:
             raise RankqlError(
-                f"{name}= is an option for runs. These are results, evaluated already: leave it "
-                "out, or pass the runs."
+                f"{name}= is an option for runs, but these are results, already evaluated. Leave "
+                "it out, or pass the runs"
             )
 
 
 def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
-    """Refuse what is an option neither of `compare` or `gate` nor of `evaluate`."""
-    # Its tables and metrics are those of the function itself.
+    """Refuse options that neither this function nor `evaluate` has."""
+    # The first three, tables and metrics, are arguments of the function itself.
     _, _, _, *of_evaluate = signature(evaluate).parameters
     names = [*signature(function).parameters, *of_evaluate, *option_names()]
     known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]

@@ -1,4 +1,4 @@
-"""Whether metrics go with what the business counts: joined by key, then correlated."""
+"""Do metrics go with business outcomes? Tables joined by key, then correlated."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import polars as pl
 
 from rankql import text as show
 from rankql.decisions.alignment import compared_value
-from rankql.decisions.association import Association
-from rankql.decisions.association_table import AssociationTable
+from rankql.decisions.association import Association, AssociationTable
 from rankql.decisions.key_join import KeyJoin, match_keys, read_number, require_column
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
@@ -42,35 +41,35 @@ def associate(
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
 ) -> Association:
-    """Whether metrics go with outcomes, such as clicks or revenue, key by key and within slices.
+    """Correlate metrics with outcomes, such as clicks or revenue, by key and within slices.
 
     `per_query` is a result of `evaluate`, a file that its `output=` wrote, or any table with the
-    key and metrics; `outcomes` any table with the key and outcomes. `on` names the key, such as
-    'query', 'user', 'day' or several columns; {'query': 'search'} where the names differ.
+    key and metrics. `outcomes` is any table with the key and outcomes. `on` names the key, such as
+    'query', 'user', 'day' or several columns. Pass {'query': 'search'} if the names differ.
     `outcome` names columns of rates, or gives ratios of totals: {'CTR': ('clicks',
-    'impressions')}. Of several rows of a key, metrics and rates are averaged and ratios taken of
-    the sums. `metrics` are by default all columns named like metrics or, if there are none, all
-    columns of numbers; `outcome` all columns of numbers. `higher_is_better` is the direction of
-    those that rankql does not know, which `quadrants` reads: {'wait': False}; True by default.
+    'impressions')}. If a key has several rows, metrics and rates are averaged, and ratios are taken
+    of the sums. By default, `metrics` are all columns named like metrics or, if there are none, all
+    numeric columns, and `outcome` is all numeric columns. `higher_is_better` gives the direction of
+    columns that rankql does not know, for `quadrants`: {'wait': False}. The default is True.
 
-    `by` names attributes of the keys: correlations are pooled, within all slices together (of the
-    deviations from their means), and in each slice. Of two systems, told apart by the column
-    `system` in both tables, the differences are correlated, other - `baseline`.
+    `by` names attributes of the keys. Correlations are then computed over all keys, within all
+    slices together (of the deviations from the slices' means), and in each slice. If both tables
+    have a column `system` with two systems, the differences are correlated: other - `baseline`.
 
-    Intervals are Fisher's z for Pearson, Bonett and Wright (2000) for Spearman; p belongs to the
-    interval. A sentence says "higher" or "lower" only if Spearman's interval excludes 0 and there
-    are at least 10 keys (within slices, 9 plus the number of slices): then it is wrong for at most
-    5% of unrelated columns, skewed and tied ones included. NULL and ratios by 0 are left out and
-    counted; values that are not finite are an error.
+    Intervals are Fisher's z for Pearson, and Bonett and Wright (2000) for Spearman. The p-value
+    belongs to the interval. A sentence says "higher" or "lower" only if Spearman's interval
+    excludes 0 and there are at least 10 keys (within slices, 9 plus the number of slices). It is
+    then wrong for at most 5% of unrelated columns, including skewed and tied ones. NULLs and ratios
+    with divisor 0 are dropped and counted. Values that are not finite are an error.
 
     >>> import polars as pl
-    >>> found = pl.DataFrame({"query": ["a", "b", "c", "d", "e"], "AP": [0.1, 0.4, 0.5, 0.7, 0.9]})
+    >>> scores = pl.DataFrame({"query": ["a", "b", "c", "d", "e"], "AP": [0.1, 0.4, 0.5, 0.7, 0.9]})
     >>> log = pl.DataFrame({"query": ["a", "b", "c", "d", "e"], "CTR": [0.0, 0.2, 0.1, 0.3, 0.4]})
-    >>> associate(found, log, on="query").table["pearson"].round(3).item()
+    >>> associate(scores, log, on="query").table["pearson"].round(3).item()
     0.938
     """
     require_package("scipy", "stats", "associate")
-    normal_z(confidence)  # refused before anything is read
+    normal_z(confidence)  # refused before any data is read
     from rankql.decisions.correlations import correlate_pairs
 
     keys, groups = _parse_key(on), parse_groupings(by)
@@ -86,21 +85,23 @@ def associate(
     directions, _ = resolve_directions(names, higher_is_better, [*columns])
     table, sign_notes = correlate_pairs(pairs, join, confidence, systems is not None)
     if systems:
-        change = f"every value is the change per {join.unit}: {systems[1]} - {systems[0]}"
+        change = f"Each value is the change per {join.unit}: {systems[1]} - {systems[0]}"
         notes = [change, *notes]
     notes += sign_notes
     if metrics is None and not any(map(is_metric, names)):
         notes.insert(
-            0, f"per_query has no column named like a metric: {', '.join(names)} are taken"
+            0,
+            f"No column of per_query is named like a metric. All its numbers are used: "
+            f"{show.join_words(names)}",
         )
     if lower := [name for name, higher in directions.items() if not higher]:
-        notes.append(f"lower is better: {', '.join(lower)}")
+        notes.append(f"Lower is better: {', '.join(lower)}")
     if len(table) > 1:
         notes.append(
-            f"p-values are not adjusted for the {len(table)} rows of the table: of unrelated "
+            f"p-values are not adjusted for the {len(table):,} rows of the table. Of unrelated "
             "columns, about 1 in 20 is below 0.05"
         )
-    notes.append("an association does not show that one causes the other")
+    notes.append("Correlation does not show causation")
     return Association(
         table, pairs, [*keys], names, [*columns], groups, systems, confidence, notes, directions
     )
@@ -110,13 +111,13 @@ def _parse_key(on: Any) -> dict[str, str]:
     """The columns of the key: their names in per_query, and those in outcomes."""
     columns = _parse_columns(on)
     valid = bool(columns) and all(len(parts) == 1 for parts in columns.values())
-    require(valid, f"on must name the columns of the key, not {on!r}")
-    require("system" not in columns, "on: system is told apart anyway; name the key beside it")
+    require(valid, f"on= must name the columns of the key, not {on!r}")
+    require("system" not in columns, "on= cannot contain 'system'. Name the key, such as 'query'")
     return {name: parts[0] for name, parts in columns.items()}
 
 
 def _parse_columns(value: Any) -> dict[str, tuple[str, ...]]:
-    """Columns by name, of a text, a list or a dict of texts or tuples; nothing if it is another."""
+    """Columns by name, from a text, a list or a dict; empty for anything else."""
     names = [value] if isinstance(value, str) else value
     if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
         names = dict(zip(names, names, strict=True))
@@ -128,10 +129,12 @@ def _parse_columns(value: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[str]]:
-    """The table that was given, and its metrics if it is a result."""
+    """The input as a table, and its metrics if it is a result."""
     if isinstance(data, Mapping):
-        raise RankqlError(f"{label} must be one table, not a dict: tell systems apart by the "
-                          "column system")  # fmt: skip
+        raise RankqlError(
+            f"{label} must be one table, not a dict. Put systems in one table with a column "
+            "'system'"
+        )
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         data = Result(meta, values=Path(data))
     if not isinstance(data, Result):
@@ -144,13 +147,13 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[st
 def _resolve_metrics(
     session: Session, table: Table, metrics: Any, known: Collection[str], excluded: Collection[str]
 ) -> list[str]:
-    """The columns of the metrics: those asked for, those named like metrics, or all numbers."""
+    """The metric columns: those asked for, those named like metrics, or all numbers."""
     if metrics is None:
         numbers = _list_numbers(session, table, excluded)
-        require(bool(numbers), "per_query has no column of numbers; name the metrics: metrics=")
+        require(bool(numbers), "per_query has no numeric column. Pass metrics=")
         return [name for name in numbers if name in known or is_metric(name)] or numbers
     texts = {} if isinstance(metrics, Mapping) else _parse_columns(metrics)
-    require(bool(texts), f"metrics must be names of columns of per_query, not {metrics!r}")
+    require(bool(texts), f"metrics= must name columns of per_query, not {metrics!r}")
     rules, names = Conventions().as_dict(), []
     for text in texts:
         names += resolve_names(text, list(table.columns), rules)
@@ -162,20 +165,18 @@ def _resolve_metrics(
 def _resolve_outcomes(
     session: Session, table: Table, outcome: Any, excluded: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """The outcomes by name: a column each, or the two whose sums are divided."""
+    """The outcomes by name: one column each, or two whose sums are divided."""
     if outcome is None:
         outcome = _list_numbers(session, table, excluded)
-        message = "outcomes has no column of numbers beside the key; name one: outcome="
-        require(bool(outcome), message)
+        require(bool(outcome), "outcomes has no numeric column except the key. Pass outcome=")
     columns = _parse_columns(outcome)
     require(
         bool(columns) and all(len(parts) in (1, 2) for parts in columns.values()),
-        "outcome must be names of columns, or a dict of names and pairs of columns, such as "
-        f"{{'CTR': ('clicks', 'impressions')}}, not {outcome!r}",
+        f"outcome= must name columns, or be a dict of ratios, not {outcome!r}. Example: "
+        "{'CTR': ('clicks', 'impressions')}",
     )
-    for parts in columns.values():
-        for name in parts:
-            require_column(table, name, "outcome")
+    for name in itertools.chain(*columns.values()):
+        require_column(table, name, "outcome")
     return columns
 
 
@@ -191,50 +192,51 @@ def sign_agreement(
     confidence: float = 0.95,
     con: duckdb.DuckDBPyConnection | None = None,
 ) -> AssociationTable:
-    """How often past launches moved the offline metric and the online one the same way.
+    """How often the offline and the online metric of past launches changed in the same direction.
 
-    `experiments` is a table with a row per launch: the differences `offline` and `online`, of both
-    of which more is better. Launches in which either did not move are counted separately. The share
-    has the exact interval of Clopper and Pearson.
+    `experiments` is a table with one row per launch. Its columns `offline` and `online` are
+    differences, and higher is better for both. Launches where one of them did not change are
+    counted separately. The share has the exact interval of Clopper and Pearson.
 
     >>> import polars as pl
     >>> past = pl.DataFrame({"offline": [1, 2, -1, 1, 3, 1, -2, 1],
     ...                      "online": [2, 1, -1, 1, 2, -1, 1, 3]})
     >>> print(sign_agreement(past).sentences[0])
-    6 of 8 launches agree in sign: 0.75 (0.35 to 0.97), not significantly different from chance
+    6 of 8 launches agree in sign: 0.75 (95% CI 0.35 to 0.97), not significantly different from \
+chance
     """
     require_package("scipy", "stats", "sign_agreement")
-    normal_z(confidence)  # refused before anything is read
+    normal_z(confidence)  # refused before any data is read
     from scipy.stats import binomtest
 
     with open_session(con, experiments) as session:
         table = session.table(experiments, "experiments")
         for argument, name in (("offline", offline), ("online", online)):
             require_column(table, name, argument)
-        x, y = (read_number(table, name) for name in (offline, online))
-        rows = execute(session, f"SELECT sign({x}) AS x, sign({y}) AS y FROM {table.sql}").pl()
-    kept = rows.drop_nulls()
-    require(len(kept) > 0, "experiments has no row with both differences")
-    product = kept["x"] * kept["y"]
-    agree, disagree = int((product > 0).sum()), int((product < 0).sum())
-    n, unmoved, sentences = agree + disagree, int((product == 0).sum()), []
-    share, lo, hi = None, None, None
+        product = " * ".join(f"sign({read_number(table, name)})" for name in (offline, online))
+        counts = ", ".join(f"count(*) FILTER (x {test})" for test in ("> 0", "< 0", "= 0"))
+        sql = f"SELECT count(*), {counts} FROM (SELECT {product} AS x FROM {table.sql})"
+        total, agree, disagree, unchanged = execute(session, sql).fetchall()[0]
+    n, launches = agree + disagree, agree + disagree + unchanged
+    require(launches > 0, "experiments has no row with both differences")
+    share, lo, hi, sentences = None, None, None, []
     if n:
         share, (lo, hi) = agree / n, binomtest(agree, n).proportion_ci(confidence, "exact")
         chance = "not significantly different from chance"
         if not lo <= 0.5 <= hi:
             chance = f"{'more' if lo > 0.5 else 'less'} often than by chance"
         agrees = f"{show.format_count(n, 'launch')} {'agrees' if n == 1 else 'agree'} in sign"
-        sentences.append(f"{agree} of {agrees}: {share:.2f} ({lo:.2f} to {hi:.2f}), {chance}")
+        interval = f"{100 * confidence:.12g}% CI {lo:.2f} to {hi:.2f}"
+        sentences.append(f"{agree:,} of {agrees}: {share:.2f} ({interval}), {chance}")
     else:
-        sentences.append("no launch moved both: there are no signs to compare")
-    if unmoved:
-        total = show.format_count(len(kept), "launch")
-        sentences.append(f"{unmoved} of {total} did not move one or both")
-    if left_out := len(rows) - len(kept):
-        total = show.format_count(len(rows), "row")
-        sentences.append(f"{left_out} of {total} left out because of a NULL")
-    counts = {"launches": len(kept), "agree": agree, "disagree": disagree, "unmoved": unmoved}
-    schema = dict.fromkeys(counts, pl.Int64) | dict.fromkeys(("share", "lo", "hi"), pl.Float64)
-    row = counts | {"share": share, "lo": lo, "hi": hi}
+        sentences.append("No launch changed both metrics, so there are no signs to compare")
+    if unchanged:
+        of = show.format_count(launches, "launch")
+        sentences.append(f"{unchanged:,} of {of} did not change one or both metrics")
+    if total > launches:
+        of = show.format_count(total, "row")
+        sentences.append(f"{total - launches:,} of {of} dropped because of a NULL")
+    counted = {"launches": launches, "agree": agree, "disagree": disagree, "unmoved": unchanged}
+    schema = dict.fromkeys(counted, pl.Int64) | dict.fromkeys(("share", "lo", "hi"), pl.Float64)
+    row = counted | {"share": share, "lo": lo, "hi": hi}
     return AssociationTable(pl.DataFrame([row], schema=schema), sentences)

@@ -1,4 +1,4 @@
-"""Which system is better: paired comparisons of systems on the same queries."""
+"""Which system is better? Paired comparisons of systems on the same queries."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ def compare(
     conventions: str | None = None,
     **options: Any,
 ) -> Comparison:
-    """Compare systems on the same queries: how large each difference is, and whether it is noise.
+    """Compare systems on the same queries: how large is each difference, and is it significant?
 
-    `runs` is a dict of name: run, a list of runs, one table with the column `system`, or the first
-    of two runs: `compare(a, b, qrels, metrics)`. Runs are evaluated with `evaluate`, which explains
-    `qrels`, `metrics`, `by`, `con` and the further options. Without `qrels`, they are results:
-    those of `evaluate`, files that `output=` wrote, or any tables with one row per query (a key and
-    columns of numbers, such as revenue). Every pair is compared, or with `baseline` every other
-    system with that one. The difference is b - a, over the queries for which both are defined; a
-    query that is missing in one counts as the conventions say.
+    `runs` is a dict of name: run, a list of runs, one table with a column `system`, or the first of
+    two runs: `compare(a, b, qrels, metrics)`. Runs are evaluated with `evaluate`, which explains
+    `qrels`, `metrics`, `by`, `con` and the other options. Without `qrels`, they are results: of
+    `evaluate`, files that `output=` wrote, or any tables with one row per query (a key and columns
+    of numbers, such as revenue). Every pair is compared, or with `baseline`, every other system
+    with that one. The difference is b - a, over the queries for which both are defined. A query
+    that one system lacks counts as the conventions say.
 
     `higher_is_better` is the direction of columns that are not metrics of rankql: True, False or a
-    dict of name: bool. Without it, higher is assumed to be better, and a note says so.
+    dict of name: bool. By default, higher is assumed to be better, and a note says so.
 
     `test` is 't', 'randomisation', 'bootstrap' or 'anytime'. Only 'anytime' stays valid if you look
-    again as queries come in; it needs metrics of a known range, or `bounds`, such as
+    again as queries come in. It needs metrics with a known range, or `bounds`, such as
     {'DCG@10': (0, 20)}. `correction` adjusts for multiple tests, over all rows of the table:
-    'holm', 'bonferroni', 'bh' or 'none'. Each interval is shown at the level of its own test, so
-    that it excludes 0 exactly where the verdict is better or worse. `cluster` names the attribute
-    of queries that belong together, such as a user: 't' and 'randomisation' then treat each cluster
-    as a whole, and need 10 of them. `resamples` and `seed` are those of resampling. Slices with
-    fewer than `min_queries` queries are shown, not tested.
+    'holm', 'bonferroni', 'bh' or 'none'. Each interval has the level of its own test, so it
+    excludes 0 exactly where the verdict is better or worse. `cluster` names the attribute of
+    queries that belong together, such as a user. It needs test='t' or 'randomisation', and at least
+    10 clusters. `resamples` and `seed` are for 'randomisation' and 'bootstrap'. Slices with fewer
+    than `min_queries` queries are shown, but not tested.
 
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
@@ -87,7 +87,7 @@ def compare(
     settings.check()
     for option in ("interval", "output"):
         if option in options:
-            raise RankqlError(f"{option}= is an option of evaluate; compare has none")
+            raise RankqlError(f"{option}= is an option of evaluate, not of compare. Leave it out")
     require_known_options(compare, options)
     groups = parse_groupings(by)
     source = None
@@ -119,10 +119,10 @@ def compare(
 
 
 def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> int:
-    """How many queries a paired t test needs to show an effect d_z with this power.
+    """The number of queries that a paired t test needs to detect an effect size d_z.
 
-    The least n at which `P(|T| > t(1 - alpha/2, n - 1))` reaches the power, T noncentral t with
-    n - 1 degrees of freedom and noncentrality d_z sqrt(n).
+    The smallest n for which `P(|T| > t(1 - alpha/2, n - 1))` reaches the power, where T is
+    noncentral t with n - 1 degrees of freedom and noncentrality d_z sqrt(n).
 
     >>> [queries_needed(effect) for effect in (0.2, 0.3, 0.5, 0.8)]
     [199, 90, 34, 15]
@@ -132,22 +132,21 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
 
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
         require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
-    require(effect != 0 and math.isfinite(effect), f"effect must be a number but 0, not {effect}")
+    require(effect != 0 and math.isfinite(effect), f"effect must be finite and not 0, not {effect}")
     require(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
     require(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
 
     def reached(n: int) -> bool:
         critical = special.stdtrit(n - 1, 1 - alpha / 2)
         centre = abs(effect) * math.sqrt(n)
-        return bool(
-            stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre) >= power
-        )
+        tails = stats.nct.sf(critical, n - 1, centre) + stats.nct.cdf(-critical, n - 1, centre)
+        return bool(tails >= power)
 
-    high = 2
-    while not reached(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+    # Start at the number for a normal distribution, which is close.
+    normal = float(special.ndtri(1 - alpha / 2) + special.ndtri(power)) / effect
+    n = max(2, math.ceil(normal**2))
+    while n > 2 and reached(n - 1):
+        n -= 1
+    while not reached(n):
+        n += 1
+    return n

@@ -1,4 +1,4 @@
-"""What `compare` gives: the table of pairs, and what can be derived from it."""
+"""What `compare` returns: the table of pairs, and what is derived from it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql import text
 from rankql.decisions.alignment import query_differences
-from rankql.errors import RankqlError, did_you_mean, require_package
+from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
-from rankql.results import drop_idle_columns, save_result
+from rankql.results import drop_idle_columns, load_output, save_result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
     from rankql.decisions.pair_comparisons import Settings
 
 
-# The cutoffs at which `Comparison.cutoffs` looks.
+# The default cutoffs of `Comparison.cutoffs`.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
+# A wider table is printed without these columns, which are dropped in this order until it fits.
+WIDTH = 100
+_LEAST_IMPORTANT = (
+    ["ties"], ["effect"], ["wins", "losses"], ["p"], ["detectable"], ["n"], ["mean_a", "mean_b"],
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """The runs that were compared, and how, to look into them again."""
+    """The compared runs and their options, for functions that need the rankings."""
 
     runs: Any
     qrels: Any
@@ -37,7 +43,7 @@ class ComparedRuns:
     compare: Callable[..., Comparison]
 
     def call(self, function: Any, only: str | None = None, **keywords: Any) -> Any:
-        """Call a function that has no slices, such as `explain`, on these runs, or on only one."""
+        """Call a function without slices, such as `explain`, on these runs or on one of them."""
         runs = self.runs
         if only is not None and isinstance(runs, Mapping):
             runs = runs[only]
@@ -50,13 +56,14 @@ class ComparedRuns:
 
 @dataclass(eq=False, repr=False)
 class Comparison(EvaluatedTable):
-    """Systems compared, pair by pair.
+    """Systems compared pair by pair.
 
-    `table` has a row per metric, slice and pair: the means, the difference b - a with its interval,
-    p, p_adjusted (over the family), effect (Cohen's d_z), wins, ties and losses of b, n, detectable
-    (the difference that would be detected with 80% power, about), a verdict ('better', 'worse',
-    'not significant' or why it was not tested) and a sentence.
-    `result` has the values per query and the means of the systems.
+    `table` has one row per metric, slice and pair: the means, the difference b - a with its
+    interval, p, p_adjusted (for all tests), effect (Cohen's d_z), wins, ties and losses of b, n,
+    detectable (the difference that would be detected with 80% power), a verdict ('better', 'worse',
+    'not significant' or why it was not tested) and a sentence. The printed table has only the
+    columns that fit 100 characters, unless `wide` is set. `result` has the values per query and the
+    means of the systems.
     """
 
     result: Result
@@ -64,8 +71,10 @@ class Comparison(EvaluatedTable):
     settings: Settings
     systems: list[str]
     notes: list[str] = field(default_factory=list)
-    # The runs, to look into; None where results were compared.
+    # The compared runs; None if results were compared.
     source: ComparedRuns | None = None
+    # Print all columns?
+    wide: bool = False
 
     @property
     def metrics(self) -> list[str]:
@@ -74,12 +83,12 @@ class Comparison(EvaluatedTable):
 
     @property
     def higher_is_better(self) -> dict[str, bool]:
-        """The direction of every metric."""
+        """The direction of each metric."""
         return {name: not self.result.lower_is_better(name) for name in self.metrics}
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, in words."""
+        """The findings in words."""
         columns = ("metric", "slice", "sentence")
         return [
             f"{metric}{'' if part == 'all' else f', {part}'}: {sentence}"
@@ -87,16 +96,17 @@ class Comparison(EvaluatedTable):
         ]
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
-        """What each query gained from a to b, the most lost first; undefined ones left out."""
+        """The difference b - a of each query, the largest loss first, without undefined ones."""
         name = resolve_names(metric, self.metrics, self.result.conventions)[0]
-        for value, known in ((name, self.metrics), (a, self.systems), (b, self.systems)):
+        for kind, value, known in (
+            ("metric", name, self.metrics), ("system", a, self.systems), ("system", b, self.systems)
+        ):  # fmt: skip
             if value not in known:
-                hint = did_you_mean(value, known)
-                raise RankqlError(f"nothing was compared by the name {value!r}{hint}")
+                raise RankqlError(describe_unknown(kind, value, known))
         return query_differences(self.result, name, a, b)
 
     def discriminative_power(self) -> pl.DataFrame:
-        """By metric, the share of pairs with p <= 1 - confidence, uncorrected (Sakai 2006)."""
+        """The share of pairs with unadjusted p <= 1 - confidence, by metric (Sakai 2006)."""
         alpha = self.settings.alpha
         return (
             self.table.filter(pl.col("slice") == "all")
@@ -109,10 +119,10 @@ class Comparison(EvaluatedTable):
         )
 
     def agreement(self) -> pl.DataFrame:
-        """How alike two metrics order the systems: Kendall's tau-b of their means.
+        """How similarly two metrics order the systems: Kendall's tau-b of their means.
 
-        `swapped` counts the pairs of systems that one has the other way round. NULL where a metric
-        tells no two systems apart.
+        `swapped` counts the pairs of systems that the two metrics order differently. tau_b is NULL
+        if all systems have the same mean.
         """
         from scipy.stats import kendalltau
 
@@ -133,18 +143,18 @@ class Comparison(EvaluatedTable):
         return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
 
     def cutoffs(self, metric: str | None = None, ks: Sequence[int] = CUTOFFS) -> Comparison:
-        """The same comparison of one metric at several cutoffs: which k to choose.
+        """The same comparison at several cutoffs of one metric, to choose k.
 
-        Its `summary` are the curves, `discriminative_power()` says at which k the systems are told
-        apart, `agreement()` whether their order depends on k.
+        `summary` has the curves, `discriminative_power()` says at which k the systems differ
+        significantly, and `agreement()` whether their order depends on k.
         """
         if self.source is None:
-            raise RankqlError("cutoffs needs the runs; these are results: compare the runs")
+            raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
         parsed = parse(metric or self.metrics[0])[0]
         if parsed.record is None or not parsed.record.has_cutoff:
-            raise RankqlError(f"{parsed.name} has no cutoff")
+            raise RankqlError(f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'")
         if not isinstance(ks, list | tuple | range) or not ks:
-            raise RankqlError(f"ks must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
+            raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
         names = [f"{replace(parsed, k=None).name}@{k}" for k in ks]
         keywords = {**self.source.keywords, **asdict(self.settings), "by": ()}
         if self.settings.bounds is not None:
@@ -171,30 +181,38 @@ class Comparison(EvaluatedTable):
     ) -> alt.TopLevelMixin:
         """An altair chart: differences, means, intervals, distribution, slices or cutoffs.
 
-        Of one metric, or of all; the differences and slices of the pair a, b, or of all.
+        By default it shows all metrics, and for differences and slices all pairs. Pass `metric`, or
+        `a` and `b`, to choose.
         """
         require_package("altair", "report", "plot")
-        from rankql.output import charts
-
-        return charts.plot_comparison(self, kind, metric, a, b)
+        chart: alt.TopLevelMixin = load_output("charts").plot_comparison(self, kind, metric, a, b)
+        return chart
 
     def save(
         self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
     ) -> None:
-        """Write it to a file; as .html a report, with charts and the queries that changed most."""
+        """Write it to a file. As .html, it is a report with charts and the most changed queries."""
 
         def render_page() -> str:
-            from rankql.output import report
-
-            return report.render_page(self, title, date)
+            return str(load_output("report").render_page(self, title, date))
 
         save_result(self, path, render_page)
 
-    def displayed(self) -> list[pl.DataFrame]:
-        """The table without columns that say nothing; the means if there is only one system."""
+    def displayed(self, wide: bool | None = None) -> list[pl.DataFrame]:
+        """The table without empty columns; the means if there is only one system."""
         if self.table.is_empty():
             return self.result.displayed()
         frame = self.table.drop("sentence", "p_error")
         if (frame["p"] == frame["p_adjusted"]).all():
             frame = frame.drop("p_adjusted")
-        return [drop_idle_columns(frame)]
+        frame = drop_idle_columns(frame)
+        if wide or (wide is None and self.wide):
+            return [frame]
+        cells = zip(*text.format_table(frame), strict=True)
+        widths = {name: 2 + max(map(text.display_width, (name, *rest))) for name, *rest in cells}
+        for columns in _LEAST_IMPORTANT:
+            if sum(widths.values()) - 2 <= WIDTH:
+                break
+            if columns != ["p"] or "p_adjusted" in widths:
+                widths = {name: width for name, width in widths.items() if name not in columns}
+        return [frame.select(*widths)]

@@ -25,16 +25,17 @@ Codes: TypeAlias = NDArray[np.intp]
 TOO_FEW = "too few to correlate"
 NO_INTERVAL = "too few for an interval"
 PERFECT = "a perfect correlation: no interval"
-# A correlation is significant from 10 values on: so many degrees of freedom, which slices reduce.
-# With fewer, up to 1 in 10 of unrelated columns seem related if values are tied.
+# Fewer degrees of freedom (10 values; slices cost one each) make a correlation not significant:
+# if values are tied, up to 1 in 10 of unrelated columns would seem related.
 FREEDOM = 8
-# Ranks tie values that agree to so many significant digits.
+# Ranks tie values that agree to this many significant digits.
 DIGITS = 12
 _NAMES = ("pearson", "spearman")
+_ENDS = ("", "_lo", "_hi", "_p")
 SCHEMA = {
     **dict.fromkeys(("metric", "outcome", "slice"), pl.String),
     "n": pl.Int64,
-    **{f"{name}{part}": pl.Float64 for name in _NAMES for part in ("", "_lo", "_hi", "_p")},
+    **{name + end: pl.Float64 for name in _NAMES for end in _ENDS},
     **dict.fromkeys(("remark", "sentence"), pl.String),
 }
 
@@ -43,16 +44,13 @@ def correlate_pairs(
     pairs: pl.DataFrame, join: KeyJoin, confidence: float, change: bool
 ) -> tuple[pl.DataFrame, list[str]]:
     """The table of all correlations, and notes on slices that reverse the sign."""
-    columns = {
-        name: pairs[name].cast(pl.Float64).fill_null(math.nan).to_numpy()
-        for name in (*join.metrics, *join.outcome_columns)
-    }
+    columns = pairs.select(pl.col(*join.values).cast(pl.Float64).fill_null(math.nan))
     rows, notes = [], []
     parts = [*_list_parts(pairs, join.groups)]
     for metric, outcome in itertools.product(join.metrics, join.outcome_columns):
         overall: list[Coefficient] = []
         for label, part, codes in parts:
-            x, y = columns[metric][part], columns[outcome][part]
+            x, y = (columns[name].to_numpy()[part] for name in (metric, outcome))
             known = ~np.isnan(x) & ~np.isnan(y)
             x, y = x[known], y[known]
             if codes is not None:
@@ -62,9 +60,9 @@ def correlate_pairs(
             if codes is not None and (reversal := _describe_reversal(overall, coefficients)):
                 notes.append(f"{metric} and {outcome}: {reversal.format(label)}")
             row = {"metric": metric, "outcome": outcome, "slice": label, "n": len(x)}
-            for name, each in zip(_NAMES, coefficients, strict=True):
-                ends = {"": each.r, "_lo": each.lo, "_hi": each.hi, "_p": each.p}
-                row |= {f"{name}{end}": value for end, value in ends.items()}
+            for name, coefficient in zip(_NAMES, coefficients, strict=True):
+                numbers = (coefficient.r, coefficient.lo, coefficient.hi, coefficient.p)
+                row |= dict(zip((name + end for end in _ENDS), numbers, strict=True))
             row["remark"] = _remark(coefficients, {metric: x, outcome: y}, codes)
             row["sentence"] = _sentence(row, coefficients, join.unit, change)
             rows.append(row)
@@ -74,24 +72,23 @@ def correlate_pairs(
 def _list_parts(
     pairs: pl.DataFrame, groups: Sequence[Sequence[str]]
 ) -> Iterator[tuple[str, NDArray[np.intp], Codes | None]]:
-    """The rows of each correlation: all, all with the codes of their slices, those of a slice."""
+    """The rows of each correlation: all; all with the codes of their slices; those of a slice."""
     rows = np.arange(len(pairs))
     yield "all", rows, None
     for group in groups:
         index = pl.Series(f"{INTERNAL_PREFIX}row", rows)
         slices = slice_queries(pairs.select(index, *dict.fromkeys(group)), [group])
         del slices["all"]
-        parts = {label: part.to_numpy() for label, part in slices.items()}
         codes = np.empty(len(pairs), np.intp)
-        for code, part in enumerate(parts.values()):
-            codes[part] = code
+        for code, part in enumerate(slices.values()):
+            codes[part.to_numpy()] = code
         yield f"within {', '.join(group)}", rows, codes
-        yield from ((label, part, None) for label, part in parts.items())
+        yield from ((label, part.to_numpy(), None) for label, part in slices.items())
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A correlation with its interval and p, or the reason why it has none."""
+    """A correlation with its interval and p-value, or the reason why it has none."""
 
     r: float | None = None
     lo: float | None = None
@@ -102,14 +99,17 @@ class Coefficient:
     enough: bool = False
 
     @property
+    def columns(self) -> dict[str, float | None]:
+        """Its numbers, by the suffix of their column."""
+        return {"": self.r, "_lo": self.lo, "_hi": self.hi, "_p": self.p}
+
+    @property
     def sign(self) -> int:
         """Its sign, 0 if it is not significant."""
         if self.r is None or not self.enough:
             return 0
-        significant = self.reason == PERFECT or (
-            self.lo is not None and self.hi is not None and not self.lo <= 0 <= self.hi
-        )
-        return int(math.copysign(1, self.r)) if significant else 0
+        unclear = self.lo is None or self.hi is None or self.lo <= 0 <= self.hi
+        return 0 if unclear and self.reason != PERFECT else int(math.copysign(1, self.r))
 
     @property
     def text(self) -> str:
@@ -122,21 +122,20 @@ class Coefficient:
 
 
 def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
-    """Pearson's r, with slices the one within them, by Fisher's z.
+    """Pearson's r with Fisher's z interval; with codes, the correlation within their slices.
 
-    Within: r of the deviations from the means of the slices, which is the partial correlation given
-    the slice. With n values in G slices (1 if none are given) and f = n - 1 - G degrees of freedom,
-    the standard error of atanh(r) is 1 / sqrt(f - 1), for the interval and for p alike.
+    Within slices, r is that of the deviations from the slices' means: the partial correlation given
+    the slice. With n values in G slices (without codes, G = 1) and f = n - 1 - G degrees of
+    freedom, the standard error of atanh(r) is 1 / sqrt(f - 1), for the interval and for p.
     """
     return _correlate(x, y, confidence, codes, 0.0)
 
 
 def spearman(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
-    """Spearman's rho, with slices the one within them.
+    """Spearman's rho; with codes, the correlation within their slices.
 
-    The same of the mean ranks, each within its slice and divided by its size plus 1, so that no
-    slice counts for more because its ranks reach higher. The variance of atanh(rho) is
-    (1 + rho^2 / 2) / (f - 1): Bonett and Wright 2000.
+    Within slices, ranks are divided by the size of the slice plus 1, so that large slices do not
+    count more. The variance of atanh(rho) is (1 + rho^2 / 2) / (f - 1): Bonett and Wright 2000.
     """
     return _correlate(_ranks(x, codes), _ranks(y, codes), confidence, codes, 0.5)
 
@@ -164,18 +163,20 @@ def _correlate(
 
 
 def _deviations(values: Array, codes: Codes | None) -> Array:
-    """From the mean, or from that of the slice; 0 if there is nothing but rounding.
+    """Deviations from the mean of all or of the slice; 0 if they are only rounding.
 
-    In units of the greatest, so that squares exist.
+    Values are divided by the largest one first, so that their squares do not overflow.
     """
     values = values / (np.abs(values).max(initial=0) or 1.0)
-    means = values.mean() if codes is None else (np.bincount(codes, values) / np.bincount(codes))
-    deviations = values - (means if codes is None else means[codes])
+    if codes is None:
+        deviations = values - values.mean()
+    else:
+        deviations = values - (np.bincount(codes, values) / np.bincount(codes))[codes]
     return np.asarray(deviations * (np.abs(deviations).max(initial=0) > ROUNDING))
 
 
 def _ranks(values: Array, codes: Codes | None) -> Array:
-    """Mean ranks; within slices divided by their size plus 1. What differs by rounding is tied."""
+    """Mean ranks; within slices divided by their size plus 1. Rounding does not break ties."""
     rank = pl.col("value").round_sig_figs(DIGITS).rank("average")
     frame = pl.DataFrame({"value": values} | ({} if codes is None else {"slice": codes}))
     rank = rank if codes is None else (rank / (pl.len() + 1)).over("slice")
@@ -195,13 +196,13 @@ def _remark(
 
 
 def _describe_reversal(overall: Sequence[Coefficient], within: Sequence[Coefficient]) -> str | None:
-    """Simpson's paradox: a coefficient of another sign within slices, and what to make of it."""
+    """Simpson's paradox: a coefficient whose sign within slices differs, with advice."""
     for name, total, part in zip(_NAMES, overall, within, strict=True):
         if total.r is not None and part.r is not None and total.r * part.r < 0:
-            advice = "at least one of them is not significant"
+            advice = "At least one of them is not significant"
             if total.sign * part.sign < 0:
-                advice = "Simpson's paradox, trust the value within slices"
-            return f"{name.capitalize()} {total.text} over all, but {part.text} {{}}: {advice}"
+                advice = "This is Simpson's paradox: trust the value within slices"
+            return f"{name.capitalize()} is {total.text} overall, but {part.text} {{}}. {advice}"
     return None
 
 
@@ -214,10 +215,10 @@ def _sentence(
     count = show.format_count(row["n"], unit)
     pearson, spearman = coefficients
     if pearson.r is None:
-        return f"{metric} and {outcome} have no correlation: {row['remark']}, {count}"
+        return f"no correlation of {metric} and {outcome}: {row['remark']} ({count})"
     values = f"Pearson {pearson.text}, Spearman {spearman.text}"
     if not spearman.enough:
-        start = f"too few {show.pluralise(unit)} to tell whether {outcome} goes with {metric}"
+        start = f"too few {show.pluralise(unit)} to say whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
         start = f"no significant association between {metric} and {outcome}"
         if pearson.sign:

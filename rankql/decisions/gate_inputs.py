@@ -1,4 +1,4 @@
-"""The run and the baseline of a gate: read or evaluated, and brought to the same shape."""
+"""The run and the baseline of a gate: read or evaluated, then combined."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rankql.macros import MISSING
 
 @dataclass(frozen=True)
 class GateInputs:
-    """The run and the baseline, those of them that are results, and how to evaluate the others."""
+    """The run and the baseline, which of them are results, and how to evaluate the others."""
 
     data: Mapping[str, Any]
     results: Mapping[str, Result | None]
@@ -44,15 +44,15 @@ class GateInputs:
 
     @property
     def frames(self) -> list[str]:
-        """The names of the results that are plain tables, without conventions."""
+        """The names of inputs that are plain tables, without conventions."""
         return [n for n, data in self.data.items() if self.results[n] and not is_result(data)]
 
     def evaluate(self, name: str, metrics: list[str]) -> Result:
-        """The result of the run or of the baseline, of one system."""
+        """The result of the run or of the baseline."""
         result = self.results[name]
         if result is None:
             data = self.data[name]
-            if name == "baseline":  # errors then name it
+            if name == "baseline":  # name it in errors
                 data = {name: data}
             result = evaluate(
                 data, self.qrels, metrics, by=self.attributes, con=self.con, interval=None,
@@ -65,7 +65,7 @@ def read_gate_inputs(
     data: Mapping[str, Any], qrels: Any, attributes: Sequence[Sequence[str]],
     request: Request, keywords: Mapping[str, Any],
 ) -> GateInputs:  # fmt: skip
-    """Which of the run and the baseline are results; options of runs are refused for results."""
+    """Find out which inputs are results. Options of runs are refused if both are."""
     results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
     options = {name: value for name, value in keywords.items() if name != "con"}
     if all(results.values()):
@@ -74,7 +74,7 @@ def read_gate_inputs(
 
 
 def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result | None:
-    """The result that was given, if it is one and not a run."""
+    """The input as a result; None if it is a run."""
     if qrels is not None and label == "run" and not is_result(data):
         return None
     result = read_result(data, label, replace(request, judged=qrels is not None))
@@ -85,30 +85,32 @@ def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result 
 
 
 def _require_one_system(name: str, result: Result) -> Result:
-    """The result without the column `system`; several systems are refused."""
+    """The result without its column `system`. Several systems are refused."""
     if not result.meta["system"]:
         return result
     rows = result.frame()
     if rows["system"].n_unique() > 1:
-        raise RankqlError(f"{name} holds several systems: gate them one by one")
+        raise RankqlError(f"{name} has several systems. Pass them to gate one at a time")
     return replace(result, meta=result.meta | {"system": False}, values=rows.drop("system"))
 
 
 def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scaled: bool) -> Result:
-    """The run, under the conventions of the baseline. Plain tables take those of the other."""
-    own, theirs = run.conventions, baseline.conventions
+    """The run, which must have the conventions of the baseline. Plain tables adopt the other's."""
     if "baseline" in frames:
         return run
     if "run" in frames:
-        return replace(run, meta=run.meta | {"conventions": theirs})
-    of_no_effect = {"profile"} if scaled else {"profile", "max_rel"}
-    names = [n for n in own if n not in of_no_effect and own[n] != theirs.get(n)]
-    if names:
-        of_run, of_baseline = (
-            ", ".join(f"{n}={rules.get(n)}" for n in names) for rules in (own, theirs)
-        )
+        return replace(run, meta=run.meta | {"conventions": baseline.conventions})
+    ignored = {"profile"} if scaled else {"profile", "max_rel"}
+    differences = [
+        (f"{name}={baseline.conventions.get(name)}", f"{name}={value}")
+        for name, value in run.conventions.items()
+        if name not in ignored and value != baseline.conventions.get(name)
+    ]
+    if differences:
+        of_baseline, of_run = map(", ".join, zip(*differences, strict=True))
         raise RankqlError(
-            f"baseline was evaluated with {of_baseline}, the run with {of_run}; evaluate one again"
+            f"baseline was evaluated with {of_baseline}, but the run with {of_run}. Evaluate "
+            "one of them again"
         )
     return run
 
@@ -120,17 +122,17 @@ def select_run(
     attributes: Sequence[Sequence[str]],
     cluster: str | None,
 ) -> Result:
-    """The run with the metrics of the limits, the slices and the attributes."""
+    """The run with the metrics of the limits, and with the slices and attributes."""
     by = list(dict.fromkeys(itertools.chain(*attributes)))
     for name in by:
         option = "cluster" if name == cluster else "by"
-        require_attributes(run, [name], f"{option}: the run has")
+        require_attributes(run, [name], f"{option}: ")
     meta = {"metrics": _metric_names("run", run, run, limits), "by": by, "groupings": list(groups)}
     return replace(run, meta=run.meta | meta, interval=None, _summary=None)
 
 
 def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) -> Result:
-    """The baseline with the columns of the run: the query, the attributes, the metrics."""
+    """The baseline with the columns of the run: query, attributes and metrics."""
     rows, kinds = baseline.frame(), run.frame().schema
     names = _metric_names("baseline", baseline, run, limits)
     weights = {n: weight for n, weight in baseline.meta["weights"].items() if n in names}
@@ -146,19 +148,19 @@ def select_baseline(baseline: Result, run: Result, limits: Sequence[GateLimit]) 
 def _metric_names(
     label: str, result: Result, run: Result, limits: Sequence[GateLimit]
 ) -> list[str]:
-    """What the metrics are called, if the result has them."""
+    """The names of the metrics in a result, which must have them."""
     names = list(dict.fromkeys(limit.name(run) for limit in limits))
     require_metrics(result, names, f"{label}: ")
     return names
 
 
 def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
-    """Both as one result, without the queries that are new, and a note of how many these are."""
+    """Both as one result, without queries that only the run has; their number is a note."""
     combined = combine_systems({"baseline": baseline, "run": run})
     key, rows = run.meta["query"], combined.frame()
     of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
     old = rows.filter(of_baseline.any().over(key)).with_columns(
-        # An attribute may have changed since: that of today counts.
+        # If an attribute has changed since, that of the run counts.
         pl.coalesce(pl.col(name).filter(of_run).first().over(key), pl.col(name)).alias(name)
         for name in run.meta["by"]
     )
@@ -166,21 +168,11 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
     if new == total:
         examples = (repr(each.frame()[each.meta["query"]].min()) for each in (run, baseline))
         raise RankqlError(
-            "baseline has no query of the run: the run has {}, the baseline {}".format(*examples)
+            "run and baseline have no query in common: run has {}, baseline has {}. Write query "
+            "ids the same way in both".format(*examples)
         )
     note = (
         f"{new:,} of {show.format_queries(total)} of the run {show.is_or_are(new)} not in the "
-        "baseline: left "
-        "out of the drops"
+        "baseline: left out of the drops"
     )
     return replace(combined, values=old), [note] if new else []
-
-
-def require_means(limits: Sequence[GateLimit], run: Result) -> None:
-    """Refuse to test a metric that is not a mean over queries."""
-    names = [limit.name(run) for limit in limits]
-    if micro := [name for name in names if name in run.meta["weights"]]:
-        raise RankqlError(
-            f"{micro[0]} is one value for all queries, so it has no confidence interval. Compare "
-            "the values alone (beyond_noise=False, CLI: --any-drop), or leave it out"
-        )

@@ -1,31 +1,24 @@
-"""The limits of a gate, such as 'nDCG@10>=0.45' and 'nDCG@10:0.01', and the means held to them."""
+"""The limits of a gate, such as 'nDCG@10>=0.45' and 'nDCG@10:0.01'."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import ge, gt, le, lt
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-import polars as pl
-
-from rankql import text as show
-from rankql.decisions.alignment import ROUNDING
-from rankql.decisions.verdict import FAILED, PASSED, SCHEMA, TOO_FEW
+from rankql.decisions.margin import Margin
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.evaluation.result import Result
-from rankql.macros import MISSING
 from rankql.registry.parse import is_metric, parse, value_range
 from rankql.registry.requested_metric import Metric
 
 
 @dataclass(frozen=True)
 class GateLimit:
-    """A limit on the mean of a metric (with an operator), or on how much worse it is (without)."""
+    """A limit on a mean (with an operator), or on its drop below the baseline (without)."""
 
     spelling: str
     metric: Metric
@@ -33,23 +26,33 @@ class GateLimit:
     operator: str = ""
 
     def name(self, result: Result) -> str:
-        """What the metric is called in a result."""
+        """The name of the metric in a result."""
         return self.metric.under(result.conventions).name
 
-    def row(self, result: Result, **values: Any) -> dict[str, Any]:
-        """A row of the table."""
-        name = self.name(result)
-        loss = "rise" if result.lower_is_better(name) else "drop"
-        check = f"{name} {self.operator or f'{loss} <='} {format_limit(self.bound)}"
-        own = {"check": check, "metric": name, "limit": self.bound}
-        return dict.fromkeys(SCHEMA) | own | values
+    @property
+    def text(self) -> str:
+        """The number as text: 0.02, 1,000,000."""
+        size = abs(self.bound)
+        return f"{self.bound:,.15g}" if 1e3 <= size < 1e15 else f"{self.bound:g}"
+
+    @property
+    def sign(self) -> int:
+        """1 if higher is worse for a limit on the mean, -1 if lower is worse."""
+        return -1 if self.operator in (">=", ">") else 1
+
+    @property
+    def margin(self) -> Margin:
+        """The loss that is allowed: of a mean, how far it is on the wrong side of the limit."""
+        if self.operator:
+            return Margin(0.0, strict=self.operator in (">", "<"))
+        return Margin(self.bound, required=self.bound > 0)
 
 
 _MINIMUM = re.compile(r"(?P<metric>.+?)\s*(?P<operator>>=|<=|>|<)(?P<limit>[^<>=]*)", re.DOTALL)
 
 
 def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -> list[GateLimit]:
-    """The limits on means; `known` holds the metrics of each result that was given."""
+    """The limits on means. `known` has the metrics of each input that is a result."""
     limits = []
     for text in split_limits("minimum", minimum):
         match = _MINIMUM.fullmatch(text)
@@ -65,7 +68,7 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
                 lowest = -math.inf
             if not lowest <= bound <= highest:
                 raise RankqlError(
-                    f"minimum={text!r}: {metric.name} lies between {lowest:g} and {highest:g}. "
+                    f"minimum={text!r}: {metric.name} is between {lowest:g} and {highest:g}. "
                     "Choose a limit in this range"
                 )
             limits.append(GateLimit(spelling, metric, bound, match["operator"]))
@@ -87,7 +90,7 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
             lowest, highest = _range(metric)
             if bound > highest - lowest:
                 raise RankqlError(
-                    f"max_drop={text!r} can never fail: {metric.name} lies between {lowest:g} and "
+                    f"max_drop={text!r} can never fail: {metric.name} is between {lowest:g} and "
                     f"{highest:g}. Choose a smaller margin"
                 )
             limits.append(GateLimit(spelling, metric, abs(bound)))
@@ -97,7 +100,7 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
 def list_default_drops(
     minima: Sequence[GateLimit], known: Sequence[Sequence[str]]
 ) -> list[GateLimit]:
-    """With a baseline alone nothing may drop: of the minima, the results or the default."""
+    """Limits of 0 if there is a baseline and no max_drop=."""
     names = [limit.spelling for limit in minima]
     if not names and known:
         names = [name for name in known[0] if name in known[-1]]
@@ -109,15 +112,15 @@ def list_default_drops(
 
 
 def split_limits(argument: str, value: str | Sequence[str]) -> Iterable[str]:
-    """The limits of an argument, each as text."""
+    """The limits of an argument as texts."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise RankqlError(f"{argument} must be a text or a list of texts, not {value!r}")
+        raise RankqlError(f"{argument}= must be a string or a list of strings, not {value!r}")
     return dict.fromkeys(text.strip() for text in texts)
 
 
 def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[str, Metric]]:
-    """The metrics of a name, each with the spelling that `evaluate` takes."""
+    """The metrics of a name, each with the spelling for `evaluate`."""
     try:
         for metric in parse(text):
             yield (metric.name if metric.record else text), metric
@@ -127,20 +130,15 @@ def _parse_metrics(text: str, known: Sequence[Sequence[str]]) -> Iterator[tuple[
                 names = dict.fromkeys(itertools.chain(*known))
                 raise RankqlError(describe_unknown("metric", text, [*names])) from None
             raise
-        yield text, Metric(None, label=text)  # the user's own, evaluated already
+        yield text, Metric(None, label=text)  # a column of the user
 
 
 def _range(metric: Metric) -> tuple[float, float]:
-    """The range of a metric with two bounds; of any other, all numbers."""
+    """The range of a metric; all numbers unless both bounds are known."""
     lowest, highest = value_range(metric.name)
     if metric.record is None or lowest is None or highest is None:
         return -math.inf, math.inf
     return lowest, highest
-
-
-def format_limit(value: float) -> str:
-    """A limit as text: 0.02, 1,000,000."""
-    return f"{value:,.15g}" if 1e3 <= abs(value) < 1e15 else f"{value:g}"
 
 
 def _parse_number(text: str) -> float | None:
@@ -149,55 +147,3 @@ def _parse_number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt}
-
-
-def mean_rows(limit: GateLimit, run: Result, min_queries: int) -> Iterator[dict[str, Any]]:
-    """The rows of a limit that the mean itself is held to."""
-    counts = _count_queries(run)
-    name = limit.name(run)
-    for row in run.summary.filter(pl.col("metric") == name).iter_rows(named=True):
-        mean, n, overall = row["mean"], counts.get((row["slice"], name), 0), row["slice"] == "all"
-        if mean is None:
-            yield undefined_row(limit, run, row, min_queries)
-            continue
-        status, message = PASSED, describe_mean(mean, n, row["queries"])
-        toward = -ROUNDING if limit.operator in ("<=", ">") else ROUNDING
-        if n < min_queries and not overall:
-            status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"
-        elif not _OPERATORS[limit.operator](mean + toward, limit.bound):
-            status, message = FAILED, f"{message}, not {limit.operator} {format_limit(limit.bound)}"
-        yield limit.row(run, slice=row["slice"], mean=mean, n=n, status=status, message=message)
-
-
-def describe_mean(mean: float, n: int, queries: int, interval: str = "") -> str:
-    """A mean, its interval and the number of queries it is of."""
-    of = "" if n == queries else f"{n:,} of "
-    return f"{show.format_number(mean, 6)}{interval} on {of}{show.format_queries(queries)}"
-
-
-def undefined_row(
-    limit: GateLimit, run: Result, row: Mapping[str, Any], min_queries: int, where: str = ""
-) -> dict[str, Any]:
-    """The row of a mean that no query has a value for."""
-    message = f"undefined: none of {show.format_queries(row['queries'])} has a value{where}"
-    status = FAILED
-    if row["slice"] != "all" and row["queries"] < min_queries:
-        status, message = TOO_FEW, f"{message}, fewer than {min_queries}: not checked"
-    return limit.row(run, slice=row["slice"], n=0, status=status, message=message)
-
-
-def _count_queries(run: Result) -> dict[tuple[str, str], int]:
-    """How many queries each mean is of, by slice and metric."""
-    rules, rows = run.conventions, run.frame()
-    if rules["missing"] == "skip":
-        rows = rows.filter(~pl.col(MISSING))
-    zero = set(run.metrics) - set(run.meta["weights"]) if rules["undefined"] == "zero" else set()
-    summary = replace(run, values=rows, _summary=None).summary
-    columns = ("slice", "metric", "queries", "undefined")
-    return {
-        (part, name): queries - (0 if name in zero else undefined)
-        for part, name, queries, undefined in summary.select(columns).iter_rows()
-    }

@@ -1,8 +1,4 @@
-"""The join of both inputs of associate by key: one SQL query, a row per key and system.
-
-Columns are read under aliases: k0 (key), s (system), b0 and c0 (least and greatest value of an
-attribute), m0 (metric), o0 (outcome), d0 (its divisor); `per_query` and `outcomes` count rows.
-"""
+"""The join of both inputs of associate by key: one SQL query, one row per key and system."""
 
 from __future__ import annotations
 
@@ -13,24 +9,28 @@ import polars as pl
 
 from rankql import text as show
 from rankql.decisions.alignment import ROUNDING
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.overlap import format_examples
 from rankql.expressions.columns import require_plain_name
-from rankql.macros import quote
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, same_kind
 
+# What happens to several rows of one key, and the column that counts them.
 _INPUTS = {
     "per_query": "metrics are averaged",
-    "outcomes": "rates are averaged, ratios are of the sums",
+    "outcomes": "rates are averaged, ratios are taken of the sums",
 }
+_ROWS = {label: f"{INTERNAL_PREFIX}{label}" for label in _INPUTS}
+# The prefixes of columns that are only checked: an attribute's maximum, a divisor's minimum.
+_MOST, _LEAST = f"{INTERNAL_PREFIX}most_", f"{INTERNAL_PREFIX}least_"
 
 
 @dataclass(frozen=True)
 class KeyJoin:
-    """What is joined: both inputs, the key, slices, metrics and outcomes."""
+    """What to join: both inputs, the key, slices, metrics and outcomes."""
 
     per_query: Table
     outcomes: Table
@@ -42,98 +42,100 @@ class KeyJoin:
 
     @property
     def unit(self) -> str:
-        """What a row stands for."""
+        """The noun for a row: the name of the key, or 'key' if it has several columns."""
         return name_unit([*self.keys])
 
     @property
     def by(self) -> list[str]:
-        """The attributes that are no part of the key."""
+        """The attributes that are not part of the key."""
         names = dict.fromkeys(name for group in self.groups for name in group)
         return [name for name in names if name not in self.keys]
 
     @property
-    def identity(self) -> list[str]:
-        """The aliases of the key, and of the system if both inputs have that column."""
-        systems = "system" in self.per_query.columns and "system" in self.outcomes.columns
-        return [*(f"k{i}" for i in range(len(self.keys))), *(["s"] if systems else [])]
+    def values(self) -> list[str]:
+        """The names of the metrics and outcomes."""
+        return [*self.metrics, *self.outcome_columns]
 
     @property
-    def aliases(self) -> dict[str, str]:
-        """The names of the columns by the aliases under which they are read."""
-        kinds = {"k": self.keys, "b": self.by, "m": self.metrics, "o": self.outcome_columns}
-        return {f"{kind}{i}": name for kind, names in kinds.items() for i, name in enumerate(names)}
+    def identity(self) -> list[str]:
+        """The columns of the key, and `system` if the inputs have it."""
+        return [*self.keys, *(["system"] if "system" in self.per_query.columns else [])]
+
+    @property
+    def tables(self) -> tuple[Table, Table]:
+        """Both inputs."""
+        return self.per_query, self.outcomes
 
     def validate(self) -> None:
         """Refuse columns that are missing or share a name."""
         for left, right in self.keys.items():
             require_column(self.per_query, left, "on")
             require_column(self.outcomes, right, "on")
+        require("system" not in self.by, "by= cannot contain 'system'. Leave it out")
+        tables = {table.label: "system" in table.columns for table in self.tables}
+        if len({*tables.values()}) > 1:
+            has, lacks = sorted(tables, key=lambda label: not tables[label])
+            raise RankqlError(
+                f"{has} has a column 'system', but {lacks} does not. Add it, or pass one system "
+                "without that column"
+            )
         columns = dict.fromkeys([*self.per_query.columns, *self.outcomes.columns])
         for name in self.by:
-            if name not in columns:
-                raise RankqlError(
-                    f"by: there is no column {name!r}{did_you_mean(name, [*columns])}"
-                )
-        require("system" not in self.by, "by: system is told apart anyway; leave it out")
-        names = ["system", *self.keys, *self.by, *self.metrics, *self.outcome_columns]
+            require(name in columns, describe_unknown("column in by=:", name, [*columns]))
+        names = ["system", *self.keys, *self.by, *self.values]
         for name in names:
             require_plain_name(name)
-            if names.count(name) > 1:
+            if [x.lower() for x in names].count(name.lower()) > 1:
                 raise RankqlError(
-                    f"{name!r} would be the name of two columns; name the metrics, or call the "
-                    f"outcome otherwise: outcome={{'another name': {name!r}}}"
+                    f"Two columns of the result would be named {name!r}. Choose other metrics=, "
+                    f"or rename the outcome: outcome={{'another name': {name!r}}}"
                 )
-        if "system" in self.outcomes.columns and "system" not in self.per_query.columns:
-            raise RankqlError(
-                "outcomes tells systems apart, per_query does not: give the outcomes of its "
-                "system, without the column system"
-            )
 
     def sql(self) -> str:
         """The query: each input grouped by key, then joined."""
         queries = [
             f"(SELECT {', '.join(self._columns(table))} FROM {table.sql} GROUP BY ALL)"
-            for table in (self.per_query, self.outcomes)
+            for table in self.tables
         ]
-        return f"FROM {' FULL JOIN '.join(queries)} USING ({', '.join(self.identity)})"
+        keys = ", ".join(map(quote, self.identity))
+        return f"FROM {' FULL JOIN '.join(queries)} USING ({keys})"
 
     def _columns(self, table: Table) -> Iterator[str]:
         """The columns that are read from an input."""
         left = table is self.per_query
-        for i, names in enumerate(self.keys.items()):
-            types = [self.per_query.columns[names[0]], self.outcomes.columns[names[1]]]
+        for name, other in self.keys.items():
+            types = [self.per_query.columns[name], self.outcomes.columns[other]]
             # Of different types, they are compared as text.
             text = not same_kind(types) or _is_text(types[0])
-            yield f"{_read_key(names[0 if left else 1], text)} AS k{i}"
-        if "s" in self.identity:
-            yield f"{_read_key('system', True)} AS s"
-        yield f"count(*) AS {table.label}"
-        for i, name in enumerate(self.by):
+            yield f"{_read_key(name if left else other, text)} AS {quote(name)}"
+        if "system" in self.identity:
+            yield f"{_read_key('system', True)} AS system"
+        yield f"count(*) AS {_ROWS[table.label]}"
+        for name in self.by:
             if left == (name in self.per_query.columns):
                 value = _read_key(name, _is_text(table.columns[name]))
-                yield f"min({value}) AS b{i}, max({value}) AS c{i}"
-        for i, name in enumerate(self.metrics if left else ()):
-            yield f"favg({read_number(table, name)}) AS m{i}"
-        for i, columns in enumerate(() if left else self.outcome_columns.values()):
+                yield f"min({value}) AS {quote(name)}, max({value}) AS {quote(_MOST + name)}"
+        for name in self.metrics if left else ():
+            yield f"favg({read_number(table, name)}) AS {quote(name)}"
+        for name, columns in () if left else self.outcome_columns.items():
             value, *divisor = (read_number(table, column) for column in columns)
             if divisor:
                 known = f"FILTER (WHERE {value} IS NOT NULL AND {divisor[0]} IS NOT NULL)"
                 ratio = f"fsum({value}) {known} / nullif(fsum({divisor[0]}) {known}, 0)"
-                yield f"{ratio} AS o{i}, min({divisor[0]}) AS d{i}"
+                yield f"{ratio} AS {quote(name)}, min({divisor[0]}) AS {quote(_LEAST + name)}"
             else:
-                yield f"favg({value}) AS o{i}"
+                yield f"favg({value}) AS {quote(name)}"
 
 
 def name_unit(keys: Sequence[str]) -> str:
-    """What a row stands for: the name of the key; 'key' if there are several columns."""
+    """The noun for a row: the name of the key, or 'key' if it has several columns."""
     return show.row_noun(keys[0]) if len(keys) == 1 else "key"
 
 
 def require_column(table: Table, name: str, argument: str) -> None:
-    """Refuse a column that is not there."""
-    if name not in table.columns:
-        hint = did_you_mean(name, [*table.columns])
-        raise RankqlError(f"{argument}: {table.label} has no column {name!r}{hint}")
+    """Refuse a column that the table does not have."""
+    unknown = describe_unknown(f"column of {table.label} in {argument}=:", name, [*table.columns])
+    require(name in table.columns, unknown)
 
 
 def _is_text(kind: str) -> bool:
@@ -141,7 +143,7 @@ def _is_text(kind: str) -> bool:
 
 
 def _read_key(name: str, text: bool) -> str:
-    """A column that names something; text as bytes, which no collation takes for others."""
+    """A key column; text as bytes, so that no collation makes different texts equal."""
     return f"encode(CAST({quote(name)} AS VARCHAR))" if text else quote(name)
 
 
@@ -153,110 +155,104 @@ def read_number(table: Table, name: str) -> str:
 def match_keys(
     session: Session, join: KeyJoin, baseline: str | None
 ) -> tuple[pl.DataFrame, tuple[str, str] | None, list[str]]:
-    """The keys of both inputs with their values, of two systems the differences; and notes."""
+    """The values of the keys found in both inputs (of two systems the differences), and notes."""
     with duckdb_errors():
         rows: pl.DataFrame = execute(session, join.sql()).pl()
-    rows = rows.with_columns(pl.col(pl.Binary).cast(pl.String)).sort(join.identity)
-    rows = rows.with_columns(pl.col(*_INPUTS).fill_null(0))
-    notes = []
-    null = pl.any_horizontal(pl.col(join.identity).is_null())
-    for label in _INPUTS:
-        total, kept = (int(frame[label].sum()) for frame in (rows, rows.filter(~null)))
-        require(kept > 0, f"{label} has no row" + (f" with a {join.unit}" if total else ""))
-        if total > kept:
-            what = join.unit + (" or system" if "s" in join.identity else "")
-            lines = show.format_count(total - kept, "row")
-            notes.append(f"{lines} of {label} without {what} (NULL) left out")
-    rows = rows.filter(~null)
+    rows = rows.with_columns(
+        pl.col(pl.Binary).cast(pl.String), pl.col(*_ROWS.values()).fill_null(0)
+    ).sort(join.identity)
     _require_valid_values(rows, join)
-    systems = _choose_systems(session, rows, join, baseline)
-    if "s" in join.identity and systems is None:  # the other systems have outcomes alone
-        rows = rows.join(rows.filter(pl.col("per_query") > 0), on="s", how="semi")
-    shared = rows.filter(pl.all_horizontal(pl.col(*_INPUTS) > 0))
-    notes += _describe_left_out(rows, join, shared.is_empty())
+    systems = _choose_systems(rows, join, baseline)
+    if "system" in join.identity and systems is None:  # drop systems that have outcomes alone
+        rows = rows.join(
+            rows.filter(pl.col(_ROWS["per_query"]) > 0), on="system", how="semi", nulls_equal=True
+        )
+    notes = _describe_dropped_keys(rows, join)
+    shared = rows.filter(pl.all_horizontal(pl.col(*_ROWS.values()) > 0))
     if systems:
         shared, single = _subtract_systems(shared, systems, join)
         notes += single
-    pairs = shared.select(pl.col(alias).alias(name) for alias, name in join.aliases.items())
-    for name in (*join.metrics, *join.outcome_columns):
+    pairs = shared.select(*join.keys, *join.by, *join.values)
+    for name in join.values:
         if count := pairs[name].null_count():
             keys = show.format_count(len(pairs), join.unit)
-            notes.append(f"{name}: {count:,} of {keys} have none and are left out")
+            notes.append(f"{name} is NULL for {count:,} of {keys}: dropped from its correlations")
     return pairs, systems, notes
 
 
-def _describe_left_out(rows: pl.DataFrame, join: KeyJoin, none_shared: bool) -> list[str]:
-    """Notes on the keys of one input only, which is an error if none is shared, and on averages."""
+def _describe_dropped_keys(rows: pl.DataFrame, join: KeyJoin) -> list[str]:
+    """Notes on averages and on keys found in one input only; an error if none is in both."""
     notes, unit = [], join.unit
-    parts = {label: rows.filter(pl.col(label) > 0) for label in _INPUTS}
-    if none_shared:
+    parts = {label: rows.filter(pl.col(count) > 0) for label, count in _ROWS.items()}
+    for label, part in parts.items():
+        require(len(part) > 0, f"{label} has no rows")
+    if len(rows) == sum(map(len, parts.values())):
         examples = (f"{label} has {_format_keys(part, join)}" for label, part in parts.items())
-        raise RankqlError(f"no {unit} is in both tables: {', '.join(examples)}")
+        raise RankqlError(
+            f"No {unit} is in both tables: {', '.join(examples)}. Choose a key that both have"
+        )
     for (label, part), other in zip(parts.items(), reversed(_INPUTS), strict=True):
-        if len(alone := part.filter(pl.col(other) == 0)):
+        if len(alone := part.filter(pl.col(_ROWS[other]) == 0)):
             notes.append(
-                f"{len(alone):,} of {show.format_count(len(part), unit)} of {label} are not in "
-                f"{other} and left out ({_format_keys(alone, join)})"
+                f"Dropped {len(alone):,} of {show.format_count(len(part), unit)} of {label} not "
+                f"found in {other} ({_format_keys(alone, join)})"
             )
-        if (part[label] > 1).any():
-            notes.append(f"{label} has several rows of one {unit}: {_INPUTS[label]}")
+        if (part.drop_nulls(join.identity)[_ROWS[label]] > 1).any():
+            notes.append(f"{label} has several rows per {unit}: {_INPUTS[label]}")
     return notes
 
 
 def _format_keys(rows: pl.DataFrame, join: KeyJoin) -> str:
-    """A few keys, as notes and errors show them."""
-    some = [row[0] if len(row) == 1 else row for row in rows.select(join.identity).head(3).rows()]
-    return format_examples(some) + (", ..." if len(rows) > 3 else "")
+    """A few keys, as notes and errors show them; NULL keys last."""
+    keys = rows.select(join.identity).sort(join.identity, nulls_last=True)
+    texts = [repr(row[0] if len(row) == 1 else row) for row in keys.head(3).rows()]
+    texts = ["NULL" if text == "None" else text for text in texts]
+    return ", ".join(texts) + (", ..." if len(rows) > 3 else "")
 
 
 def _require_valid_values(rows: pl.DataFrame, join: KeyJoin) -> None:
     """Refuse infinite values, negative divisors, and attributes with several values per key."""
-    for alias, name in join.aliases.items():
-        if alias[0] in "mo" and not rows[alias].is_finite().all():
-            raise RankqlError(f"{name} of some {join.unit} is beyond all numbers; scale it")
-    for i, columns in enumerate(join.outcome_columns.values()):
+    for name in join.values:
+        finite = rows[name].is_finite().all()
+        require(finite, f"{name} is too large for some {join.unit}. Scale it down")
+    for name, columns in join.outcome_columns.items():
         if len(columns) == 2:
-            for value in rows[f"d{i}"].filter(rows[f"d{i}"] < 0).head(1):
-                raise RankqlError(f"outcomes: {columns[1]} must not be negative, not {value}")
-    keys = [alias for alias in join.identity if alias != "s"]
-    for i, name in enumerate(join.by):
-        least, most = pl.col(f"b{i}").min().over(keys), pl.col(f"c{i}").max().over(keys)
-        different = rows.with_columns(least.alias("least"), most.alias("most"))
-        for row in (
-            different.filter(pl.col("least") != pl.col("most")).head(1).iter_rows(named=True)
-        ):
-            key = row[keys[0]] if len(keys) == 1 else tuple(row[alias] for alias in keys)
+            for least in rows[_LEAST + name].filter(rows[_LEAST + name] < 0).head(1):
+                raise RankqlError(
+                    f"outcomes: {columns[1]} must not be negative, as it divides {columns[0]}, "
+                    f"not {least:g}"
+                )
+    for name in join.by:
+        least, most = pl.col(name).min(), pl.col(_MOST + name).max()
+        values = rows.drop_nulls([*join.keys]).group_by(*join.keys).agg(least, most)
+        different = values.filter(pl.col(name) != pl.col(_MOST + name)).sort(*join.keys)
+        for *key, first, second in different.head(1).rows():
             raise RankqlError(
-                f"by: {name} must have one value per {join.unit}, but {key!r} has "
-                f"{row['least']!r} and {row['most']!r}; add it to the key: on="
+                f"by: {name} must have one value per {join.unit}, but "
+                f"{key[0] if len(key) == 1 else tuple(key)!r} has {first!r} and {second!r}. Add "
+                "it to the key: on="
             )
 
 
 def _choose_systems(
-    session: Session, rows: pl.DataFrame, join: KeyJoin, baseline: str | None
+    rows: pl.DataFrame, join: KeyJoin, baseline: str | None
 ) -> tuple[str, str] | None:
-    """The two systems whose differences are looked at, the baseline first; None of one."""
+    """The two systems whose difference is taken, the baseline first; None for one system."""
     names = []
-    if "s" in join.identity:
-        names = rows.filter(pl.col("per_query") > 0)["s"].unique().sort().to_list()
-    elif "system" in join.per_query.columns:
-        sql = f"SELECT count(DISTINCT system) FROM {join.per_query.sql}"
-        require(
-            session.con.sql(sql).fetchall()[0][0] < 2,
-            "per_query holds several systems, outcomes does not tell them apart: give it the "
-            "column system",
-        )
+    if "system" in join.identity:
+        measured = rows.filter(pl.col(_ROWS["per_query"]) > 0)
+        names = measured["system"].drop_nulls().unique().sort().to_list()
     if len(names) > 2:
         raise RankqlError(
-            f"per_query holds {len(names)} systems, not one or two: {format_examples(names)}"
+            f"per_query has {len(names)} systems ({format_examples(names)}). Keep one or two"
         )
     if len(names) < 2:
-        require(baseline is None, "baseline goes with two systems, and per_query holds one")
+        require(baseline is None, "baseline= needs two systems, but per_query has one")
         return None
     if baseline is None or baseline not in names:
-        problem = "name the first" if baseline is None else f"there is no system {baseline!r}"
+        problem = "is missing" if baseline is None else f"has no system {baseline!r}"
         raise RankqlError(
-            f"baseline: {problem} of the two systems: {' or '.join(map(repr, names))}"
+            f"baseline= {problem}. Pass the system to start from: {names[0]!r} or {names[1]!r}"
         )
     return baseline, next(name for name in names if name != baseline)
 
@@ -264,22 +260,23 @@ def _choose_systems(
 def _subtract_systems(
     shared: pl.DataFrame, systems: tuple[str, str], join: KeyJoin
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The change of every key of both systems, 0 where it is rounding; a note on other keys."""
-    keys = join.identity[:-1]
-    a, b = (shared.filter(pl.col("s") == system) for system in systems)
-    changes = a.join(b, on=keys, suffix=" of b", maintain_order="left")
+    """The change of every key of both systems, 0 if it is only rounding; a note on other keys."""
+    keys, other = [*join.keys], f"{INTERNAL_PREFIX}other_"
+    a, b = (shared.filter(pl.col("system") == system) for system in systems)
+    values = b.select(*keys, pl.col(*join.values, *join.by).name.prefix(other))
+    changes = a.join(values, on=keys, maintain_order="left")
     if changes.is_empty():
         raise RankqlError(
-            f"no {join.unit} is in both {systems[0]!r} and {systems[1]!r}; take a key that both "
+            f"No {join.unit} is in both {systems[0]!r} and {systems[1]!r}. Choose a key that both "
             "have, such as on='query' or on='day'"
         )
-    columns = [pl.coalesce(f"b{i}", f"b{i} of b").alias(f"b{i}") for i in range(len(join.by))]
-    for alias in (alias for alias in join.aliases if alias[0] in "mo"):
-        of_a, of_b = pl.col(alias), pl.col(f"{alias} of b")
-        dust = ROUNDING * pl.max_horizontal(of_a.abs(), of_b.abs())
-        gain = of_b - of_a
-        columns.append(pl.when(gain.abs() <= dust).then(0.0).otherwise(gain).alias(alias))
+    columns = [pl.coalesce(name, other + name).alias(name) for name in join.by]
+    for name in join.values:
+        of_a, of_b = pl.col(name), pl.col(other + name)
+        rounding = ROUNDING * pl.max_horizontal(of_a.abs(), of_b.abs())
+        change = of_b - of_a
+        columns.append(pl.when(change.abs() <= rounding).then(0.0).otherwise(change).alias(name))
     total = shared.select(pl.struct(keys).n_unique()).item()
     count = f"{total - len(changes):,} of {show.format_count(total, join.unit)}"
-    note = f"{count} are of one system only and left out"
+    note = f"Dropped {count} that only one system has"
     return changes.with_columns(columns), [note] if total > len(changes) else []

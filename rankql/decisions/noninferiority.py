@@ -1,98 +1,51 @@
 """Is a mean loss within its margin? Non-inferiority, decided by one confidence interval.
 
-A loss has one value per query, positive where a run is worse. The interval that decides is the one
-that is shown: a limit passes when the interval lies within the margin, and fails when the interval
-lies beyond it. Student's t interval is too narrow where losses are skewed (a few queries lose a
-lot): on exponential losses of 20 queries it lies below the true mean in 8% of samples instead of
-2.5%. Hall's transformation corrects the t statistic for skewness; on each side, the wider of the
-two intervals counts.
+A loss has one value per query, positive where a run is worse. A limit passes if the displayed
+interval is within the margin, and fails if the interval is beyond it. Student's t interval is too
+narrow for skewed losses (a few queries lose a lot): for exponential losses of 20 queries, it is
+below the true mean in 8% of samples instead of 2.5%. Hall's transformation corrects the t
+statistic for skewness. On each side, the wider of the two intervals is used.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy import special
 
-from rankql.decisions.alignment import ROUNDING
+from rankql.decisions.margin import Judgement, Margin
 from rankql.decisions.pairwise_tests import t
 from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
 from rankql.decisions.significance import explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 
-# A sample skewness is too small on average. This factor, 1 + 6 / n, keeps the bound below 5% on
-# lognormal losses of 20 queries (tests/simulation.py). Fewer queries get no larger one: it would
-# widen the interval past any use.
+# A sample's skewness is too small on average. The factor 1 + 6 / n keeps the error below 5% on
+# lognormal losses of 20 queries (tests/simulation.py). It does not grow for fewer queries, where
+# intervals would become useless.
 SKEWNESS_INFLATION = 6.0
 INFLATED_FROM = 20
-
-
-@dataclass(frozen=True)
-class Margin:
-    """How large a mean loss may be.
-
-    Where `required`, the loss must be shown to be within the margin. Otherwise only a loss that is
-    shown to be beyond it fails. Where `strict`, a loss that equals the margin is beyond it.
-    """
-
-    size: float
-    required: bool = True
-    strict: bool = False
-
-    def holds(self, loss: float) -> bool:
-        """Whether a known loss is within the margin."""
-        return loss < self.size - ROUNDING if self.strict else loss <= self.size + ROUNDING
-
-    def decide(self, lo: float, hi: float) -> str:
-        """The decision for a loss that lies between two bounds."""
-        if not self.holds(lo):
-            return FAILED
-        return PASSED if self.holds(hi) or not self.required else INCONCLUSIVE
-
-    def excluded(self, lo: float, hi: float) -> bool:
-        """Whether the margin lies outside the bounds, so that the test at it rejects."""
-        return not self.holds(lo) or self.holds(hi)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A decision, with the interval of the mean loss that led to it and the interval's level."""
-
-    decision: str
-    lo: float | None = None
-    hi: float | None = None
-    confidence: float | None = None
-    queries_needed: int | None = None
-    constant: bool = False
-
-    def interval(self, sign: int, origin: float = 0.0) -> tuple[float | None, float | None]:
-        """The interval of origin + sign * loss, the lower bound first."""
-        if self.lo is None or self.hi is None:
-            return None, None
-        lo, hi = sorted((origin + sign * self.lo, origin + sign * self.hi))
-        return lo, hi
 
 
 def judge_slices(
     samples: Mapping[str, Sample], margin: Margin, alpha: float, min_queries: int
 ) -> dict[str, Judgement]:
-    """Hold the mean of every slice to the margin.
+    """Test the mean of every slice against the margin.
 
-    All queries together are one test, unadjusted; slices are adjusted among themselves; those with
-    fewer than `min_queries` queries are too, so that they weaken no other.
+    The overall test is not adjusted. Slices are adjusted among themselves, and so are slices with
+    fewer than `min_queries` queries, so that they do not weaken the others.
     """
     parts = [part for part in samples if part != "all"]
     large = [x for x in parts if len(samples[x].differences) >= min_queries]
     small = [x for x in parts if x not in large]
     judgements: dict[str, Judgement] = {}
     for family in (["all"] if "all" in samples else [], large, small):
-        found = judge_samples([samples[part] for part in family], margin, alpha)
-        judgements |= dict(zip(family, found, strict=True))
+        decided = judge_samples([samples[part] for part in family], margin, alpha)
+        judgements |= dict(zip(family, decided, strict=True))
     for part in small:
-        # A small slice fails if all its losses could not share a sign by chance; or has no say.
+        # A small slice fails only if its losses cannot all have the same sign by chance.
         possible = 2.0 ** (1 - samples[part].units) <= alpha / len(small)
         if judgements[part].decision != FAILED or not possible:
             undecided = replace(judgements[part], decision=TOO_FEW, queries_needed=None)
@@ -101,10 +54,10 @@ def judge_slices(
 
 
 def judge_samples(samples: Sequence[Sample], margin: Margin, alpha: float) -> list[Judgement]:
-    """Hold the mean of every sample to the margin, adjusted for their number (Holm).
+    """Test the mean of every sample against the margin, adjusted for their number (Holm).
 
-    Each stage takes the intervals of all undecided samples at level alpha / (their number); those
-    that exclude the margin are decided. What is left undecided keeps the level of the last stage.
+    Each stage computes the intervals of all undecided samples at level alpha / (their number). A
+    sample whose interval excludes the margin is decided. The others keep their last level.
     """
     judgements = {i: _judge_without_interval(sample, margin) for i, sample in enumerate(samples)}
     undecided = [i for i, judgement in judgements.items() if judgement is None]
@@ -123,7 +76,7 @@ def judge_samples(samples: Sequence[Sample], margin: Margin, alpha: float) -> li
 
 
 def _judge_without_interval(sample: Sample, margin: Margin) -> Judgement | None:
-    """The decision where no interval is needed or possible."""
+    """The decision if no interval is needed or possible; None otherwise."""
     if sample.units < 2:
         unknown = margin.required or not margin.holds(sample.mean)
         return Judgement(INCONCLUSIVE if unknown else PASSED)
@@ -146,7 +99,7 @@ def _judge_interval(
 
 
 def mean_interval(sample: Sample, alpha: float) -> tuple[float, float] | None:
-    """Student's confidence interval of the mean, widened for skewness; None where it has none."""
+    """Student's confidence interval of the mean, widened for skewness; None if there is none."""
     if explain_untestable("t", sample):
         return None
     result = t(sample, SignificanceOptions(alpha))
@@ -158,11 +111,11 @@ def mean_interval(sample: Sample, alpha: float) -> tuple[float, float] | None:
 
 
 def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
-    """How many times as far as the t interval the corrected one reaches, down and up.
+    """How many times wider the corrected interval is than the t interval, below and above.
 
     Hall (1992): with skewness g, T + g T^2 / 3 sqrt(n) + g^2 T^3 / 27 n + g / 6 sqrt(n) is closer
-    to Student's t than T is. It grows with T, so that its bounds are those of T, transformed back.
-    A strong skewness makes them narrower again, so the widest for any skewness up to g counts.
+    to Student's t than T is. It increases with T, so its bounds can be transformed back to T.
+    Strong skewness would make them narrower again, so the widest for any skewness up to g is used.
     """
     n = sample.units
     skewness = _skewness(sample)
@@ -178,7 +131,7 @@ def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
 
 
 def _skewness(sample: Sample) -> float:
-    """The skewness of the queries' (or clusters') share in the mean, inflated for few of them."""
+    """The skewness of the differences of queries or clusters, inflated for small samples."""
     n = sample.units
     off: Array = sample.differences - sample.mean
     if sample.clusters is not None:
@@ -198,10 +151,10 @@ def _skewness(sample: Sample) -> float:
 def queries_to_decide(
     sample: Sample, margin: float, interval: tuple[float, float], level: float
 ) -> int | None:
-    """About how many queries would decide, were the true mean and spread those of the sample.
+    """About how many queries would decide, if the true mean and spread are those of the sample.
 
-    With a statistical power of 0.8, rounded up to two digits; None where the mean is so close to
-    the margin that a billion would not.
+    With a power of 80%, rounded up to two digits. None if the mean is so close to the margin that
+    it would take more than a billion.
     """
     lo, hi = interval
     gap = abs(margin - sample.mean)
@@ -211,13 +164,13 @@ def queries_to_decide(
 
 
 def testable_margin(sample: Sample, interval: tuple[float, float], level: float) -> float | None:
-    """The margin that a run without any loss passes with a statistical power of 0.8."""
+    """The margin that a run without a loss passes with a power of 80%."""
     width = interval[1] - sample.mean
     return _rounded_up(_with_power(sample, width, level)) if width > sample.rounding else None
 
 
 def _with_power(sample: Sample, width: float, level: float) -> float:
-    """How far the true mean must be from the margin, by the width of the interval on that side."""
+    """How far the true mean must be from the margin, given the interval's width on that side."""
     quantile = float(special.stdtrit(sample.units - 1, 1 - level / 2))
     return width * (1 + float(special.ndtri(POWER)) / quantile)
 

@@ -1,9 +1,9 @@
-"""Each pair of systems on each metric and slice, and the significance tests of all of them."""
+"""Every pair of systems on every metric and slice, with their significance tests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +27,9 @@ from rankql.decisions.significance import (
     significance_levels,
 )
 from rankql.decisions.system_values import SystemValues
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import require_whole_number
-from rankql.registry.parse import parse
+from rankql.registry.parse import value_range
 
 MICRO = "a mean over all queries at once"
 TOO_FEW = "too few queries"
@@ -54,15 +54,10 @@ class Settings:
     bounds: Mapping[str, Sequence[float]] | None = None
 
     def check(self) -> None:
-        """Raise an error for an unknown choice or for options that do not go together."""
-        choices_by_name: dict[str, Iterable[str]]
-        choices_by_name = {"test": TESTS, "correction": CORRECTIONS}
-        for name, choices in choices_by_name.items():
-            value = getattr(self, name)
-            if value not in [*choices]:
-                raise RankqlError(
-                    f"{name}: there is no {value!r}{did_you_mean(str(value), [*choices])}"
-                )
+        """Refuse unknown choices, and options that do not go together."""
+        for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
+            if (value := getattr(self, name)) not in choices:
+                raise RankqlError(describe_unknown(name, value, choices))
         if not isinstance(self.confidence, float) or not 0 < self.alpha < 1:
             raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence!r}")
         for name, smallest in _SMALLEST.items():
@@ -109,7 +104,7 @@ class PairComparison:
         self.sample = Sample(self.values_b - self.values_a, self.clusters)
 
     def explain_untested(self, settings: Settings) -> str:
-        """The reason why this pair is not tested, or an empty text."""
+        """The reason why this pair is not tested, or ''."""
         if self.micro:
             return MICRO
         reason = explain_untestable(settings.test, self.sample)
@@ -117,19 +112,19 @@ class PairComparison:
         return reason if reason or not few else TOO_FEW
 
     def detectable(self, settings: Settings) -> float | None:
-        """The difference that would be detected with 80% power at the level of this test."""
+        """The difference that would be detected with 80% power, at the level of this test."""
         level = settings.alpha if self.level is None else self.level
         lo, hi, sample = self.result.lo, self.result.hi, self.sample
         if sample.units < 2 or sample.constant:
             return None
         if settings.test == "anytime" and lo is not None and hi is not None:
-            # Half the interval, and room for the estimate to be lower than the true difference.
+            # Half the interval, plus room for an estimate below the true difference.
             room = special.stdtrit(sample.freedom, POWER) * sample.error
             return float((hi - lo) / 2 + room)
         return sample.detectable(level, POWER)
 
     def verdict(self, settings: Settings) -> str:
-        """Better, worse or not significant; or the reason why this is not tested."""
+        """'better', 'worse' or 'not significant', or the reason why this is not tested."""
         if self.p_adjusted is None:
             return self.result.reason
         if self.p_adjusted > settings.alpha:
@@ -141,7 +136,7 @@ def run_tests(
     values: SystemValues, metrics: Sequence[str], micro: Collection[str],
     pairs: Sequence[tuple[str, str]], settings: Settings, rules: Mapping[str, Any],
 ) -> tuple[list[PairComparison], int]:  # fmt: skip
-    """Every pair on every metric and slice, and how many of them could be tested."""
+    """Every pair on every metric and slice, and the number of tests."""
     ranges = difference_ranges(values, [x for x in metrics if x not in micro], rules, settings)
     comparisons = [
         PairComparison(metric, a, b, label, *values.pair(metric, a, b, label), metric in micro,
@@ -184,7 +179,7 @@ def _test(
 def difference_ranges(
     values: SystemValues, metrics: Sequence[str], rules: Mapping[str, Any], settings: Settings
 ) -> dict[str, tuple[float, float]]:
-    """The range of the difference of two values, by metric, for the test that needs it."""
+    """The range of the differences by metric, which test='anytime' needs."""
     if settings.test != "anytime":
         return {}
     bounds = settings.bounds or {}
@@ -195,7 +190,7 @@ def difference_ranges(
         )
     for name in bounds:
         if name not in metrics:
-            raise RankqlError(f"bounds: {name!r} is not compared{did_you_mean(name, metrics)}")
+            raise RankqlError(describe_unknown("metric in bounds=:", name, metrics))
     ranges = {}
     for name in metrics:
         low, high = bounds[name] if name in bounds else _known_range(name, rules)
@@ -217,7 +212,7 @@ def difference_ranges(
 
 
 def _is_range(value: Any) -> bool:
-    """Is this a pair of finite numbers, the first below the second?"""
+    """Return whether this is a pair of finite numbers, the first below the second."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         return False
     numbers = all(isinstance(x, int | float) and math.isfinite(x) for x in value)
@@ -225,11 +220,6 @@ def _is_range(value: Any) -> bool:
 
 
 def _known_range(name: str, rules: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """The lowest and highest value of a metric, as far as they are known."""
-    try:
-        (metric,) = parse(name)
-    except (RankqlError, ValueError):  # the user's own
-        return None, None
-    if metric.record is None or {**rules, **metric.options}.get("negative") == "keep":
-        return None, None
-    return metric.record.lowest, metric.record.highest
+    """The lowest and highest value of a metric; None if unknown."""
+    negative = rules["negative"] == "keep" or "negative=keep" in name
+    return (None, None) if negative else value_range(name)

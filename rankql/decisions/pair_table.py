@@ -1,4 +1,4 @@
-"""The table of a comparison, a row per metric, slice and pair; its sentences and its notes."""
+"""The table of a comparison: one row per metric, slice and pair, with sentences and notes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rankql.decisions.pair_comparisons import (
 from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER
 from rankql.decisions.significance import CORRECTIONS, TESTS, count_required_units
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
 
 SCHEMA = {
@@ -37,11 +37,10 @@ SCHEMA = {
 def compare_pairs(
     result: Result, systems: Sequence[str], settings: Settings
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The table of all pairs, and how it came about."""
+    """The table of all pairs, and notes on the tests."""
     baseline = settings.baseline
     if baseline is not None and baseline not in systems:
-        hint = did_you_mean(baseline, systems)
-        raise RankqlError(f"baseline: there is no system {baseline!r}{hint}")
+        raise RankqlError(describe_unknown("system in baseline=:", baseline, systems))
     if baseline is None:
         pairs = list(itertools.combinations(systems, 2))
     else:
@@ -85,7 +84,7 @@ def _row(pair: PairComparison, settings: Settings, tests: int) -> dict[str, Any]
 
 
 def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
-    """The finding in words."""
+    """The sentence of a pair: who wins, by how much, and the evidence."""
     a, b, verdict = pair.a, pair.b, pair.verdict(settings)
     if pair.p_adjusted is None:
         return _describe_untested(pair, settings)
@@ -113,9 +112,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     a, b, reason = pair.a, pair.b, pair.result.reason
     queries = show.format_queries(len(pair.values_a))
     if reason == MICRO:
-        return (
-            f"{b} and {a} cannot be tested: {pair.metric} is {MICRO}, so it has no values per query"
-        )
+        return f"{b} and {a} cannot be tested: {pair.metric} is {MICRO} and has no values per query"
     if not len(pair.values_a):
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE:
@@ -140,7 +137,7 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
 
 
 def _format_difference(pair: PairComparison, settings: Settings, sign: int = 1) -> tuple[str, str]:
-    """The difference and its interval as text, to two digits of half the interval."""
+    """The difference and its interval as text, with as many digits as the interval supports."""
     lo, hi, mean = pair.result.lo, pair.result.hi, sign * pair.sample.mean
     if lo is None or hi is None:
         return show.format_number(mean), ""
@@ -164,19 +161,19 @@ def describe_tests(
     settings: Settings,
     rules: Mapping[str, Any],
 ) -> list[str]:
-    """How the tests were done, and what was left out."""
+    """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
-        return [f"Only one system, {values.systems[0]!r}: there is nothing to compare it with"]
+        return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
     if not tests:
         label = TESTS[settings.test].label
-        notes = [f"{label[0].upper()}{label[1:]}; nothing could be tested"]
+        notes = [f"{label[0].upper()}{label[1:]}. Nothing could be tested"]
     else:
         notes = [_describe_method(tests, settings), _describe_intervals(tests, settings)]
-    if TESTS[settings.test].resamples:
+    if tests and TESTS[settings.test].resamples:
         notes += _describe_resampling(pairs, tests, settings)
     if settings.test == "anytime":
         notes.append(
-            "Valid at any number of looks, if each query counts once and the metric stays within "
+            "Valid however often you look, if each query counts once and the metric stays within "
             "its range"
         )
     if settings.cluster is not None:
@@ -194,60 +191,57 @@ def describe_tests(
 
 
 def _describe_method(tests: int, settings: Settings) -> str:
-    """The test and the adjustment of its p-values."""
+    """A note on the test and the adjustment of its p-values."""
     label = TESTS[settings.test].label
     label = label[0].upper() + label[1:]
-    size = f"{tests:,} {'test' if tests == 1 else 'tests'}"
-    if settings.correction == "none":
-        return f"{label}; p-values are not adjusted for {size}"
     if tests == 1:
-        return f"{label}; {size}, so p-values need no adjustment"
+        return f"{label}. There is 1 test, so p-values need no adjustment"
+    if settings.correction == "none":
+        return f"{label}. p-values are not adjusted for {tests:,} tests"
     correction = CORRECTIONS[settings.correction]
-    return f"{label}; p-values are {correction}-adjusted for {size} (metrics x pairs x slices)"
+    family = f"{tests:,} tests (metrics x pairs x slices)"
+    return f"{label}. p-values are {correction}-adjusted for {family}"
+
+
+_LEVELS = {
+    "holm": ", each at the level of its Holm step",
+    "bonferroni": ", simultaneous (Bonferroni)",
+    "bh": ", at the false coverage rate of the significant rows",
+    "none": "",
+}
 
 
 def _describe_intervals(tests: int, settings: Settings) -> str:
-    """What the intervals hold, and how they go with the verdicts."""
-    percent = f"{settings.percent} confidence interval"
-    excludes = f"0 is outside exactly where the adjusted p-value is at most {settings.alpha:g}"
-    if settings.correction == "none" or tests < 2:
-        return f"lo, hi: the {percent} of the difference; {excludes}"
-    if settings.correction == "bonferroni":
-        return f"lo, hi: simultaneous {percent}s (Bonferroni); {excludes}"
-    rule = {
-        "holm": "each widened to the level of its Holm step",
-        "bh": "widened to the false coverage rate of the rows found significant",
-    }[settings.correction]
+    """A note on the intervals, and how they agree with the verdicts."""
+    level = _LEVELS[settings.correction] if tests > 1 else ""
     return (
-        f"lo, hi: {percent}s, {rule}; {excludes}. For intervals that hold all at once, use "
-        "correction='bonferroni'"
+        f"lo, hi: the {settings.percent} confidence interval of the difference{level}. It excludes "
+        f"0 exactly if the adjusted p-value is at most {settings.alpha:g}"
     )
 
 
 def _describe_resampling(
     pairs: Sequence[PairComparison], tests: int, settings: Settings
 ) -> Iterable[str]:
-    """The precision of resampled p-values, and when there are too few resamples."""
+    """Notes on the precision of resampled p-values, and on too few resamples."""
     errors = [x.result.p_error for x in pairs if x.result.p_error is not None]
-    exact = sum(x.result.p is not None and x.result.p_error is None for x in pairs)
-    if errors:
-        yield (
-            f"p-values are from {settings.resamples:,} resamples (seed {settings.seed}); their "
-            f"standard error is at most {max(errors):.1g}"
-        )
-    if errors and (smallest := _smallest_p(tests, settings)) > settings.alpha:
+    if not errors:
+        yield "p-values are exact: all patterns of signs were counted"
+        return
+    yield (
+        f"p-values are from {settings.resamples:,} resamples (seed {settings.seed}). Their "
+        f"standard error is at most {max(errors):.1g}"
+    )
+    if (smallest := _smallest_p(tests, settings)) > settings.alpha:
         enough = math.ceil(2 * settings.resamples * smallest / settings.alpha)
         yield (
             f"{settings.resamples:,} resamples cannot give an adjusted p-value of "
-            f"{settings.alpha:g} or less for {tests:,} tests. Pass "
-            f"resamples={enough}"
+            f"{settings.alpha:g} or less for {tests:,} tests. Pass resamples={enough}"
         )
-    if exact:
-        yield f"{exact:,} p-values are exact, from all patterns of signs"
 
 
 def _smallest_p(tests: int, settings: Settings) -> float:
-    """The least adjusted p-value that so many resamples can give, or more than 1."""
+    """The smallest adjusted p-value that this number of resamples can give."""
     if settings.correction not in ("holm", "bonferroni"):
         return 0.0
     tails = 2 if settings.test == "bootstrap" else 1

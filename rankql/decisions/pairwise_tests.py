@@ -1,4 +1,4 @@
-"""Significance tests of two systems, by their differences per query."""
+"""Significance tests of two systems by their differences per query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import special
 from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.sample import Array, Sample, SignificanceOptions, SignificanceResult
 
-# Up to so many signs, all their patterns (2^20) are counted; beyond, they are sampled.
+# All patterns of up to 20 signs are counted (2^20). For more signs, patterns are sampled.
 EXACT = 20
 
 
@@ -22,10 +22,10 @@ def t(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
 
 
 def randomisation(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
-    """Fisher's randomisation test: how often random signs give so large a mean (Smucker 2007).
+    """Fisher's randomisation test: how often random signs give a mean as large (Smucker 2007).
 
-    Under a shift d the sums B of the signed differences become B - d C, where C sums the signs
-    alone. |B - d C| >= |A - d N|, the observed one, holds between two shifts, known in closed form.
+    Under a shift d, the sum B of the signed differences becomes B - d C, where C is the sum of the
+    signs. |B - d C| >= |A - d N|, the observed one, holds between two shifts in closed form.
     """
     columns = np.stack([sample.sums, sample.sizes])
     exact = sample.units <= EXACT
@@ -36,16 +36,16 @@ def randomisation(sample: Sample, options: SignificanceOptions) -> SignificanceR
     def root(difference: Array, among: Array) -> Array:
         return np.where(np.abs(difference) <= dust, 0.0, difference) / among
 
-    mixed = np.abs(count) < size - 0.5  # all of one sign: holds at every shift
+    mixed = np.abs(count) < size - 0.5  # all signs the same: holds at every shift
     shift_minus = root(total - signed[mixed], size - count[mixed])
     shift_plus = root(total + signed[mixed], size + count[mixed])
     free = np.full(len(signed) - len(shift_minus), np.inf)
     low = np.concatenate([-free, np.minimum(shift_minus, shift_plus)])
     high = np.concatenate([free, np.maximum(shift_minus, shift_plus)])
-    extra = 0 if exact else 1  # the observed one is one of the patterns
+    extra = 0 if exact else 1  # count the observed pattern too
     patterns = len(signed) + extra
     p = (extra + np.count_nonzero((low <= 0) & (high >= 0))) / patterns
-    # The first shift from below at which more than alpha of the patterns hold.
+    # The lowest shift at which more than alpha of the patterns hold.
     first = math.floor(options.alpha * patterns - extra + 1e-9)
     lo = -np.inf if first < 0 else float(np.partition(low, first)[first])
     hi = np.inf if first < 0 else float(-np.partition(-high, first)[first])
@@ -55,8 +55,8 @@ def randomisation(sample: Sample, options: SignificanceOptions) -> SignificanceR
 def bootstrap(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
     """The studentised bootstrap (bootstrap-t): queries drawn with replacement.
 
-    Each resample gives a t of its own, (its mean - mean) / its standard error. Their quantiles take
-    the place of Student's in both tails, which allows for skewed differences.
+    Each resample has its own t = (its mean - mean) / its standard error. Their quantiles replace
+    Student's in both tails, which allows for skewed differences.
     """
     n, centred = sample.units, sample.residuals
     sums, squares = sum_resamples(np.stack([centred, np.square(centred)]), options)
@@ -78,24 +78,24 @@ def bootstrap(sample: Sample, options: SignificanceOptions) -> SignificanceResul
     return SignificanceResult.of(p, mean - high, mean - low, options.resamples)
 
 
-# How many numbers are held at once while resampling.
+# The number of values in memory while resampling.
 BATCH = 2**21
 
 
 def sum_all_signs(columns: Array) -> Array:
-    """The sums of each row of columns under every pattern of signs."""
+    """The sums of each row under every pattern of signs."""
     sums = np.zeros((len(columns), 1))
     for column in columns.T[:, :, None]:
         sums = np.concatenate([sums + column, sums - column], axis=1)
     return sums
 
 
-# The signs that the eight bits of a byte stand for.
+# The signs for the eight bits of a byte.
 _SIGNS = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 
 
 def sum_random_signs(columns: Array, options: SignificanceOptions) -> Array:
-    """The sums of each row of columns under random patterns of signs.
+    """The sums of each row under random patterns of signs.
 
     Eight units at a time: a random byte picks one of their 256 signed sums.
     """
@@ -116,7 +116,7 @@ def sum_random_signs(columns: Array, options: SignificanceOptions) -> Array:
 
 
 def sum_resamples(columns: Array, options: SignificanceOptions) -> Array:
-    """The sums of each row of columns over as many of them drawn with replacement."""
+    """The sums of each row over as many columns, drawn with replacement."""
     rng = np.random.default_rng(options.seed)
     n = columns.shape[1]
     sums = np.empty((len(columns), options.resamples))

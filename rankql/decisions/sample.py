@@ -1,4 +1,4 @@
-"""What a significance test takes and gives: a sample of differences, options, and a result."""
+"""The input and output of a significance test: a sample of differences, options, a result."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from rankql.decisions.alignment import ROUNDING
 
 Array: TypeAlias = NDArray[np.float64]
 
-# Why there is no p-value, or no interval.
+# Reasons for no p-value, or no interval.
 NO_DIFFERENCE = "no difference"
 ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
 UNBOUNDED = "too few queries for an interval"
 
-# The statistical power for which differences, margins and numbers of queries are planned.
+# The statistical power of detectable differences, margins and numbers of queries.
 POWER = 0.8
 
 
 @dataclass(frozen=True)
 class SignificanceOptions:
-    """How to test: the level of test and interval, resampling, and the range of a difference."""
+    """How to test: the level of the test and interval, resampling, and the range of differences."""
 
     alpha: float = 0.05
     resamples: int = 9_999
     seed: int = 7
-    # The least and the greatest difference there can be; `anytime` needs them.
+    # The smallest and largest possible difference, for `anytime`.
     bounds: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class SignificanceResult:
-    """A p-value (with its Monte Carlo error if resampled) and an interval, or why there is none."""
+    """A p-value (with its Monte Carlo error if resampled) and an interval, or why not."""
 
     p: float | None = None
     lo: float | None = None
@@ -48,7 +48,7 @@ class SignificanceResult:
 
     @classmethod
     def of(cls, p: float, lo: float, hi: float, resamples: int | None = None) -> SignificanceResult:
-        """A result whose interval may be infinite, in which case it has none."""
+        """A result without an interval if a bound is infinite."""
         bounded = math.isfinite(lo) and math.isfinite(hi)
         error = None if resamples is None else math.sqrt(p * (1 - p) / (resamples + 1))
         if not bounded:
@@ -58,21 +58,21 @@ class SignificanceResult:
 
 @dataclass(frozen=True)
 class Sample:
-    """The differences of two systems by query, and which queries belong together."""
+    """The differences of two systems by query, and the clusters of the queries."""
 
     differences: Array
     clusters: NDArray[np.intp] | None = None
 
     @cached_property
     def sums(self) -> Array:
-        """The sum of the differences of every cluster; a query on its own is one."""
+        """The sum of the differences of each cluster. Without clusters, each query is one."""
         if self.clusters is None:
             return self.differences
         return np.bincount(self.clusters, self.differences).astype(float)
 
     @cached_property
     def sizes(self) -> Array:
-        """The number of queries of every cluster."""
+        """The number of queries of each cluster."""
         if self.clusters is None:
             return np.ones(len(self.differences))
         return np.bincount(self.clusters).astype(float)
@@ -89,15 +89,15 @@ class Sample:
 
     @cached_property
     def residuals(self) -> Array:
-        """The sums of the clusters, less the mean of each of their queries."""
+        """The sums of the clusters minus the mean times their size."""
         return self.sums - self.sizes * self.mean
 
     @cached_property
     def error(self) -> float:
-        """The standard error of the mean: s / sqrt(n); of clusters, the jackknife's (CR3).
+        """The standard error of the mean: s / sqrt(n); with clusters, the jackknife's (CR3).
 
-        The jackknife leaves out one cluster at a time. It stays large enough where clusters are few
-        or of unequal sizes; CR1, the usual one, is too small there.
+        The jackknife leaves out one cluster at a time. With few or unequal clusters it stays large
+        enough, while CR1, the usual one, is too small.
         """
         total = self.sizes.sum()
         squares = np.square(self.residuals / (1 - self.sizes / total)).sum()
@@ -105,7 +105,7 @@ class Sample:
 
     @cached_property
     def freedom(self) -> float:
-        """Degrees of freedom: n - 1; of clusters of unequal sizes, Satterthwaite's.
+        """Degrees of freedom: n - 1; for clusters of unequal sizes, Satterthwaite's.
 
         2 E(V)^2 / Var(V) of the squared jackknife error V, for independent normal differences
         (Bell and McCaffrey 2002), written without the matrix of all pairs of clusters.
@@ -121,12 +121,12 @@ class Sample:
 
     @cached_property
     def rounding(self) -> float:
-        """What a difference may be off by."""
+        """The rounding error of a difference."""
         return float(ROUNDING * max(1.0, np.abs(self.differences).max(initial=0)))
 
     @cached_property
     def constant(self) -> bool:
-        """Is the difference the same everywhere?"""
+        """Whether all differences are the same."""
         return bool(np.abs(self.residuals / self.sizes).max() <= self.rounding)
 
     @property
@@ -137,7 +137,7 @@ class Sample:
         return self.mean / float(self.differences.std(ddof=1))
 
     def detectable(self, alpha: float, power: float = POWER) -> float | None:
-        """The difference that a t test at this level detects with this power, about."""
+        """About the difference that a t test at this level detects with this power."""
         if self.units < 2 or self.constant:
             return None
         quantiles = special.stdtrit(self.freedom, [1 - alpha / 2, power]).sum()
@@ -145,7 +145,7 @@ class Sample:
 
     @property
     def signs(self) -> tuple[int, int, int]:
-        """How many differences are positive, zero and negative."""
+        """The number of positive, zero and negative differences."""
         up = int((self.differences > self.rounding).sum())
         down = int((self.differences < -self.rounding).sum())
         return up, len(self.differences) - up - down, down

@@ -1,7 +1,7 @@
-"""The significance tests by name: what each can do, and when it cannot be applied.
+"""The significance tests by name: what each supports, and when it cannot be applied.
 
-A pairwise test sees two systems as their differences per query. Its interval at level alpha holds
-every shift that it would not reject, so it excludes 0 exactly where p is at most alpha.
+A pairwise test gets the differences of two systems per query. Its interval at level alpha contains
+every shift that it does not reject, so it excludes 0 exactly if p is at most alpha.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ PairwiseTest: TypeAlias = Callable[[Sample, SignificanceOptions], SignificanceRe
 
 @dataclass(frozen=True)
 class SignificanceTest:
-    """A test, and what it can do."""
+    """A test, and what it supports."""
 
     label: str
     pair: PairwiseTest
     clusters: bool = False
-    constant: bool = False  # works where every query has the same difference
+    constant: bool = False  # works if all queries have the same difference
     resamples: bool = False
-    least_units: int = 2  # how many queries it needs
+    least_units: int = 2  # the number of queries it needs
 
 
 TESTS = {
@@ -57,7 +57,7 @@ TESTS = {
 
 
 def explain_untestable(name: str, sample: Sample) -> str:
-    """The reason why a test cannot be applied, or an empty text."""
+    """The reason why a test cannot be applied, or ''."""
     if sample.units < count_required_units(name, sample.clusters is not None):
         return NOT_TESTABLE
     if np.abs(sample.differences).max() <= sample.rounding:
@@ -66,7 +66,7 @@ def explain_untestable(name: str, sample: Sample) -> str:
 
 
 def count_required_units(name: str, clusters: bool) -> int:
-    """The number of queries, or of clusters, that a test needs."""
+    """The number of queries or clusters that a test needs."""
     return CLUSTERS if clusters else TESTS[name].least_units
 
 
@@ -79,7 +79,7 @@ CORRECTIONS = {
 
 
 def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
-    """p-values corrected for their number: Holm, Bonferroni, Benjamini-Hochberg."""
+    """Adjust p-values for multiple tests: Holm, Bonferroni or Benjamini-Hochberg."""
     values = np.asarray(p, dtype=float)
     if correction == "bonferroni":
         return [float(x) for x in np.minimum(1, values * len(values))]
@@ -98,11 +98,11 @@ def significance_levels(
     correction: str,
     alpha: float,
 ) -> list[float]:
-    """The level of each test within its family: p is at most that where p_adjusted <= alpha.
+    """The level of each test: p is at most this level exactly if p_adjusted <= alpha.
 
-    An interval at this level excludes 0 exactly where the adjusted p-value is significant. Holm:
-    alpha / (m - i) at step i, and that of the first step that fails for all after it.
-    Benjamini-Hochberg: R alpha / m of R rejected ones, the false coverage rate of Benjamini and
+    So an interval at this level excludes 0 exactly if the adjusted p-value is significant. Holm:
+    alpha / (m - i) at step i; all steps after the first failure have the level of that step.
+    Benjamini-Hochberg: R alpha / m with R rejections, the false coverage rate of Benjamini and
     Yekutieli (2005).
     """
     values, rejected = np.asarray(p, dtype=float), np.asarray(p_adjusted, dtype=float) <= alpha

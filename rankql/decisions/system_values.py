@@ -1,4 +1,4 @@
-"""The values of every system and query as arrays, and what is left out of them."""
+"""The values of every system and query as arrays, and notes on what is left out."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from rankql.macros import MISSING
 
 @dataclass(frozen=True)
 class SystemValues:
-    """The values of every metric by query and system, NaN where there is none to compare."""
+    """The values of every metric by query and system; NaN if left out."""
 
     systems: list[str]
     queries: pl.DataFrame
     values: dict[str, Array]
     slices: dict[str, NDArray[np.intp]]
     clusters: NDArray[np.intp] | None
-    # How many queries each system lacks, and by metric how many are undefined in some system.
+    # The number of queries that each system lacks, and by metric, that are undefined in a system.
     missing: dict[str, int]
     undefined: dict[str, int]
-    # The metrics of which less is better.
+    # The metrics for which lower is better.
     lower: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, result: Result, systems: Sequence[str], cluster: str | None) -> SystemValues:
-        """The values of a result that has a row for every system and query."""
+        """The values of a result with one row per system and query."""
         key, by, rules = result.meta["query"], result.meta["by"], result.conventions
         rows = result.frame()
         queries = rows.filter(pl.col("system") == systems[0]).select(key, *by)
@@ -62,7 +62,9 @@ class SystemValues:
         if cluster is not None:
             if queries[cluster].null_count():
                 query = queries.filter(pl.col(cluster).is_null())[key][0]
-                raise RankqlError(f"cluster: {cluster} is NULL for query {query!r}")
+                raise RankqlError(
+                    f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
+                )
             codes = queries[cluster].rank("dense").to_numpy().astype(np.intp) - 1
         missing = {name: int(frame[MISSING].sum()) for name, frame in frames.items()}
         kept = ~pl.col(MISSING) | pl.lit(rules["missing"] != "skip")
@@ -76,7 +78,7 @@ class SystemValues:
     def pair(
         self, metric: str, a: str, b: str, label: str
     ) -> tuple[Array, Array, NDArray[np.intp] | None]:
-        """The values of two systems on a slice where both are defined."""
+        """The values of two systems on a slice, for queries where both are defined."""
         rows = self.slices[label]
         of_a, of_b = (self.values[metric][rows, self.systems.index(name)] for name in (a, b))
         kept = ~np.isnan(of_a) & ~np.isnan(of_b)
@@ -88,16 +90,16 @@ class SystemValues:
 
 
 def describe_clusters(values: SystemValues, cluster: str) -> str:
-    """How many clusters there are, and of what size."""
+    """A note on the number of clusters and their size."""
     sizes = values.queries.group_by(cluster).len()["len"].to_numpy()
     span = show.format_queries(int(sizes.max()))
     span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
     clusters = show.format_count(len(sizes), "cluster")
-    return f"Queries are clustered by {cluster}: {clusters} of {span}"
+    return f"Queries are clustered by {cluster}: {clusters} of {span} each"
 
 
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
-    """The queries that are missing or undefined in a system."""
+    """Notes on queries that are missing or undefined in a system."""
     total = show.format_queries(len(values.queries))
     for system, count in values.missing.items():
         if count:
@@ -107,11 +109,11 @@ def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterato
         if count:
             rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
             queries = f"{count:,} of {total} {show.is_or_are(count)}"
-            yield f"{metric}: {queries} undefined in some system and {rule}"
+            yield f"{metric}: {queries} undefined in at least one system and {rule}"
 
 
 class PairedRuns:
-    """The run and its baseline, lined up by query."""
+    """The run and its baseline, aligned by query."""
 
     def __init__(self, result: Result, cluster: str | None) -> None:
         self.result = result
@@ -122,12 +124,12 @@ class PairedRuns:
         ]
 
     def differences(self, metric: str) -> pl.DataFrame:
-        """The values of every query in both, and run - baseline, the largest loss first."""
+        """Each query with both values and run - baseline; the largest loss first."""
         frame = query_differences(self.result, metric, "baseline", "run", ("baseline", "run"))
         return frame.select(frame.columns[0], "baseline", "run", "difference")
 
     def losses(self, metric: str) -> dict[str, Sample]:
-        """How much worse the run is on every query, by slice; empty slices are left out."""
+        """How much worse the run is on each query, by slice; empty slices are left out."""
         sign, samples = 1 if metric in self.values.lower else -1, {}
         for part in self.values.slices:
             baseline, run, clusters = self.values.pair(metric, "baseline", "run", part)

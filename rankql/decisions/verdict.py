@@ -1,4 +1,4 @@
-"""The verdict of a gate: for people, pull requests and CI."""
+"""The result of a gate, for people, pull requests and CI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FAILED, INCONCLUSIVE, TOO_FEW, PASSED = "failed", "inconclusive", "too few queries", "passed"
 STATUSES = (FAILED, INCONCLUSIVE, TOO_FEW, PASSED)
-# What an inconclusive limit does to the gate.
+# The choices of inconclusive=.
 ON_INCONCLUSIVE = ("fail", "warn")
 SCHEMA = {
     **dict.fromkeys(("check", "metric", "slice"), pl.String),
@@ -31,14 +31,14 @@ SCHEMA = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict(EvaluatedTable):
-    """The outcome of a gate: true if no limit failed, nor is inconclusive (unless only a warning).
+    """The result of a gate. It is true if the run passed.
 
-    `table` has a row per limit and slice: the means, the limit, the difference (run - baseline),
-    the interval that decided (`lo`, `hi`, and its level `confidence`), the number of queries `n`,
+    `table` has one row per limit and slice: the means, the limit, the difference (run - baseline),
+    the interval that decided (`lo`, `hi` and its level, `confidence`), the number of queries `n`,
     about how many would decide an inconclusive limit (`queries_needed`), a status ('failed',
-    'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` bound the difference;
-    they are NULL where the means alone decided. `result` holds the values of the run,
-    `pairs.differences(metric)` those of run and baseline by query.
+    'inconclusive', 'too few queries', 'passed') and a message. `lo` and `hi` are bounds of the
+    difference, or of the mean for a minimum; NULL if no interval was needed. `result` has the
+    values of the run, and `pairs.differences(metric)` those of run and baseline by query.
     """
 
     table: pl.DataFrame
@@ -74,12 +74,12 @@ class Verdict(EvaluatedTable):
 
     @property
     def inconclusive(self) -> pl.DataFrame:
-        """The rows of the table that so many queries cannot decide."""
+        """The rows of the table that are inconclusive."""
         return self.table.filter(pl.col("status") == INCONCLUSIVE)
 
     @property
     def notes(self) -> list[str]:
-        """How the limits were tested, and which queries were left out."""
+        """Notes on how the limits were tested, and on queries that were left out."""
         return self.result.notes
 
     @property
@@ -90,7 +90,7 @@ class Verdict(EvaluatedTable):
         return f"Gate {self.outcome}: {statuses}"
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The limits that did not pass, or all of them if the gate passed."""
+        """The limits that did not pass; all limits if the gate passed."""
         frame = self._worst_first()
         if not self.passed:
             frame = frame.filter(pl.col("status") != PASSED)
@@ -105,8 +105,10 @@ class Verdict(EvaluatedTable):
         return pl.concat(parts)
 
     def junit(self) -> str:
-        """The checks as JUnit XML: inconclusive is a failure (skipped if only a warning), too few
-        queries are skipped.
+        """The limits as JUnit XML.
+
+        An inconclusive limit is a failure, or skipped if inconclusive="warn". A slice with too few
+        queries is skipped.
         """
         unclear = "failure" if self.on_inconclusive == "fail" else "skipped"
         tags = {FAILED: "failure", INCONCLUSIVE: unclear, TOO_FEW: "skipped"}
@@ -135,7 +137,7 @@ class Verdict(EvaluatedTable):
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
     def annotations(self) -> list[str]:
-        """The limits that did not pass, as commands that GitHub Actions shows on a commit."""
+        """The limits that did not pass, as annotations for GitHub Actions."""
         unclear = "error" if self.on_inconclusive == "fail" else "warning"
         levels = {FAILED: "error", INCONCLUSIVE: unclear, TOO_FEW: "notice"}
         return [
@@ -150,7 +152,7 @@ def _title(row: Mapping[str, Any]) -> str:
 
 
 def _xml(text: str) -> str:
-    """Text without the characters that no XML may hold, not even escaped."""
+    """Text without characters that XML does not allow, even escaped."""
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
 
 

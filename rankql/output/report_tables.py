@@ -101,7 +101,7 @@ def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     """Tabulate all pairs and slices."""
     if comparison.table.is_empty():
         return None
-    (frame,) = comparison.displayed()
+    (frame,) = comparison.displayed(wide=True)
     header, *body = format_table(frame)
     more = len(body) - ROWS
     note = f"{more:,} more rows: save the comparison as .csv or .parquet." if more > 0 else ""
