@@ -1,9 +1,10 @@
-"""The metrics in Spark: as columns, and in queries. The code is in rankql/engines/spark.py."""
+"""The metrics in Spark: as columns, in queries, and over complete runs with `evaluate`."""
 
 from collections.abc import Callable
 
 from rankql.engines import spark as _engine
-from rankql.engines.spark import evaluate, expr, sql
+from rankql.engines.spark import expr, sql
+from rankql.engines.spark_evaluation import evaluate_in_spark as evaluate
 
 __all__ = ["evaluate", "expr", "sql"]
 

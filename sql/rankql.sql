@@ -1235,11 +1235,12 @@ COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an i
 
 -- Rating: how far a predicted score is from the grade. Load common.sql first.
 
+-- The score is checked in a condition, because DuckDB does not look at what is subtracted where every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
-    rankql_grade(rel) - CASE WHEN isfinite(CAST(rankql_score(score) AS DOUBLE)) THEN CAST(score AS DOUBLE)
-                             WHEN score IS NOT NULL
-                             THEN rankql_fail('score must be a finite number, not ' || rankql_text(score)) END;
-
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
+         WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))
+         THEN rankql_fail('score must be a finite number, not ' || rankql_text(score))
+         ELSE rankql_grade(rel) - CAST(score AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
 COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades, NULL where no row has both.';
@@ -1283,12 +1284,12 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
                            'items that could be shown (or ''shown'': those that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
-    (2 * list_sum(list_transform(rankql_counts(item), lambda x, i: x * i)) / list_sum(rankql_counts(item))
-     + rankql_catalogue(catalogue, rankql_counts(item)) - 2 * len(rankql_counts(item)) - 1)
-    / CASE rankql_text(norm)
-        WHEN 'n' THEN rankql_catalogue(catalogue, rankql_counts(item))
-        WHEN 'n-1' THEN nullif(rankql_catalogue(catalogue, rankql_counts(item)) - 1, 0)
-        ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END;
+    -- A list, and no division: DuckDB does not look at what NULL is divided by, the errors in it included.
+    list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
+                     'norm': CASE rankql_text(norm) WHEN 'n' THEN 0 WHEN 'n-1' THEN 1
+                        ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
+        (2 * list_sum(list_transform(x_['counts'], lambda x, i: x * i)) / list_sum(x_['counts'])
+         + x_['n'] - 2 * len(x_['counts']) - 1) / nullif(x_['n'] - x_['norm'], 0))[1];
 COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS

@@ -1,10 +1,11 @@
 -- Rating: how far a predicted score is from the grade. Load common.sql first.
 
+-- The score is checked in a condition, because DuckDB does not look at what is subtracted where every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
-    rankql_grade(rel) - CASE WHEN isfinite(CAST(rankql_score(score) AS DOUBLE)) THEN CAST(score AS DOUBLE)
-                             WHEN score IS NOT NULL
-                             THEN rankql_fail('score must be a finite number, not ' || rankql_text(score)) END;
-
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
+         WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))
+         THEN rankql_fail('score must be a finite number, not ' || rankql_text(score))
+         ELSE rankql_grade(rel) - CAST(score AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
 COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades, NULL where no row has both.';

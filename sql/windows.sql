@@ -76,14 +76,6 @@ CREATE OR REPLACE MACRO rankql_look(pos, p) AS
 CREATE OR REPLACE MACRO rankql_onward(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 0 * pos ELSE (pos - 1) * ln(rankql_patience(p)) END;
 
-CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
-         WHEN isfinite(CAST(score AS DOUBLE)) THEN CAST(score AS DOUBLE)
-         WHEN score IS NOT NULL THEN rankql_fail('score must be a finite number, not ' || rankql_text(score))
-    END;
-
-CREATE OR REPLACE MACRO rankql_error(rel, score) AS rankql_grade(rel) - rankql_score(score);
-
 -- The ideal takes grades by their place.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS grade;
 

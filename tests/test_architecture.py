@@ -134,4 +134,4 @@ def test_public_names_have_one_home():
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, set()).add(name)
     twice = {name: places for name, places in homes.items() if len(places) > 1}
-    assert twice == {"evaluate": {"engines.evaluate", "engines.spark"}}
+    assert twice == {}

@@ -603,6 +603,8 @@ ERRORS = [
     ("alpha_dcg", [(["a"], 1)], {"alpha": 1.5}, "alpha must lie between 0 and 1, not 1.5"),
     ("alpha_ndcg", [(["a"], 1)], {"alpha": -0.5}, "alpha must lie between 0 and 1, not -0.5"),
     ("err_ia", [(["a"], 1)], {"alpha": NAN}, "alpha must lie between 0 and 1, not nan"),
+    # DuckDB does not look at what NULL is divided by.
+    ("gini", [(None,)], {"catalogue": 3, "norm": "x"}, "norm must be 'n' or 'n-1', not x"),
 ]
 
 
@@ -693,3 +695,13 @@ def test_attention_is_a_list_of_numbers(attention):
         engines.connection().sql(
             f"SELECT exposure(pos, attention := {attention}) FROM (VALUES (1), (2)) AS t (pos)"
         ).fetchall()
+
+
+def test_alpha_ndcg_of_the_ideal_order_is_exactly_1():
+    """Subtopics in many orders: the sums are taken in another order than those of the ideal."""
+    topics = list("abcdef")
+    rankings = [[(topics[i:] + topics[:i], 1), (topics[:i], 2)] for i in range(1, 6)]
+    for name in ("sql", "polars"):
+        for alpha in (0.1, 0.3, 0.5):
+            values = run(name, "alpha_ndcg", rankings, {"alpha": alpha})
+            assert values == [1.0] * len(rankings), name

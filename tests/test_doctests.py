@@ -20,6 +20,7 @@ MARKS = {
         )
     },
     "rankql.engines.spark": pytest.mark.spark,
+    "rankql.engines.spark_evaluation": pytest.mark.spark,
     "rankql.spark": pytest.mark.spark,
 }
 MODULES = sorted(

@@ -2,6 +2,7 @@
 
 import math
 
+import engines
 import polars as pl
 import pytest
 
@@ -67,4 +68,15 @@ def test_an_infinite_score_is_refused(metric):
     frame = pl.DataFrame({"rel": [1.0], "score": [float("inf")]})
     refused = (rankql.RankqlError, pl.exceptions.PolarsError)
     with pytest.raises(refused, match="score must be a finite number, not inf"):
+        frame.select(getattr(rankql, metric)())
+
+
+@pytest.mark.parametrize("metric", ["rmse", "mse", "mae"])
+def test_a_score_is_checked_where_no_item_is_judged(metric):
+    """DuckDB does not look at what is subtracted from, or divides, a vector of NULL."""
+    rows = "(VALUES (NULL::DOUBLE, 'nan'::DOUBLE)) AS t (rel, score)"
+    with pytest.raises(engines.duckdb.Error, match="score must be a finite number, not nan"):
+        engines.connection().sql(f"SELECT {metric}(rel, score) FROM {rows}").fetchall()
+    frame = pl.DataFrame({"rel": [None], "score": [math.nan]}).cast(pl.Float64)
+    with pytest.raises(rankql.RankqlError, match="score must be a number, not nan"):
         frame.select(getattr(rankql, metric)())

@@ -1,8 +1,9 @@
-"""Where DuckDB is not: Spark, ClickHouse, Postgres, and the SQL of other engines.
+"""Engines other than DuckDB: Spark, ClickHouse, Postgres, and SQL for warehouses.
 
-`evaluate` is the public function; `postgres` fetches its tables where they are in Postgres.
-`windows` writes a query for engines without lists. `translation`
-writes the macros in the SQL of an engine that is described by a `Target` (`clickhouse_target`,
-`spark_target`). `spark` and `partitions` evaluate in Spark; `dialects` is `translate`. It imports
-evaluation and what is below; diagnostics, decisions, cli and `rankql.spark` import it.
+`evaluate` is the public function; `postgres` fetches the tables that it needs. `translate` is in
+`dialects`. `translation` writes macros in the SQL of an engine with lists, which a `Target`
+describes (`spark_target`, `clickhouse_target`); `windows` writes a window query for engines without
+lists. `spark` has the metrics as columns; `spark_evaluation` and `partitions` evaluate complete
+runs in Spark. Imports evaluation and what is below it; diagnostics, decisions, cli and
+`rankql.spark` import it.
 """

@@ -37,7 +37,6 @@ from rankql.errors import RankqlError
 _COLUMNS = {
     "rankql_grade": "rel",
     "rankql_position": "pos",
-    "rankql_score": "score",
     "rankql_scaled": "gain",
     "rankql_place": "place",
     "rankql_nth": "nth",

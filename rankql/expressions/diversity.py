@@ -20,7 +20,7 @@ from rankql.expressions.item_pairs import (
     unit_vectors,
     value_by_group,
 )
-from rankql.expressions.ranking import Ranking, ranking, ratio
+from rankql.expressions.ranking import Ranking, near_one, ranking, ratio
 from rankql.expressions.variants import metric
 
 
@@ -252,7 +252,7 @@ def alpha_ndcg(
 
     judged = _sets(subtopics).drop_nulls().implode()
     ideal = judged.map_batches(best, pl.Float64, is_elementwise=True)
-    return ratio(_novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha), ideal)
+    return near_one(ratio(_novel(subtopics, r, 1 / (r.pos + 1).log(2), alpha), ideal))
 
 
 @metric()

@@ -1,0 +1,235 @@
+"""`rankql.spark.evaluate`: tables are shuffled by query, and DuckDB evaluates each partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from rankql.engines import partitions
+from rankql.errors import RankqlError
+from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
+from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.planning import pending_result, resolve_conventions
+from rankql.evaluation.query import build_query
+from rankql.evaluation.result import Result
+from rankql.registry.conventions import choose
+from rankql.registry.parse import parse
+from rankql.sources.inputs import Inputs
+from rankql.sources.session import open_session
+from rankql.sources.tables import Table
+from rankql.writing import output_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def evaluate_in_spark(
+    run: DataFrame | Mapping[str, DataFrame],
+    qrels: DataFrame | None = None,
+    metrics: str | Sequence[str] = DEFAULT_METRICS,
+    *,
+    by: str | Sequence[str | Sequence[str]] = (),
+    attributes: DataFrame | None = None,
+    query: str | Sequence[str] | None = None,
+    item: str | Sequence[str] | None = None,
+    rel: str | None = None,
+    score: str | None = None,
+    pos: str | None = None,
+    system: str | None = None,
+    descending: bool | None = None,
+    interval: str | None = "auto",
+    confidence: float = 0.95,
+    output: str | os.PathLike[str] | None = None,
+    memory: str = "1GB",
+    conventions: str | None = None,
+    **options: Any,
+) -> Result:
+    """`rankql.evaluate` of Spark's frames: the same arguments, conventions, errors and result.
+
+    Runs, judgments and attributes are shuffled by query, once, and each partition is evaluated by
+    DuckDB where it lies; only the values per query come back. The executors need rankql installed.
+    A query is never split: its rows, and those of its partition, are held in the memory of a Python
+    worker, and DuckDB has `memory` beside them before it uses the disk. Partitions are as many as
+    spark.sql.shuffle.partitions says, small ones put together by Spark.
+
+    ties='order' is refused: a shuffle keeps no order of rows.
+
+    >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
+    """
+    require_interval(interval, confidence)
+    groups, resolved = parse_groupings(by), choose(conventions, options)
+    if resolved.ties == "order":
+        raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
+    target = None if output is None else output_path(output)
+    runs = dict(run) if isinstance(run, Mapping) else {None: run}
+    frames = partitions.label_tables(runs, qrels, attributes)
+    for label, frame in frames.items():
+        if not hasattr(frame, "asTable"):
+            raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
+    columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    task = partitions.Task(
+        [*runs], columns, system, (), groups, parse(metrics), resolved, memory, descending
+    )
+    with open_session(None) as duckdb_session:
+        empty = {
+            label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
+        }
+        inputs = task.read_inputs(duckdb_session, empty)
+        graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
+        sample = {label: graded.get(label, none) for label, none in empty.items()}
+        inputs = task.read_inputs(duckdb_session, sample)
+        resolved, parsed = resolve_conventions(duckdb_session, inputs, task.metrics, resolved)
+        metrics_query = build_query(inputs, parsed, resolved)
+        result = pending_result(
+            duckdb_session, inputs, metrics_query, resolved, groups, interval, confidence
+        )
+    task = replace(task, metrics=parsed, conventions=resolved, systems=_systems(frames, inputs))
+    schema = partitions.partition_schema(task, empty)
+    values = pl.DataFrame(_distribute(task, frames, inputs, schema).toArrow())
+    result.notes = partitions.merge_reports(values[partitions.REPORT].drop_nulls())
+    rows = values.filter(pl.col(partitions.REPORT).is_null()).drop(partitions.REPORT)
+    result.values = rows.sort(result.keys, nulls_last=True)
+    result.check()
+    if target:
+        result.save_values(target)
+    return result
+
+
+def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
+    """Rows of a table that has the grades: the highest, or all where all are needed; or none."""
+    from pyspark.sql import functions as F
+
+    (name,) = {
+        table.roles["rel"] for table in inputs.judging if table.roles["rel"] in frame.columns
+    }
+    conventions = vars(task.conventions)
+    exponential = any(m.record and m.gain(conventions) == "exp2" for m in task.metrics)
+    grade = F.col(quoted_name(name))
+    schema = to_arrow_schema(frame.schema)
+    if task.conventions.unjudged == "bounds":
+        selected = frame.select(grade).distinct()
+    elif exponential or any(metric.scaled for metric in task.metrics):
+        selected = frame.agg(F.max(grade).alias(name))
+    else:
+        return schema.empty_table()
+    grades = selected.toArrow()
+    return pa.Table.from_arrays(
+        [
+            grades[0].cast(field.type) if field.name == name else pa.nulls(len(grades), field.type)
+            for field in schema
+        ],
+        names=schema.names,
+    )
+
+
+def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:
+    """The systems of a run that has several."""
+    from pyspark.sql import functions as F
+
+    if inputs.system is None:
+        return ()
+    name = F.col(quoted_name(inputs.system)).cast("string")
+    rows = frames["run"].select(name).distinct().collect()
+    return tuple(sorted(row[0] for row in rows if row[0] is not None))
+
+
+def _distribute(
+    task: partitions.Task, frames: Mapping[str, DataFrame], inputs: Inputs, schema: pa.Schema
+) -> DataFrame:
+    """The values of all queries: every query in one partition, each partition evaluated."""
+    from pyspark.sql.functions import arrow_udtf
+
+    labels = [table.label for table in inputs.tables]
+
+    class PartitionEvaluator:
+        """Collects the rows of one partition and evaluates them."""
+
+        def __init__(self) -> None:
+            self.batches: list[pa.RecordBatch] = []
+
+        def eval(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+            self.batches.append(batch)
+            return iter(())
+
+        def terminate(self) -> Iterator[pa.Table]:
+            if self.batches:
+                tables = _split_by_table(pa.Table.from_batches(self.batches), labels)
+                values = partitions.evaluate_partition(task, tables)
+                missing = [n for n in schema.names if n not in values.columns]
+                values = values.with_columns(pl.lit(None).alias(n) for n in missing)
+                yield values.select(schema.names).to_arrow().cast(schema)
+
+    # A table function, because mapInArrow needs pandas.
+    function: Any = arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
+    values: DataFrame = function(_union_by_query(frames, inputs).asTable())
+    return values
+
+
+def _union_by_query(frames: Mapping[str, DataFrame], inputs: Inputs) -> DataFrame:
+    """The rows of all tables, partitioned by query: `table` is the number of a row's table.
+
+    Column "0" holds the rows of the first table as structs, "1" those of the second, and so on.
+    """
+    from pyspark.sql import functions as F
+
+    selected = [_select_columns(frames[table.label], inputs, table) for table in inputs.tables]
+    key_type = _key_type(inputs, selected)
+    parts = []
+    for i, (table, frame) in enumerate(zip(inputs.tables, selected, strict=True)):
+        key = F.col(quoted_name(table.roles["query"])).cast(key_type).alias("key")
+        row = F.struct(*(F.col(quoted_name(name)) for name in frame.columns))
+        empty = [F.lit(None).cast(other.schema) for other in selected]
+        rows = [(row if j == i else empty[j]).alias(str(j)) for j in range(len(selected))]
+        parts.append(frame.select(key, F.lit(i).alias("table"), *rows))
+    return reduce(lambda one, other: one.union(other), parts).repartition("key").drop("key")
+
+
+def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    attributes = inputs.attributes_in(inputs.home(table))
+    names = dict.fromkeys([*table.roles.values(), *inputs.ids(table), *attributes])
+    return frame.select(*(F.col(quoted_name(name)) for name in names))
+
+
+def _key_type(inputs: Inputs, frames: Sequence[DataFrame]) -> str:
+    """The type that the queries of all tables are cast to."""
+    from pyspark.sql.types import IntegralType, NumericType, StringType
+
+    kinds = [
+        frame.schema[table.roles["query"]].dataType
+        for table, frame in zip(inputs.tables, frames, strict=True)
+    ]
+    several = len(set(kinds)) > 1
+    if several and all(isinstance(kind, NumericType) for kind in kinds):
+        return "double"
+    if not several or all(isinstance(kind, IntegralType | StringType) for kind in kinds):
+        return "string"
+    listed = ", ".join(
+        f"{kind.simpleString()} in {table.label}"
+        for table, kind in zip(inputs.tables, kinds, strict=True)
+    )
+    raise RankqlError(f"The query columns have different types: {listed}. Cast them to one type.")
+
+
+def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table]:
+    """The rows of a partition as the tables that they come from."""
+    tables = {}
+    for i, label in enumerate(labels):
+        structs = rows.filter(pc.equal(rows["table"], i))[str(i)].combine_chunks()
+        names = [field.name for field in structs.type]
+        tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
+    return tables
+
+
+def quoted_name(name: str) -> str:
+    """A column by its name, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
