@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -143,13 +143,18 @@ def _example_text(example: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value!r}" for name, value in example.items())
 
 
-def json_value(value: object) -> Any:
+def as_examples(
+    rows: Sequence[Mapping[str, Any]] | None, hidden: Collection[str] = ()
+) -> tuple[dict[str, Any], ...]:
+    """Rows as examples, without hidden columns."""
+    return tuple(
+        {name: _json_value(value) for name, value in row.items() if name not in hidden}
+        for row in rows or ()
+    )
+
+
+def _json_value(value: object) -> Any:
     """A value as an example holds it: text where JSON has no type for it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, int | float | str) else str(value)
-
-
-def drop_key(name: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Rows as examples, without the column that orders them."""
-    return tuple({n: json_value(value) for n, value in row.items() if n != name} for row in rows)
