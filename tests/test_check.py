@@ -340,6 +340,8 @@ def test_run_with_its_own_grades():
     assert finding.examples == ({"query": "b", "judged": 1, "shown": 2},)
     bad = table.with_columns(rel=pl.Series([0.0, 0.0, INF, 2.0, 0.0]))
     assert kinds(check(bad, k=2)) == ["infinite-grades", "no-relevant"]
+    unscored = table.with_columns(score=pl.when(pl.col("item") != "z").then(1.0))
+    assert kinds(check(unscored, k=2)) == ["judged-share"]
     # Positions need no items.
     assert list(check(placed().drop("item").with_columns(rel=1), k=2)) == []
 

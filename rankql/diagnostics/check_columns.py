@@ -60,15 +60,15 @@ def _severity(
     data: CheckData, table: CheckedTable, role: str, rule: ColumnRule, count: int
 ) -> tuple[str, str] | None:
     """The level and the reason of a finding; None if such values are right in this table."""
+    if rule.kind in ("null-scores", "null-positions", "null-grades"):
+        is_unranked = role == table.ranking_role and count == table.rows
+        # In a run with grades of its own NULL means: not retrieved, or not judged.
+        if table is not data.qrels and "rel" in table.roles and not (is_unranked and table.scored):
+            return None
+        if is_unranked:
+            return "error", REFUSED + "nothing is ranked"
     if role == table.unused:
         return "note", table.unused_reason
-    if rule.kind in ("null-scores", "null-positions", "null-grades"):
-        # In a run with grades of its own NULL means: not retrieved, or not judged.
-        has_grades = table is not data.qrels and "rel" in table.roles
-        if has_grades and (role != "score" or count < table.rows):
-            return None
-        if role == table.ranking_role and count == table.rows:
-            return "error", REFUSED + "nothing is ranked"
     return rule.level, rule.why
 
 
