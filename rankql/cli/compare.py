@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.cli.command import Command
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result, show_all_columns
 from rankql.cli.inputs import keyword_arguments, split_inputs, split_name, split_slices
 from rankql.cli.options import (
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
 
-@click.command(
+@command(
     "compare",
-    cls=Command,
-    examples=(
-        "compare old.run new.run my.qrels -m nDCG@10 -m AP",
-        "compare old=a.parquet new=b.parquet --baseline old",
-    ),
+    "compare old.run new.run my.qrels -m nDCG@10 -m AP",
+    "compare old=a.parquet new=b.parquet --baseline old",
 )
 @INPUTS
 @metrics_option()
@@ -61,13 +58,10 @@ def compare_command(
         print_result(show_all_columns(comparison) if wide else comparison, form)
 
 
-@click.command(
+@command(
     "report",
-    cls=Command,
-    examples=(
-        "report old.run new.run my.qrels -o report.html",
-        "report old.run new.run my.qrels -m nDCG@10 -o report.md",
-    ),
+    "report old.run new.run my.qrels -o report.html",
+    "report old.run new.run my.qrels -m nDCG@10 -o report.md",
 )
 @INPUTS
 @metrics_option()
@@ -119,13 +113,10 @@ def _run_comparison(
     )  # fmt: skip
 
 
-@click.command(
+@command(
     "associate",
-    cls=Command,
-    examples=(
-        "associate values.parquet sessions.parquet --on query",
-        "associate values.parquet kpis.csv --on user=user_id --outcome revenue",
-    ),
+    "associate values.parquet sessions.parquet --on query",
+    "associate values.parquet kpis.csv --on user=user_id --outcome revenue",
 )
 @click.argument("per_query")
 @click.argument("outcomes")

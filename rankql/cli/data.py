@@ -9,18 +9,14 @@ from typing import Any
 
 import click
 
-from rankql.cli.command import Command
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result
 from rankql.cli.hints import as_cli_options
 from rankql.cli.inputs import keyword_arguments, split_inputs
 from rankql.cli.options import COLUMNS, FORMAT, INPUTS
 
 
-@click.command(
-    "check",
-    cls=Command,
-    examples=("check my.run my.qrels", "check my.run my.qrels -k 20 --format json"),
-)
+@command("check", "check my.run my.qrels", "check my.run my.qrels -k 20 --format json")
 @INPUTS
 @click.option("-k", type=click.IntRange(1), default=10, help="Cutoff for ties and unjudged items.")
 @FORMAT
@@ -40,11 +36,7 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
     raise SystemExit(0 if report.ok else 1)
 
 
-@click.command(
-    "convert",
-    cls=Command,
-    examples=("convert my.run run.parquet", "convert run.parquet my.run --tag bm25"),
-)
+@command("convert", "convert my.run run.parquet", "convert run.parquet my.run --tag bm25")
 @click.argument("source")
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--tag", default="rankql", help="Last column of a TREC run.")

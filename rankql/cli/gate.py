@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rankql.cli.command import Command
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result
 from rankql.cli.inputs import keyword_arguments, split_slices
 from rankql.cli.options import (
@@ -22,13 +22,10 @@ from rankql.cli.options import (
 )
 
 
-@click.command(
+@command(
     "gate",
-    cls=Command,
-    examples=(
-        "gate my.run my.qrels --min 'nDCG@10>=0.45'",
-        "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01",
-    ),
+    "gate my.run my.qrels --min 'nDCG@10>=0.45'",
+    "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01",
 )
 @click.argument("run")
 @click.argument("qrels", required=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rankql.cli.command import Command
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_frame, print_result
 from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
 from rankql.cli.options import (
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from rankql.evaluation.result import Result
 
 
-@click.command(
+@command(
     "eval",
-    cls=Command,
-    examples=(
-        "eval my.run my.qrels -m nDCG@10 -m AP",
-        "eval shown.parquet --by segment --output values.parquet",
-    ),
+    "eval my.run my.qrels -m nDCG@10 -m AP",
+    "eval shown.parquet --by segment --output values.parquet",
 )
 @INPUTS
 @metrics_option()
@@ -50,10 +47,8 @@ def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     _print_means(evaluate, DEFAULT_METRICS, split_inputs(inputs), form, **options)
 
 
-@click.command(
-    "correlate",
-    cls=Command,
-    examples=("correlate new.run old.run", "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'"),
+@command(
+    "correlate", "correlate new.run old.run", "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'"
 )
 @click.argument("inputs", nargs=-1, required=True, metavar="RUN... REFERENCE")
 @metrics_option(", ".join(DEFAULT_CORRELATIONS))
@@ -99,11 +94,7 @@ def _print_means(
         print_result(result, form)
 
 
-@click.command(
-    "explain",
-    cls=Command,
-    examples=("explain my.run my.qrels -m nDCG@10", "explain my.run my.qrels --of q7"),
-)
+@command("explain", "explain my.run my.qrels -m nDCG@10", "explain my.run my.qrels --of q7")
 @INPUTS
 @click.option("-Q", "--of", metavar="QUERY", help="Explain this query.", show_default="the worst")
 @click.option("--which", metavar="SYSTEM", help="Explain this system, if there are several.")
@@ -128,11 +119,7 @@ def explain_command(
     print_result(explanation, form)
 
 
-@click.command(
-    "limits",
-    cls=Command,
-    examples=("limits my.run my.qrels", "limits old.run new.run my.qrels -m nDCG@10"),
-)
+@command("limits", "limits my.run my.qrels", "limits old.run new.run my.qrels -m nDCG@10")
 @INPUTS
 @metrics_option()
 @FORMAT

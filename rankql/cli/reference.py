@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rankql.cli.command import Command
+from rankql.cli.command import command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
 from rankql.cli.inputs import keyword_arguments, split_inputs
@@ -18,7 +18,7 @@ from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.conventions import PROFILES
 
 
-@click.command("metrics", cls=Command, examples=("metrics", "metrics --format json"))
+@command("metrics", "metrics", "metrics --format json")
 @FORMAT
 def metrics_command(form: str) -> None:
     """List the metrics.
@@ -30,11 +30,7 @@ def metrics_command(form: str) -> None:
     print_frame(metrics(), form, [f"Conventions: {PROFILES['rankql']}"])
 
 
-@click.command(
-    "sql",
-    cls=Command,
-    examples=("sql > rankql.sql", "sql my.run my.qrels -m nDCG@10 --readable"),
-)
+@command("sql", "sql > rankql.sql", "sql my.run my.qrels -m nDCG@10 --readable")
 @click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
               "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
@@ -82,7 +78,7 @@ def sql_command(
         click.echo(render_query(*split_inputs(inputs), names, readable=readable, **keywords))
 
 
-@click.command("versions", cls=Command, examples=("versions", "versions > versions.txt"))
+@command("versions", "versions", "versions > versions.txt")
 def versions_command() -> None:
     """Print installed versions, for bug reports."""
     from rankql.versions import show_versions
@@ -90,7 +86,7 @@ def versions_command() -> None:
     show_versions()
 
 
-@click.command("demo", cls=Command, examples=("demo", "demo --out data --queries 1000"))
+@command("demo", "demo", "demo --out data --queries 1000")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
