@@ -456,4 +456,4 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     judged = frame.select("query", "item", rel=(pl.col("score") == 0).cast(int))
     judged.write_parquet(tmp_path / "qrels.parquet")
     out, _ = run(tmp_path, "check", "run.parquet", "qrels.parquet")
-    assert "Then pass --ascending" in out and "descending=" not in out
+    assert "pass --ascending" in out and "descending=" not in out

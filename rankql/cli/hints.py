@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 # An argument in a message, with its value if that is quoted: rel=, rel='grade'.
-_ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|(?![\w.@\[({]))", re.ASCII)
+_ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|(?!\.?\w|[@\[({]))", re.ASCII)
 
 
 def as_cli_options(text: str) -> str:

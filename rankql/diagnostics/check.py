@@ -1,4 +1,4 @@
-"""check: problems in the data that make metrics wrong or misleading, before any evaluation."""
+"""check: find problems in the data before they make metrics wrong."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def check(
     system: str | None = None,
     descending: bool | None = None,
 ) -> Report:
-    """Look for what would make the metrics of a run wrong or misleading.
+    """Find problems in runs and judgments that make metrics wrong or misleading.
 
-    Takes the runs, the judgments and the names of columns that `evaluate` takes; `k` is the cutoff
-    for ties and for the share that is judged. A run may be checked without judgments.
+    Takes the same runs, judgments and column names as `evaluate`. `k` is the cutoff for ties and
+    for the share of judged items. Without `qrels`, only the run is checked.
 
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "x"], "score": [2.0, 1.0]})
     >>> check(run, k=2).findings[0].message
-    'the same item more than once in a ranking: 1 item'
+    'item appears more than once in a ranking: 1 item'
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
@@ -78,7 +78,7 @@ def _read_inputs(
     system: str | None,
     descending: bool | None = None,
 ) -> Inputs:
-    """The tables that evaluate would read, or a run alone, which may have no judgments yet."""
+    """The tables that evaluate would read; a run alone needs no grades."""
     if qrels is None:
         run = open_runs(session, run)
         if not any(table.find("rel", columns["rel"]) for table in flatten_inputs(run)):
@@ -92,8 +92,8 @@ def _find_empty_tables(data: CheckData) -> Iterator[Finding]:
     """Tables without rows."""
     for table in data.tables:
         if not table.rows:
-            why = "there is nothing to evaluate: look at the path, the filter or the name"
-            yield Finding("empty", "error", table.label, 1, "the table has no rows", why)
+            why = "There is nothing to evaluate. Check the path, the filter or the name."
+            yield Finding("empty", "error", table.label, 1, "the table is empty", why)
 
 
 def _find_id_types(data: CheckData) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def _find_id_types(data: CheckData) -> Iterator[Finding]:
     for run in data.pairs:
         tables = [run, *data.judgments]
         if any(table.table.text for table in tables):
-            continue  # A text file has no types.
+            continue  # Text files have no types.
         for role in ("query", "item"):
             types = {table.label: table.table.columns[table.roles[role]]
                      for table in tables if role in table.roles}  # fmt: skip
@@ -109,13 +109,14 @@ def _find_id_types(data: CheckData) -> Iterator[Finding]:
                 where = " and ".join(f"{kind} in {label}" for label, kind in types.items())
                 yield Finding(
                     "id-types", "warning", run.label, 1, f"{role} ids are {where}",
-                    "they are compared as text, and 1.0 or 01 is not 1: cast both to one type",
+                    "They are compared as text, where 1.0 and 01 differ from 1. Cast both to one "
+                    "type.",
                     (types,),
                 )  # fmt: skip
 
 
 def _find_unmatched_items(data: CheckData) -> Iterator[Finding]:
-    """Systems with no or few judged items, matched as evaluate does."""
+    """Systems with no or few judged items, counted as in evaluate."""
     for run in data.matched:
 
         def ask(sql: str, run: CheckedTable = run) -> list[Any]:
@@ -132,13 +133,12 @@ def _find_unmatched_items(data: CheckData) -> Iterator[Finding]:
                 yield Finding(
                     "no-common-items", "error", run.system_label(system), in_run,
                     "no item of the run is judged for its query",
-                    REFUSED + "write item ids the same way in both, or name the right columns: "
-                    "item=",
+                    REFUSED + "Write item ids the same way in both tables, or pass item=.",
                     as_examples([example]),
                 )  # fmt: skip
             elif is_small_overlap(*counts):
                 yield Finding(
                     "few-common-items", "warning", run.system_label(system), common,
                     few_common_items_note(*counts).partition(":")[0],
-                    "the others may be written in another way",
+                    "Check that both tables write item ids the same way.",
                 )  # fmt: skip

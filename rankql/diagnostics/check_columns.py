@@ -32,8 +32,8 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
                 level = "note" if role == table.unused else "error"
                 yield Finding(
                     "column-type", level, table.label, table.rows,
-                    f"{column} is a column of {table.table.columns[column]}, not of numbers",
-                    REFUSED + "cast it first",
+                    f"{column} has type {table.table.columns[column]} instead of a number",
+                    REFUSED + "Cast the column to a number.",
                 )  # fmt: skip
 
 
@@ -59,70 +59,72 @@ def _count_and_examples(table: CheckedTable, role: str, rule: ColumnRule) -> str
 def _severity(
     data: CheckData, table: CheckedTable, role: str, rule: ColumnRule, count: int
 ) -> tuple[str, str] | None:
-    """The level and the reason of a finding; None if such values are right in this table."""
+    """The level of a finding and its `why`; None if the values are valid in this table."""
     if rule.kind in ("null-scores", "null-positions", "null-grades"):
         is_unranked = role == table.ranking_role and count == table.rows
-        # In a run with grades of its own NULL means: not retrieved, or not judged.
+        # In a run with grades, NULL means not retrieved or not judged.
         if table is not data.qrels and "rel" in table.roles and not (is_unranked and table.scored):
             return None
         if is_unranked:
-            return "error", REFUSED + "nothing is ranked"
+            return "error", REFUSED + "Nothing is ranked."
     if role == table.unused:
         return "note", table.unused_reason
     return rule.level, rule.why
 
 
-_NULL_ID = REFUSED + "NULL matches nothing: leave these rows out"
-_NO_RANK = "these rows take no position, as if they were not in the run"
+_NULL_ID = REFUSED + "Remove these rows."
+_NO_RANK = "These rows take no position, as if they were not in the run."
 # By the role of the column.
 RULES = {
     **{role: (ColumnRule("null-ids", "error", f"{role} IS NULL", "is NULL", _NULL_ID),)
        for role in ("system", "query", "item")},
     "score": (
         ColumnRule("text-scores", "error", "raw_score IS NOT NULL AND score IS NULL",
-                   "is not a number", REFUSED + "mend these rows or leave them out"),
+                   "is not a number", REFUSED + "Fix or remove these rows."),
         ColumnRule("nan-scores", "error", is_nan("score"),
-                   "is NaN", REFUSED + "NaN has no place in an order; look where it comes from"),
+                   "is NaN", REFUSED + "NaN cannot be sorted. Find out where it comes from."),
         ColumnRule("null-scores", "warning", "raw_score IS NULL", "is NULL", _NO_RANK),
         ColumnRule("infinite-scores", "warning", "isinf(score)",
                    "is infinite",
-                   "infinite scores are all tied: look for a division by 0 or log(0)"),
+                   "Infinite scores are all tied. Look for a division by 0 or log(0)."),
     ),
     "pos": (
         ColumnRule("text-positions", "error",
                    f"raw_pos IS NOT NULL AND (pos IS NULL OR {is_nan('pos')})",
-                   "is not a number", REFUSED + "mend these rows or leave them out"),
+                   "is not a number", REFUSED + "Fix or remove these rows."),
         ColumnRule("null-positions", "warning", "raw_pos IS NULL", "is NULL", _NO_RANK),
         ColumnRule("positions-from-0", "error", "pos = 0",
-                   "begins at 0", REFUSED + "position 1 is the top; add 1"),
+                   "starts at 0", REFUSED + "Position 1 is the top. Add 1."),
         ColumnRule("positions-below-1", "error", "pos < 1 AND pos <> 0",
-                   "is below 1", REFUSED + "position 1 is the top"),
+                   "is below 1", REFUSED + "Position 1 is the top."),
         ColumnRule("fractional-positions", "error", "pos > 1 AND pos <> floor(pos)",
-                   "is not a whole number", REFUSED + "is it a score? Then name it: score="),
+                   "is not a whole number", REFUSED + "If it is a score, pass it as score=."),
         ColumnRule("huge-positions", "error",
                    f"pos > 9007199254740992 AND NOT {is_nan('pos')}",
                    "is infinite or too large",
-                   REFUSED + "make it NULL where nothing was retrieved"),
+                   REFUSED + "Use NULL for items that were not retrieved."),
     ),
     "rel": (
         ColumnRule("text-grades", "error", "raw_rel IS NOT NULL AND rel IS NULL",
-                   "is not a number", REFUSED + "say by number what each grade is worth"),
+                   "is not a number", REFUSED + "Map each grade to a number."),
         ColumnRule("nan-grades", "error", is_nan("rel"),
-                   "is NaN", REFUSED + "leave these rows out, or make them NULL: unjudged"),
+                   "is NaN", REFUSED + "Remove these rows, or use NULL for unjudged items."),
         ColumnRule("null-grades", "warning", "raw_rel IS NULL",
-                   "is NULL", "these rows are left out: NULL is unjudged, not 0"),
+                   "is NULL", "These rows are ignored. NULL means unjudged, not 0."),
         ColumnRule("infinite-grades", "error", "isinf(rel)",
-                   "is infinite", REFUSED + "look for a division by 0 or log(0)"),
+                   "is infinite", REFUSED + "Look for a division by 0 or log(0)."),
         ColumnRule("negative-grades", "warning", "rel < 0 AND NOT isinf(rel)",
                    "is below 0",
-                   "it counts as judged and not relevant, with gain 0 (option: negative)"),
+                   "These items count as judged and not relevant, with gain 0. Change this with "
+                   "negative=."),
         ColumnRule("grades-below-1", "warning", "rel > 0 AND rel < 1",
-                   "is between 0 and 1", "relevant is what has grade 1 or more: set threshold="),
+                   "is between 0 and 1", "These items are not relevant: that takes grade 1. Change "
+                   "this with threshold=."),
         ColumnRule("fractional-grades", "note", "rel > 1 AND isfinite(rel) AND rel <> floor(rel)",
                    "is not a whole number",
-                   "trec_eval and others would cut it off to a whole number"),
+                   "Some tools, such as trec_eval, truncate grades to whole numbers."),
         ColumnRule("high-grades", "warning", "rel > 10 AND isfinite(rel)",
-                   "is above 10", "few such rows outweigh all others, most of all with exp2 gain: "
-                   "is it a count or a percentage?"),
+                   "is above 10", "Few such rows outweigh all others, above all with gain='exp2'. "
+                   "Is this a count or a percentage?"),
     ),
 }  # fmt: skip

@@ -20,9 +20,9 @@ class CheckedTable:
 
     table: Table
     rows: int
-    # The columns by role, those that evaluate ignores (a rank next to scores) included.
+    # The columns by role, including one that evaluate ignores, such as a rank next to scores.
     roles: dict[str, str]
-    # SQL of all rows, with raw_<role> as the table has it; and of rows with ids, NaN as NULL.
+    # SQL of all rows, with the original values in raw_<role>; and of rows with ids, NaN as NULL.
     raw: str
     clean: str
     keys: str = "query"
@@ -38,22 +38,22 @@ class CheckedTable:
 
     @property
     def scored(self) -> bool:
-        """Do scores make the ranking?"""
+        """Whether scores order the ranking."""
         return "score" in self.roles and self.unused != "score"
 
     @property
     def ranking_role(self) -> str:
-        """The column that makes the ranking; where it is NULL, nothing was retrieved."""
+        """The role of the column that orders the ranking. NULL there means not retrieved."""
         return "score" if self.scored else "pos"
 
     @property
     def system_column(self) -> str:
-        """The column of systems, NULL where the run has only one."""
+        """The column of systems, NULL if the run has only one."""
         return "system" if self.keys != "query" else "NULL AS system"
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns, and the order of the scores where it is not the usual one."""
+        """The columns by role, and the order of the scores if it is ascending."""
         return self.roles | ({"order": "ascending"} if self.table.ascending else {})
 
     def system_label(self, system: str | None) -> str:
@@ -62,14 +62,14 @@ class CheckedTable:
 
     @property
     def unused_reason(self) -> str:
-        """Why a finding about the ignored column does no harm."""
-        return f"it is not used, as {self.ranking_role} makes the ranking"
+        """The `why` of a finding about the ignored column."""
+        return f"Not used: {self.ranking_role} orders the ranking."
 
     def ctes(self, k: int) -> str:
-        """The steps that the SQL of checks may read.
+        """The steps (CTEs) that the SQL of checks can read.
 
-        `rows`; `judged`, the judged queries; `graded`, the rows of judged queries with their
-        grades; `top`, the first k of those in each ranking.
+        `rows` is the table, `qrels` the judgments, `judged` the judged queries, `graded` the rows
+        of judged queries with grades, and `top` the first k of these in each ranking.
         """
         steps = {"rows": self.clean}
         graded, judged = "(FROM rows)", "rows"
@@ -92,7 +92,7 @@ class CheckedTable:
 
 @dataclass(frozen=True)
 class CheckData:
-    """Everything that the checks read."""
+    """The tables that the checks read, and the cutoff."""
 
     session: Session
     inputs: Inputs
@@ -100,7 +100,7 @@ class CheckData:
 
     @cached_property
     def qrels(self) -> CheckedTable | None:
-        """The judgments, where they are a table of their own."""
+        """The judgments, if they are a separate table."""
         if not self.inputs.qrels:
             return None
         roles = {role: self.inputs.qrels.roles[role] for role in ("query", "item", "rel")}
@@ -113,7 +113,7 @@ class CheckData:
 
     @property
     def judgments(self) -> list[CheckedTable]:
-        """The judgments, or nothing."""
+        """The judgments as a list of one table, or an empty list."""
         return [self.qrels] if self.qrels else []
 
     @property
@@ -128,7 +128,7 @@ class CheckData:
 
     @cached_property
     def judged(self) -> list[CheckedTable]:
-        """The runs with judgments, in a table of their own or within the run."""
+        """The runs with judgments, in a separate table or in the run."""
         return [
             replace(run, qrels=self.qrels)
             for run in self.runs
@@ -137,7 +137,7 @@ class CheckData:
 
     @property
     def pairs(self) -> list[CheckedTable]:
-        """The runs whose judgments are a table of their own."""
+        """The runs whose judgments are a separate table."""
         return [run for run in self.judged if run.qrels]
 
     @property
@@ -152,7 +152,7 @@ class CheckData:
         return [run for run in self.pairs if self.fetch(run, common)]
 
     def fetch(self, table: CheckedTable, sql: str) -> list[dict[str, Any]]:
-        """The rows of a query that reads the steps of a table."""
+        """Run a query that reads the steps of a table."""
         rows = execute(self.session, f"WITH {table.ctes(self.k)} {sql}")
         return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
 
@@ -193,23 +193,26 @@ class CheckData:
 
 
 def _raw(table: Table, role: str, column: str) -> str:
-    """A column as the table has it; DuckDB reads the NaN of pandas as NULL."""
+    """A column of the table. NaN in pandas, which DuckDB reads as NULL, is NaN again."""
     return f"coalesce({quote(column)}, 'nan')" if table.nans(role) else quote(column)
 
 
 def _double(table: Table, role: str, column: str) -> str:
-    """A column as DOUBLE, NULL where it is not a number."""
+    """A column as DOUBLE, NULL where the value is not a number."""
     if is_numeric(table, column):
         return f"CAST(raw_{role} AS DOUBLE)"
     return f"TRY_CAST(CAST(raw_{role} AS VARCHAR) AS DOUBLE)"
 
 
 def is_nan(column: str) -> str:
-    """The condition that a number is NaN. DuckDB 2.0 answers isnan() from the bounds in a Parquet
-    file, which leave NaN out (duckdb issue 25521)."""
+    """The condition that a number is NaN.
+
+    isnan() of DuckDB 2.0 misses NaN in Parquet files, whose statistics leave it out (duckdb issue
+    25521).
+    """
     return f"(NOT isfinite({column}) AND NOT isinf({column}))"
 
 
 def is_numeric(table: Table, *columns: str) -> bool:
-    """Do the columns have a numeric type?"""
+    """Whether the columns have numeric types."""
     return same_kind([*(table.columns[column] for column in columns), "DOUBLE"])

@@ -1,4 +1,4 @@
-"""Checks of rankings, of judgments, and of what both have in common, as SQL."""
+"""Checks of rankings and judgments, each in one SQL query."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rankql import text
 from rankql.diagnostics.check_data import CheckData, CheckedTable, is_numeric
 from rankql.diagnostics.findings import Finding, as_examples
 
-# Relevant items of reversed scores rank this many standard errors below chance.
+# Scores look reversed if relevant items rank this many standard errors below chance.
 REVERSED_Z = -2.3
 
 
 def check_rows(data: CheckData) -> Iterator[Finding]:
-    """Run every check on the tables that it applies to."""
+    """Run every check on the tables it applies to."""
     for check in CHECKS:
         for table in getattr(data, check.tables):
             if table.roles.keys() >= {*check.needs} and check.applies(table):
@@ -24,10 +24,11 @@ def check_rows(data: CheckData) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class RowCheck:
-    """A check in one query, which may read the steps of `CheckedTable.ctes`.
+    """A check in one query, which can read the steps of `CheckedTable.ctes`.
 
-    `sql` finds the rows that are amiss: one finding counts them, or one for each system if they
-    have the column `system`. SQL with the column `count` sums up by itself.
+    `sql` selects the rows that are wrong. They become one finding, or one per system if the query
+    selects {system}. A query with the column `count` returns findings instead of rows. It may have
+    the columns `examples` and `level`, and columns that `problem` formats.
     """
 
     kind: str
@@ -37,10 +38,10 @@ class RowCheck:
     sql: str
     problem: str
     why: str
-    # What a row stands for; '' if `problem` says how many there are.
+    # What a row stands for; '' if `problem` contains the number.
     noun: str = "query"
     needs: tuple[str, ...] = ()
-    # Whose findings are notes if evaluate ignores the column.
+    # The checked column, if any: findings are notes if evaluate ignores it.
     role: str = ""
     applies: Callable[[CheckedTable], bool] = lambda table: True
 
@@ -69,7 +70,7 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
 
 
 def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
-    """What the SQL and the sentences of a check may name."""
+    """The values that the SQL and the sentences of a check can contain."""
     low = table.table.ascending
     return {
         **{f"{role}_column": column for role, column in table.roles.items()},
@@ -80,17 +81,17 @@ def _names(data: CheckData, table: CheckedTable) -> dict[str, Any]:
         "keys": table.keys,
         "system": table.system_column,
         "place": table.ranking_role,
-        # Where low scores are best, `score` is negated; examples have the score of the table.
+        # `score` is negated if low scores are best. Examples show the original score.
         "sign": "0 - " if low else "",
         "order": "ascending" if low else "descending",
         "descending": low,
         "item": "item" if "item" in table.roles else "NULL AS item",
-        "systems": "" if data.inputs.many else ", or name the column that tells systems apart",
+        "systems": "" if data.inputs.many else ", or pass system= if there are several systems",
     }
 
 
-# Spellings of one id differ in blanks around, case and the code points of accents; those of
-# numbers in leading zeros and a final .0, which are looked for only where they can be.
+# Spellings of one id differ in surrounding spaces, case, and the code points of accents. Spellings
+# of numbers also differ in leading zeros and a final .0.
 _BLANKS = "' ' || chr(9) || chr(10) || chr(13) || chr(160) || chr(65279)"
 _FLOAT = r"regexp_replace(normal, '^(-?[0-9]+)\.0+$', '\1')"
 _PADDED = r"regexp_replace(normal, '^(-?)0+([0-9])', '\1\2')"
@@ -102,7 +103,7 @@ _SPELLINGS = (
 
 
 def _check_spelling(role: str) -> RowCheck:
-    """The check for ids of the run that would match if qrels spelled them in the same way."""
+    """A check for ids of the run that match ids of qrels except for spelling."""
 
     def has_text(run: CheckedTable) -> bool:
         return not all(t and is_numeric(t.table, t.roles[role]) for t in (run, run.qrels))
@@ -119,14 +120,14 @@ def _check_spelling(role: str) -> RowCheck:
               FROM {normalised(unmatched)} AS r JOIN {normalised(ids[1])} AS q USING (normal)
               GROUP BY r.id"""
     return RowCheck(
-        "id-spelling", "error", "pairs", sql, f"{role} is spelled otherwise in qrels",
-        "they count as unjudged or missing: write ids alike (blanks, case, zeros, type)",
+        "id-spelling", "error", "pairs", sql, f"{role} is spelled differently in qrels",
+        "These ids count as unjudged or missing. Write ids the same way in both tables: spaces, "
+        "case, zeros, type.",
         noun="id", needs=(role,), applies=has_text,
     )  # fmt: skip
 
 
-# The relevant items of each query, and the pairs in which they have the higher score: Mann and
-# Whitney's U.
+# u is that of Mann and Whitney: the pairs of items in which the relevant one scores higher.
 _REVERSED = f"""
     SELECT system, count(*) AS count, avg(1 / first) AS forward, avg(1 / last) AS backward
     FROM (SELECT {{system}}, query, count(*) FILTER (hit) AS n,
@@ -152,8 +153,8 @@ CHECKS = (
     RowCheck(
         "duplicate-items", "error", "runs",
         "SELECT {keys}, item, count(*) AS rows FROM rows GROUP BY ALL HAVING count(*) > 1",
-        "the same item more than once in a ranking",
-        "its gain would count twice: keep one row of each{systems}",
+        "item appears more than once in a ranking",
+        "Its gain would count twice. Keep one row for each item{systems}.",
         noun="item", needs=("item",),
     ),
     RowCheck(
@@ -161,7 +162,7 @@ CHECKS = (
         """SELECT {keys}, pos, count(*) AS rows FROM rows WHERE pos IS NOT NULL
            GROUP BY ALL HAVING count(*) > 1""",
         "several items at one position",
-        "two items at one position make metrics exceed 1: number them anew{systems}",
+        "Metrics would exceed 1. Number the positions with row_number(){systems}.",
         noun="position", needs=("pos",), role="pos",
     ),
     *(RowCheck(
@@ -171,10 +172,10 @@ CHECKS = (
             HAVING count(*) > 1 AND min(rel) {test} max(rel)""",
         problem, why, noun="item",
     ) for kind, test, problem, why in (
-        ("duplicate-judgments", "=", "the same judgment more than once",
-         "the ideal ranking would count it twice: keep one row of each"),
-        ("conflicting-judgments", "<", "different grades for one item",
-         "only one can be right: decide which (the latest, the highest, the mean)"),
+        ("duplicate-judgments", "=", "item is judged more than once",
+         "The ideal ranking would count it twice. Keep one row for each item."),
+        ("conflicting-judgments", "<", "item has different grades",
+         "Keep one grade for each item: the latest, the highest or the mean."),
     )),
     RowCheck(
         "rank-score-order", "warning", "runs",
@@ -185,8 +186,8 @@ CHECKS = (
                  FROM rows WHERE pos IS NOT NULL AND score IS NOT NULL)
            WHERE score > above GROUP BY {keys}""",
         "{score_column} is not in the order of {pos_column}",
-        "{ranking_column} makes the ranking: name the right one (score= or pos=); if low scores "
-        "are best, pass descending=False",
+        "{ranking_column} orders the ranking. To use the other column, pass score= or pos=. If low "
+        "scores are best, pass descending=False.",
         needs=("pos", "score"),
     ),
     RowCheck(
@@ -194,8 +195,9 @@ CHECKS = (
         """SELECT {keys}, count(DISTINCT pos) AS positions, max(pos) AS last
            FROM rows WHERE pos BETWEEN 1 AND 9007199254740992 AND pos = floor(pos)
            GROUP BY {keys} HAVING max(pos) > count(DISTINCT pos)""",
-        "positions are missing before the last",
-        "what is missing counts as not relevant: right if the rows were left out on purpose",
+        "positions are missing within a ranking",
+        "Missing positions count as not relevant. That is right if their rows were left out on "
+        "purpose.",
         needs=("pos",), applies=lambda run: run.unused != "pos",
     ),
     RowCheck(
@@ -207,29 +209,29 @@ CHECKS = (
                  JOIN (SELECT query AS qrels, row_number() OVER (ORDER BY query) AS n FROM judged)
                  USING (n)) AS found""",
         "no query of the run is judged",
-        "there is nothing to evaluate: compare how both write their queries",
+        "There is nothing to evaluate. Compare the query ids of both tables.",
         noun="",
     ),
     RowCheck(
         "unjudged-queries", "warning", "matched",
         "SELECT DISTINCT {system}, query FROM rows ANTI JOIN judged USING (query)",
         "in the run but not judged",
-        "they are left out of the means: are judgments missing?",
+        "These queries are left out of means. Are judgments missing?",
     ),
     RowCheck(
         "missing-queries", "warning", "matched",
         """SELECT * FROM (SELECT DISTINCT {system} FROM rows) CROSS JOIN judged
            EXCEPT SELECT DISTINCT {system}, query FROM rows""",
         "judged but not in the run",
-        "each counts as 0 in the means (option: missing)",
+        "Each of these queries counts as 0 in means. Change this with missing=.",
     ),
     RowCheck(
         "no-relevant", "warning", "graded",
         """SELECT {keys}, max(rel) AS highest FROM rows
            WHERE rel IS NOT NULL GROUP BY {keys} HAVING max(rel) < 1""",
         "no item has grade 1 or more",
-        "nDCG, AP, recall and the like are undefined there and left out of the means "
-        "(options: undefined, threshold)",
+        "Metrics such as nDCG, AP and recall are undefined for these queries, which are left out "
+        "of means. Change this with undefined= or threshold=.",
     ),
     RowCheck(
         "ties-at-k", "warning", "runs",
@@ -237,8 +239,9 @@ CHECKS = (
            FROM (SELECT {keys}, max(score, {after_k}) AS top FROM rows
                  WHERE score IS NOT NULL GROUP BY {keys})
            WHERE top[{k}] = top[{after_k}]""",
-        "equal scores straddle position {k}",
-        "the ids decide what is in the top k: ties='expected' averages over the orders",
+        "equal scores at positions {k} and {after_k}",
+        "Item ids decide which of these items is in the top {k}. Pass ties='expected' to average "
+        "over all orders.",
         applies=lambda run: run.scored,
     ),
     RowCheck(
@@ -247,8 +250,8 @@ CHECKS = (
            FROM (SELECT -count(*) AS sort, {keys}, {sign}score AS score, count(*) AS rows FROM rows
                  WHERE score IS NOT NULL GROUP BY {keys}, score HAVING count(*) > 1) AS found
            HAVING count(*) > 0""",
-        "scores that others share: {count:,} rows of {rows:,} ({share:.1%})",
-        "the order of equal scores says nothing: see the convention ties",
+        "several items have the same score: {count:,} of {rows:,} rows ({share:.1%})",
+        "The order of these items is arbitrary. ties= sets how it is resolved.",
         noun="", applies=lambda run: run.scored,
     ),
     RowCheck(
@@ -256,13 +259,13 @@ CHECKS = (
         """SELECT {keys}, count({place}) AS items FROM rows
            GROUP BY {keys} HAVING count({place}) < {k}""",
         "fewer than {k} items",
-        "P@k still divides by k: see the option precision_denominator",
+        "P@{k} still divides by {k}. Change this with precision_denominator=.",
     ),
     RowCheck(
         "reversed-scores", "warning", "judged", _REVERSED,
-        "the reversed order scores far better: RR {backward:.3f}, not {forward:.3f}",
-        "{score_column} is taken as {order}: are the best scores at the other end, as with "
-        "distances? Then pass descending={descending}",
+        "relevant items rank higher in reverse order: RR {backward:.3f}, not {forward:.3f}",
+        "{score_column} is sorted in {order} order. If the best scores are at the other end, as "
+        "for distances, pass descending={descending}.",
         noun="", applies=lambda run: run.scored,
     ),
     RowCheck(
@@ -275,9 +278,9 @@ CHECKS = (
            FROM (SELECT {system}, query, count(rel) AS judged, count(*) AS shown FROM top
                  GROUP BY {keys})
            GROUP BY system HAVING sum(judged) < sum(shown) ORDER BY system""",
-        "judged in the top {k}: {judged_part:.1%} ({judged:,} of {shown:,})",
-        "what is unjudged counts as not relevant, which may wrong a new system "
-        "(option: unjudged)",
+        "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {shown:,})",
+        "Unjudged items count as not relevant, which can make a new system look worse than it is. "
+        "Change this with unjudged=.",
         noun="",
     ),
 )  # fmt: skip
