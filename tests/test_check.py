@@ -8,7 +8,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from rankql.diagnostics.check import CHECKS, check
+from rankql.diagnostics.check import check
+from rankql.diagnostics.check_columns import RULES
+from rankql.diagnostics.check_rows import CHECKS
 from rankql.diagnostics.findings import LEVELS, Finding, Report
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
@@ -175,7 +177,7 @@ def test_clean():
     for run in (scored(), placed()):
         report = check(run, judged(), k=2)
         assert list(report) == [] and report.ok and report
-        assert repr(report) == "Check of run (4 rows), qrels (4 rows) at k = 2: nothing found"
+        assert repr(report) == "Check of run (4 rows), qrels (4 rows) at k = 2: no problems found"
         assert list(check(run, k=2)) == []
 
 
@@ -203,25 +205,14 @@ def test_evaluate_agrees(kind):
 
 
 def test_every_check_has_a_case():
-    found = [set() for _ in CHECKS]
-    for case in (_case(*c[:2]) for c in CASES.values()):
-        for kinds, one_check in zip(found, CHECKS, strict=True):
-            kinds |= {f.kind for f in one_check(case)}
-    assert [c.__name__ for c, some in zip(CHECKS, found, strict=True) if not some] == [
-        "find_null_ids",
-        "find_ties_at_cutoff",
-        "find_reversed_scores",  # as test_inputs.py has it
-    ]
-
-
-def _case(run, qrels):
-    from rankql.diagnostics.check import _read_inputs
-    from rankql.diagnostics.check_data import CheckData
-    from rankql.sources.session import Session
-
-    session = Session(duckdb.connect(), own=True)
-    columns = dict.fromkeys(("query", "item", "rel", "score", "pos"))
-    return CheckData(session, _read_inputs(session, run, qrels, columns, None), 2)
+    rules = [rule for rules in RULES.values() for rule in rules]
+    assert {check.kind for check in [*CHECKS, *rules]} - CASES.keys() == {
+        "null-ids",
+        "text-scores",
+        "text-grades",
+        "ties-at-k",
+        "reversed-scores",  # as test_inputs.py has it
+    }
 
 
 @pytest.mark.parametrize("side", ["run", "qrels"])
@@ -249,8 +240,8 @@ def test_ties_at_k():
     assert kinds(report) == ["ties-at-k", "tied-rows"]
     across, tied = report
     assert (across.level, across.count, across.examples) == ("warning", 1, (row("b", score=1.0),))
-    assert across.message == "equal scores straddle position 2: 1 query"
-    assert tied.count == 4 and "4 rows of 7 (57.1%)" in tied.message
+    assert across.message == "equal scores at positions 2 and 3: 1 query"
+    assert tied.count == 4 and "4 of 7 rows (57.1%)" in tied.message
     assert kinds(check(run, judged(), k=1)) == ["tied-rows"]
     # Positions win: then scores need not tell items apart.
     places = run.with_columns(pos=pl.Series([1, 2, 1, 2, 3, 3, 4]))
@@ -268,7 +259,7 @@ def test_spelling(theirs, ours):
     report = check(run, qrels, k=2)
     assert kinds(report) == ["id-spelling", "unjudged-queries", "missing-queries"]
     assert report.findings[0].examples == ({"run": theirs, "qrels": ours},)
-    assert report.findings[0].message == "query is spelled otherwise in qrels: 1 id"
+    assert report.findings[0].message == "query is spelled differently in qrels: 1 id"
 
 
 def test_spelling_across_types():
@@ -290,7 +281,7 @@ def test_judged_share_below_half():
     run = scored(*[(q, i, 9.0 - n) for q in "ab" for n, i in enumerate("uvw")])
     finding = one(check(run, judged(), k=4))
     assert finding.kind == "judged-share" and finding.level == "warning" and finding.count == 6
-    assert finding.message == "judged in the top 4: 25.0% (2 of 8)"
+    assert finding.message == "judged items in the top 4: 25.0% (2 of 8)"
 
 
 @pytest.mark.parametrize(("judged_items", "levels"), [(4, []), (2, ["note"]), (1, ["warning"])])
@@ -319,10 +310,10 @@ def test_systems_in_a_column():
     assert finding.examples == ({"query": "b"},)
     report = check(run, judged(), k=2)
     assert report.findings[0].kind == "duplicate-items"
-    assert "tells systems apart" in report.findings[0].why
+    assert "pass system=" in report.findings[0].why
     twice = check(pl.concat([run, other]), judged(), k=2, system="model").findings[0]
     assert twice.examples[0] == {"system": "n", "query": "a", "item": "x", "rows": 2}
-    assert "tells systems apart" not in twice.why
+    assert "pass system=" not in twice.why
 
 
 def test_runs_in_a_dict():
@@ -349,6 +340,8 @@ def test_run_with_its_own_grades():
     assert finding.examples == ({"query": "b", "judged": 1, "shown": 2},)
     bad = table.with_columns(rel=pl.Series([0.0, 0.0, INF, 2.0, 0.0]))
     assert kinds(check(bad, k=2)) == ["infinite-grades", "no-relevant"]
+    unscored = table.with_columns(score=pl.when(pl.col("item") != "z").then(1.0))
+    assert kinds(check(unscored, k=2)) == ["judged-share"]
     # Positions need no items.
     assert list(check(placed().drop("item").with_columns(rel=1), k=2)) == []
 
@@ -358,7 +351,7 @@ def test_unused_columns_are_notes():
     run = placed().with_columns(score=pl.Series([2.0, NAN, 2.0, 1.0]))
     finding = one(check(run, judged(), k=2))
     assert (finding.kind, finding.level) == ("nan-scores", "note")
-    assert finding.why == "it is not used, as pos makes the ranking"
+    assert finding.why == "Not used: pos orders the ranking."
     run = placed().with_columns(score=pl.Series([2.0, 1.0, 2.0, 1.0]), pos=0)
     report = check(run, judged(), k=2, score="score")
     assert [(f.kind, f.level) for f in report] == [
@@ -547,7 +540,7 @@ def test_report_as_markdown_and_html(report):
     assert "<i>" not in report._repr_html_() and "&lt;i&gt;" in report._repr_html_()
     assert "<b>" not in report._repr_html_()
     for empty in (Report([]).to_markdown(), Report([])._repr_html_()):
-        assert "nothing found" in empty
+        assert "no problems found" in empty and "|" not in empty and "<table" not in empty
 
 
 def test_levels_come_worst_first():
@@ -561,5 +554,5 @@ def test_dl19():
     assert list(check(DATA / "BM25.run", DATA / "dl19.qrels")) == []
     report = check(DATA / "SPLADE_P_P_ENSEMBLE_DISTIL.run", DATA / "dl19.qrels")
     assert [(f.kind, f.count) for f in report] == [("tied-rows", 34), ("judged-share", 32)]
-    assert report.findings[1].message == "judged in the top 10: 92.6% (398 of 430)"
+    assert report.findings[1].message == "judged items in the top 10: 92.6% (398 of 430)"
     assert "run (4,300 rows), qrels (9,260 rows) at k = 10" in repr(report)

@@ -1,6 +1,7 @@
 """The command line: what it prints, where, and how it ends."""
 
 import csv
+import inspect
 import io
 import json
 import os
@@ -145,6 +146,26 @@ def test_sql(files):
     expected = rankql.evaluate(files / "one.run", files / "qrels", "AP").per_query
     found = con.sql(out).pl().drop("__rankql_missing")
     assert_frame_equal(found, expected, abs_tol=1e-12, rel_tol=0)
+
+
+def test_readable_sql(files):
+    """The macro form has the same values; the packed form says what it is."""
+    table = pl.DataFrame({"query": ["a", "a", "b"], "rel": [0, 3, 1], "pos": [1, 2, 1]})
+    table.write_parquet(files / "graded.parquet")
+    arguments = ["sql", files / "graded.parquet", "-m", "nDCG@5"]
+    packed, readable = run(files, *arguments)[0], run(files, *arguments, "--readable")[0]
+    assert packed.startswith("-- The fast form") and 'ndcg(rel, pos, 5) AS "nDCG@5"' in readable
+    con = duckdb.connect()
+    rankql.register(con)
+    assert_frame_equal(con.sql(packed).pl(), con.sql(readable).pl(), abs_tol=1e-12, rel_tol=0)
+
+
+def test_wide_comparison(files):
+    arguments = ["compare", "one.run", "two.run", "qrels", "-m", "RR@10"]
+    table = json.loads(run(files, *arguments, "--format", "json")[0])["table"][0]
+    header = run(files, *arguments, "--wide")[0].splitlines()
+    names = next(line.split() for line in header if line.startswith("metric"))
+    assert {name for name, value in table.items() if value is not None} - {"slice"} <= {*names}
 
 
 def test_sql_of_other_engines(files):
@@ -304,6 +325,46 @@ def test_help_tells_of_every_command_in_a_line(tmp_path):
     assert len(listed) == len(main.commands) and not [line for line in listed if "..." in line]
 
 
+@pytest.mark.parametrize("name", main.commands)
+def test_help(tmp_path, name):
+    """Two examples that parse, then the options by group, which lose none."""
+    command = main.commands[name]
+    lines = run(tmp_path, name, "--help")[0].splitlines()
+    start = lines.index("Examples:")
+    assert start <= 5 and len(command.examples) == 2
+    for line in lines[start + 1 : start + 3]:
+        _, example, *arguments = shlex.split(line.partition(" > ")[0])
+        assert example == name
+        command.make_context(name, [*arguments])
+    text = " ".join(" ".join(lines).split())
+    for option in command.params:
+        if "--" in option.opts[-1]:
+            assert f"{option.opts[-1]} " in text, option.name
+            assert option.help[0].isupper(), option.name
+
+
+def test_help_shows_defaults(files):
+    shown = " ".join(run(files, "compare", "--help")[0].split())
+    defaults = inspect.signature(rankql.compare).parameters
+    for name in ("test", "correction", "resamples", "seed", "confidence"):
+        assert f"[default: {defaults[name].default}]" in shown
+    assert "Repeat -m" in shown and "[default: nDCG@10, AP, RR@10, P@5, R@100]" in shown
+    assert "_RANKQL_COMPLETE=zsh_source rankql" in run(files, "--help")[0]
+
+
+@pytest.mark.parametrize(("terminal", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colour_on_a_terminal(files, terminal, colour):
+    seen, shown = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment |= {"TERM": "xterm", **terminal}
+    done = subprocess.run(
+        [sys.executable, "-m", "rankql", "check", "one.run", "qrels"],
+        cwd=files, stdout=shown, stderr=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    os.close(shown)
+    assert done.returncode == 0 and (b"\x1b[1mCheck of" in os.read(seen, 100_000)) == colour
+
+
 def test_debug_shows_where(files):
     done = CliRunner().invoke(main, ["--debug", "eval", "no.run", "qrels"])
     assert done.exit_code == 2 and "Traceback" in done.stderr and "RankqlError" in done.stderr
@@ -380,7 +441,7 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     (tmp_path / "odd.csv").write_text("query,item,worth\na,x,1\n")
     (tmp_path / "twice.csv").write_text("query,item,score\na,x,1\na,x,2\n")
     _, error = run(tmp_path, "eval", "run.csv", "odd.csv", code=2)
-    assert "Pass --rel COLUMN" in error and "rel=" not in error
+    assert "--rel COLUMN" in error and "rel=" not in error
     _, error = run(tmp_path, "eval", "run.csv", "qrels.csv", "--query", "nope", code=2)
     assert error.startswith("rankql: --query nope: no column of that name")
     _, error = run(tmp_path, "eval", "twice.csv", "qrels.csv", code=2)
@@ -395,4 +456,4 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     judged = frame.select("query", "item", rel=(pl.col("score") == 0).cast(int))
     judged.write_parquet(tmp_path / "qrels.parquet")
     out, _ = run(tmp_path, "check", "run.parquet", "qrels.parquet")
-    assert "Then pass --ascending" in out and "descending=" not in out
+    assert "pass --ascending" in out and "descending=" not in out

@@ -172,7 +172,7 @@ def test_systems(form):
         for name in ("judged", "bounds", "undefined"):
             frame = getattr(found, name).filter(system=system).drop("system")
             assert frame.equals(getattr(alone, name)), name
-    assert all(getattr(found, name).columns[0] == "system" for name in ("judged", "duplicates"))
+    assert found.judged.columns[0] == "system"
 
 
 def test_conventions_of_the_mean():
@@ -324,46 +324,11 @@ def test_ratings_have_no_positions():
     assert found.notes[-1] == f"no sensitivity of RMSE and MAE: {reason}"
 
 
-# Duplicates
-
-TWICE = pl.DataFrame(
-    {
-        "query": ["a", "a", "a", "a", "b", "b", "c"],
-        "item": ["u", "u", "u", "x", "u", "u", "x"],
-        "score": [9.0, 8, 7, 6, 5, 4, 3],
-    }
-)
-OF_TWICE = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x", "x", "x"], "rel": [1, 1, 1]})
-
-
-def test_duplicates():
-    found = limits(TWICE, OF_TWICE, "RR")
-    assert found.duplicates.rows() == [("a", "u", 3), ("b", "u", 2)]
-    said = "2 items stand more than once in a ranking (queries 'a', 'b'), at a position each time"
-    assert said in found.notes
-    systems = limits({"one": TWICE, "two": TWICE.unique(["query", "item"])}, OF_TWICE, "RR")
-    assert systems.duplicates.rows() == [("one", "a", "u", 3), ("one", "b", "u", 2)]
-    assert f"one: {said}" in systems.notes
-    once = limits(TWICE.filter(pl.col("query") != "a"), OF_TWICE, "RR")
-    assert "1 item stands more than once in a ranking (query 'b'), at a position each time" in (
-        once.notes
-    )
-    many = pl.DataFrame({"query": [*"aabbccdda"], "item": [*"uuuuuuuux"], "score": [1.0] * 9})
-    assert any("(queries 'a', 'b', 'c', ...)" in n for n in limits(many, OF_TWICE, "RR").notes)
-
-
-def test_judged_duplicates():
-    """What evaluate refuses is refused; where it need not look, the rest is still told."""
-    with pytest.raises(RankqlError, match="run has duplicates"):
-        limits(pl.concat([TWICE, TWICE]), OF_TWICE, "RR")
+def test_duplicates_are_refused():
     bad = pl.DataFrame({"query": ["a", "a"], "item": ["n", "n"], "score": [2.0, 1]})
     zero = pl.DataFrame({"query": ["a"] * 2, "item": ["n", "x"], "rel": [0, 1]})
-    assert rankql.evaluate(bad, zero, "RR")["RR"] == 0
-    found = limits(bad, zero, "RR")
-    assert found.duplicates.rows() == [("a", "n", 2)]
-    assert found.judged.is_empty() and found.bounds.is_empty()
-    assert found.notes[-1].startswith("what is unjudged was not looked at: run has duplicates:")
-    assert repr(found) and found._repr_html_()
+    with pytest.raises(RankqlError, match="run has duplicates"):
+        limits(bad, zero, "RR")
 
 
 def test_tables_without_items():
@@ -373,7 +338,6 @@ def test_tables_without_items():
     assert found.notes == [
         "on average over the queries, a swap of neighbours changes RR@1 by up to 1.0000 "
         "(positions 1 and 2, 1 of 1 query)",
-        "duplicates were not looked for: the run has no column of items",
     ]
 
 
@@ -486,8 +450,6 @@ def test_names_are_data():
     page = found._repr_html_()
     assert "<b>" not in page and "<i>" not in page and "&lt;b&gt;" in page
     assert "<b>" not in found.to_markdown()
-    twice = limits({BAD: pl.concat([run, run.head(1)]), "b": run}, qrels, "RR", query=f"{BAD} q")
-    assert any(note.startswith(f"{BAD}: 1 item stands") for note in twice.notes)
     assert con.sql("FROM t").fetchall() == [(1,)]
     names = [row[0] for row in con.sql("SHOW ALL TABLES").select("name").fetchall()]
     assert names == ["t"]
@@ -498,7 +460,7 @@ def test_forms():
     found = limits(run.drop("system"), qrels, ["nDCG@3", "AP"])
     plain = json.loads(found.to_json())
     assert plain == json.loads(json.dumps(found.to_dict()))
-    frames = ["sensitivity", "judged", "bounds", "undefined", "duplicates"]
+    frames = ["sensitivity", "judged", "bounds", "undefined"]
     assert [*plain] == ["table", *frames, "conventions", "columns", "notes"]
     assert plain["judged"] == found.judged.to_dicts()
     for shown in (repr(found), found.to_markdown(), found._repr_html_()):

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result
 from rankql.cli.inputs import keyword_arguments, split_inputs, split_name, split_slices
 from rankql.cli.options import (
+    COLUMNS,
     COMPARISON_OPTIONS,
+    CONFIDENCE,
+    CONVENTIONS,
     FORMAT,
     INPUTS,
     LOWER_IS_BETTER,
-    METRICS,
-    column_options,
-    convention_options,
+    metrics_option,
 )
 
 if TYPE_CHECKING:
@@ -26,14 +28,18 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
 
-@click.command("compare")
+@command(
+    "compare",
+    "compare old.run new.run my.qrels -m nDCG@10 -m AP",
+    "compare old=a.parquet new=b.parquet --baseline old",
+)
 @INPUTS
-@METRICS
+@metrics_option()
 @COMPARISON_OPTIONS
-@click.option("--wide", is_flag=True, help="Print all columns, not only those that fit.")
 @FORMAT
-@convention_options
-@column_options
+@click.option("--wide", is_flag=True, help="Print all columns of the table.")
+@CONVENTIONS
+@COLUMNS
 def compare_command(
     inputs: Sequence[str],
     metrics: Sequence[str],
@@ -44,8 +50,8 @@ def compare_command(
 ) -> None:
     """Compare runs on the same queries, with significance tests.
 
-    Without QRELS, files that eval --output wrote are compared, or any tables with one row per query
-    and columns of numbers, such as revenue.
+    Without QRELS, each RUN is a table with one row per query and columns of numbers, such as
+    revenue, or a file that eval --output wrote.
     """
     with open_connection() as con:
         comparison = _run_comparison(con, inputs, metrics, by, options)
@@ -53,21 +59,21 @@ def compare_command(
         print_result(comparison, form)
 
 
-@click.command("report")
-@INPUTS
-@METRICS
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Where it goes: .html, .md, .tex, .csv, .json or .parquet.",
+@command(
+    "report",
+    "report old.run new.run my.qrels -o report.html",
+    "report old.run new.run my.qrels -m nDCG@10 -o report.md",
 )
-@click.option("--title", help="The title of the page.")
+@INPUTS
+@metrics_option()
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", type=click.Path(path_type=Path),
+    help="File to write: .html, .md, .tex, .csv, .json or .parquet.",
+)  # fmt: skip
+@click.option("--title", help="Title of the page.")
 @COMPARISON_OPTIONS
-@convention_options
-@column_options
+@CONVENTIONS
+@COLUMNS
 def report_command(
     inputs: Sequence[str],
     metrics: Sequence[str],
@@ -76,13 +82,13 @@ def report_command(
     title: str | None,
     **options: Any,
 ) -> None:
-    """Write a comparison of runs as one page.
+    """Write a report that compares runs.
 
-    What was found, charts, the queries that lost and gained most, limits.
+    The HTML page has the verdict, charts, the queries that changed most, and limits of the data.
     """
     with open_connection() as con:
         _run_comparison(con, inputs, metrics, by, options).save(output, title=title)
-    click.echo(f"wrote {output}", err=True)
+    click.echo(f"Wrote {output}", err=True)
 
 
 def _run_comparison(
@@ -108,27 +114,28 @@ def _run_comparison(
     )  # fmt: skip
 
 
-@click.command("associate")
+@command(
+    "associate",
+    "associate values.parquet sessions.parquet --on query",
+    "associate values.parquet kpis.csv --on user=user_id --outcome revenue",
+)
 @click.argument("per_query")
 @click.argument("outcomes")
-@METRICS
+@metrics_option("all")
 @click.option(
     "--on",
     multiple=True,
     required=True,
     metavar="COLUMN",
-    help="The key; LEFT=RIGHT where PER_QUERY and OUTCOMES differ; repeatable.",
+    help="Key that joins both tables, or LEFT=RIGHT. Repeatable.",
 )
-@click.option(
-    "--outcome",
-    multiple=True,
-    metavar="COLUMN",
-    help="An outcome; NAME=COLUMN, or NAME=COLUMN/COLUMN for a ratio of sums; repeatable.",
-)
-@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices.")
-@click.option("--baseline", metavar="NAME", help="Of two systems, the one to start from.")
+@click.option("--outcome", multiple=True, metavar="COLUMN", show_default="all columns of numbers",
+              help="KPI: COLUMN, NAME=COLUMN, or NAME=COLUMN/COLUMN for a ratio of sums. "
+                   "Repeatable.")  # fmt: skip
+@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Add slices. Repeatable.")
+@click.option("--baseline", metavar="NAME", help="The system to start from, if there are two.")
 @LOWER_IS_BETTER
-@click.option("--confidence", type=float, default=0.95, show_default=True)
+@CONFIDENCE
 @FORMAT
 def associate_command(
     per_query: str,
@@ -141,10 +148,10 @@ def associate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Say whether metrics go with what the business counts.
+    """Measure how metrics relate to KPIs.
 
-    PER_QUERY is what eval --output wrote, or a table with metrics; OUTCOMES a table of outcomes.
-    The key of both joins them.
+    PER_QUERY is a file that eval --output wrote, or a table with metrics. OUTCOMES is a table of
+    KPIs. --on joins them.
     """
     from rankql.decisions.associate import associate
 

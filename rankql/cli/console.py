@@ -18,16 +18,35 @@ if TYPE_CHECKING:
 
 
 def print_result(result: TableResult, form: str) -> None:
-    """Print a result as a person or a program reads it."""
+    """Print a result for a person or a program; a person sees colour on a terminal."""
     if form in ("csv", "jsonl"):
         print_frame(result.table, form, result.remarks())
     else:
         forms: dict[str, Callable[[], str]] = {
-            "table": result.__repr__,
+            "table": lambda: _highlight(repr(result)),
             "markdown": result.to_markdown,
             "json": result.to_json,
         }
         click.echo(forms[form]())
+
+
+def show_all_columns(result: TableResult) -> TableResult:
+    """Make a result print all columns of its table that are not empty."""
+    from rankql.results import drop_idle_columns
+
+    result.displayed = lambda: [drop_idle_columns(result.table)]  # type: ignore[method-assign]
+    return result
+
+
+# Headings of `check`, and their colours.
+_LEVELS = {"errors": "red", "warnings": "yellow", "notes": "cyan"}
+
+
+def _highlight(printed: str) -> str:
+    """Make the first line bold, and colour the headings; click drops both in files and pipes."""
+    first, *lines = printed.split("\n")
+    coloured = (click.style(line, fg=_LEVELS[line]) if line in _LEVELS else line for line in lines)
+    return "\n".join([click.style(first, bold=True), *coloured])
 
 
 def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:

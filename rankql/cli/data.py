@@ -9,23 +9,23 @@ from typing import Any
 
 import click
 
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result
 from rankql.cli.hints import as_cli_options
 from rankql.cli.inputs import keyword_arguments, split_inputs
-from rankql.cli.options import (
-    FORMAT,
-    INPUTS,
-    column_options,
-)
+from rankql.cli.options import COLUMNS, FORMAT, INPUTS
 
 
-@click.command("check")
+@command("check", "check my.run my.qrels", "check my.run my.qrels -k 20 --format json")
 @INPUTS
-@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="The cutoff.")
+@click.option("-k", type=click.IntRange(1), default=10, help="Cutoff for ties and unjudged items.")
 @FORMAT
-@column_options
+@COLUMNS
 def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> None:
-    """Look for what would make numbers wrong; exit code 1 if found."""
+    """Find problems in the data.
+
+    Exit code 1 if there is an error, 0 if there are warnings and notes only.
+    """
     from rankql.diagnostics.check import check
 
     run, qrels = split_inputs(inputs)
@@ -36,15 +36,15 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
     raise SystemExit(0 if report.ok else 1)
 
 
-@click.command("convert")
+@command("convert", "convert my.run run.parquet", "convert run.parquet my.run --tag bm25")
 @click.argument("source")
 @click.argument("target", type=click.Path(path_type=Path))
-@click.option("--tag", default="rankql", show_default=True, help="The last column of a TREC run.")
-@column_options
+@click.option("--tag", default="rankql", help="Last column of a TREC run.")
+@COLUMNS
 def convert_command(source: str, target: Path, **options: Any) -> None:
-    """Convert a run or judgments between TREC and Parquet or CSV.
+    """Convert a run or judgments between TREC, Parquet and CSV.
 
-    By the name of TARGET: .parquet, .csv, or else TREC.
+    TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, otherwise TREC.
     """
     from rankql.evaluation.conversion import convert
 

@@ -9,74 +9,82 @@ from typing import Any
 
 import click
 
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result
 from rankql.cli.inputs import keyword_arguments, split_slices
 from rankql.cli.options import (
+    CLUSTER,
+    COLUMNS,
+    CONVENTIONS,
     FORMAT,
     LOWER_IS_BETTER,
-    column_options,
-    convention_options,
+    SLICES,
 )
 
 
-@click.command("gate")
+@command(
+    "gate",
+    "gate my.run my.qrels --min 'nDCG@10>=0.45'",
+    "gate new.run my.qrels --baseline old.parquet --max-drop nDCG@10:0.01",
+)
 @click.argument("run")
 @click.argument("qrels", required=False)
-@click.option("--baseline", metavar="FILE", help="A file that eval --output wrote, or a run.")
+@click.option("--baseline", metavar="FILE", help="Run, or file that eval --output wrote.")
 @click.option(
     "--min",
     "minimum",
     multiple=True,
     metavar="LIMIT",
-    help="The lowest mean allowed, e.g. nDCG@10>=0.45.",
+    help="Lowest mean allowed, e.g. nDCG@10>=0.45. Repeatable.",
 )
 @click.option(
     "--max-drop",
     multiple=True,
     metavar="LIMIT",
-    help="The largest drop below the baseline allowed, e.g. nDCG@10:0.01.",
+    help="Largest drop below the baseline allowed, e.g. nDCG@10:0.01. Repeatable.",
 )
 @click.option(
     "--inconclusive",
     type=click.Choice(["fail", "warn"]),
     default="fail",
-    show_default=True,
-    help="What to do if there are too few queries to decide: fail with exit code 3, or warn.",
+    help="If there are too few queries to decide: fail with exit code 3, or warn.",
 )
 @click.option(
     "--min-bound",
     "minimum_bound",
     is_flag=True,
-    help="Hold the confidence interval of the mean to --min, not the mean.",
+    help="Require that the confidence interval of the mean lies above --min, not the mean alone.",
+)
+@click.option(
+    "--any-drop",
+    is_flag=True,
+    help="Fail any drop beyond its limit, even if chance could explain it.",
 )
 @click.option(
     "--alpha",
     type=float,
     default=0.05,
-    show_default=True,
     help="Significance level; intervals have level 1 - alpha.",
 )
 @click.option(
     "--min-queries",
     type=int,
     default=10,
-    show_default=True,
-    help="A slice with fewer queries cannot pass; it is reported, or fails if the drop is beyond "
-    "doubt.",
+    help="A slice with fewer queries cannot pass: it is reported, or fails if the drop is certain.",
 )
-@click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong together.")
+@CLUSTER
 @LOWER_IS_BETTER
-@click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Check slices too.")
-@click.option("--attributes", metavar="TABLE", help="A table with attributes of the queries.")
+@SLICES
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
 @click.option(
     "--github/--no-github",
     default=None,
-    help="Write annotations, and a summary to $GITHUB_STEP_SUMMARY (default: in GitHub Actions).",
+    help="Write annotations, and a summary to $GITHUB_STEP_SUMMARY.",
+    show_default="in GitHub Actions",
 )
 @FORMAT
-@convention_options
-@column_options
+@CONVENTIONS
+@COLUMNS
 def gate_command(
     run: str,
     qrels: str | None,
@@ -88,7 +96,7 @@ def gate_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Hold a run to limits and a baseline.
+    """Fail if a run is below limits or a baseline.
 
     Exit code 0: passed, 1: a limit failed, 2: wrong use, 3: inconclusive. RUN may be a file that
     eval --output wrote, without QRELS.

@@ -14,27 +14,32 @@ from pathlib import Path
 
 import click
 
-from rankql.registry.conventions import CHOICES
-
-# Arguments that a hint may name: columns and conventions.
-_NAMES = "|".join(["system", "pos", "score", "rel", "item", "query", "max_rel", *CHOICES])
-_HINT = re.compile(rf"(?<![\w(@])(?P<name>{_NAMES})=(?:'(?P<value>[^']*)'|(?![\w.@]))", re.ASCII)
+# An argument in a message, with its value if that is quoted: rel=, rel='grade'.
+_ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|(?!\.?\w|[@\[({]))", re.ASCII)
 
 
 def as_cli_options(text: str) -> str:
     """Replace the arguments that a message names by options: rel='...' by --rel COLUMN."""
+    group = click.get_current_context().find_root().command
+    assert isinstance(group, click.Group)
+    options = {
+        parameter.name: parameter.opts[-1]
+        for command in group.commands.values()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+    }
 
     def option(match: re.Match[str]) -> str:
-        name = f"--{match['name'].replace('_', '-')}"
-        value = "COLUMN" if match["value"] == "..." else match["value"] or ""
+        name, value = options.get(match[1]), match[2]
+        if name is None:
+            return match[0]
+        value = "COLUMN" if value == "..." else value
         return f"{name} {shlex.quote(value)}" if value else name
 
-    text = re.sub(r"\bpass descending=False", "pass --ascending", text)
-    text = re.sub(r"\bpass descending=True", "pass --descending", text)
-    text = re.sub(r"\bdescending=False", "--ascending", text)
-    text = re.sub(r"\bdescending=True", "--descending", text)
-    text = text.replace("leave out descending", "leave it out")
-    return _HINT.sub(option, text)
+    for value, name in (("False", "--ascending"), ("True", "--descending")):
+        text = re.sub(rf"\bdescending={value}", name, text)
+    text = text.replace("leave descending out", "leave it out")
+    return _ARGUMENT.sub(option, text)
 
 
 def program_name(ctx: click.Context) -> str:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 
 import click
 
 from rankql.cli import compare, data, gate, reference
 from rankql.cli import metric_commands as evaluate
+from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
 
 # Printed when rankql is called without a command.
 _START = """\
 Ranking metrics that run where your data lives.
 
-See it run on a simulated shop      {rankql} demo
-Evaluate what the demo wrote        {rankql} eval rankql-demo/shop.parquet --by segment
-Evaluate files of your own          {rankql} eval RUN QRELS -m nDCG@10
+Try it on a simulated shop          {rankql} demo
+Evaluate the data of the demo       {rankql} eval rankql-demo/shop.parquet --by segment
+Evaluate your own files             {rankql} eval RUN QRELS -m nDCG@10
                                     (Parquet, CSV, JSON or TREC)
-Look for what is wrong with them    {rankql} check RUN QRELS
+Find problems in them               {rankql} check RUN QRELS
 All commands; options of one        {rankql} --help; {rankql} eval --help
 """
 
 
-class _Group(click.Group):
+class _Group(Command, click.Group):
     """A group in which every error ends the program with one line and exit code 2."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -39,18 +45,35 @@ class _Group(click.Group):
                 traceback.print_exc()
             from rankql.text import escape_controls
 
-            click.echo(f"rankql: {escape_controls(as_cli_options(_message(error)))}", err=True)
+            message = escape_controls(as_cli_options(_message(error)))
+            click.echo(f"{click.style('rankql:', fg='red', bold=True)} {message}", err=True)
             raise SystemExit(2) from None
 
 
 @click.group(
-    "rankql", cls=_Group, invoke_without_command=True, subcommand_metavar="COMMAND [ARGS]..."
+    "rankql",
+    cls=_Group,
+    examples=("demo", "eval my.run my.qrels -m nDCG@10"),
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"show_default": True, "max_content_width": 100},
 )
 @click.version_option(package_name="rankql")
-@click.option("--debug", is_flag=True, help="Show where an error comes from.")
+@click.option("--debug", is_flag=True, help="Print a traceback if there is an error.")
 @click.pass_context
 def main(ctx: click.Context, debug: bool) -> None:
-    """Ranking metrics that run where your data lives."""
+    """Ranking metrics that run where your data lives.
+
+    \b
+    Shell completion:
+      bash   eval "$(_RANKQL_COMPLETE=bash_source rankql)"   in ~/.bashrc
+      zsh    eval "$(_RANKQL_COMPLETE=zsh_source rankql)"    in ~/.zshrc
+      fish   _RANKQL_COMPLETE=fish_source rankql | source    in ~/.config/fish/config.fish
+
+    Colour is used on terminals only. Set NO_COLOR to turn it off.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
     if not ctx.invoked_subcommand:
         click.echo(_START.format(rankql=program_name(ctx)), err=True, nl=False)
         ctx.exit(2)  # as click does without a command

@@ -7,51 +7,62 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_frame, print_result
 from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
 from rankql.cli.options import (
+    COLUMNS,
+    CONVENTIONS,
     FORMAT,
     INPUTS,
     MEANS_OPTIONS,
-    METRICS,
-    column_options,
-    convention_options,
+    metrics_option,
 )
+from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from rankql.evaluation.result import Result
 
 
-@click.command("eval")
+@command(
+    "eval",
+    "eval my.run my.qrels -m nDCG@10 -m AP",
+    "eval shown.parquet --by segment --output values.parquet",
+)
 @INPUTS
-@METRICS
+@metrics_option()
 @MEANS_OPTIONS
 @click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
 @FORMAT
-@convention_options
-@column_options
+@CONVENTIONS
+@COLUMNS
 def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
-    """Evaluate runs against judgments, or one ranked table of both."""
+    """Compute metrics of runs.
+
+    RUN is a ranking with scores or positions, and QRELS has the judgments: Parquet, CSV, JSON or
+    TREC files. Without QRELS, RUN has the grades too. NAME=RUN names a run.
+    """
     from rankql.engines.evaluate import evaluate
-    from rankql.evaluation.arguments import DEFAULT_METRICS
 
     _print_means(evaluate, DEFAULT_METRICS, split_inputs(inputs), form, **options)
 
 
-@click.command("correlate")
+@command(
+    "correlate", "correlate new.run old.run", "correlate new.run old.run -k 10 -m 'RBO(p=0.9)'"
+)
 @click.argument("inputs", nargs=-1, required=True, metavar="RUN... REFERENCE")
-@METRICS
-@click.option("-k", type=click.IntRange(1), help="The cutoff of both rankings.")
+@metrics_option(", ".join(DEFAULT_CORRELATIONS))
+@click.option("-k", type=click.IntRange(1), help="Compare the first k items of each ranking.")
 @MEANS_OPTIONS
 @FORMAT
-@column_options
+@COLUMNS
 def correlate_command(inputs: Sequence[str], form: str, **options: Any) -> None:
-    """Say how alike the rankings of runs are to those of another."""
-    from rankql.diagnostics.correlate import DEFAULT_CORRELATIONS, correlate
+    """Measure how similar rankings are to those of a reference."""
+    from rankql.diagnostics.correlate import correlate
 
     run, reference = split_inputs(inputs)
     if reference is None or options.pop("rel") is not None:
-        raise click.UsageError("correlate compares a RUN with a REFERENCE, which have no grades")
+        raise click.UsageError("Rankings have no grades. Pass RUN... REFERENCE, without --rel.")
     _print_means(correlate, DEFAULT_CORRELATIONS, (run, reference), form, **options)
 
 
@@ -83,25 +94,22 @@ def _print_means(
         print_result(result, form)
 
 
-@click.command("explain")
+@command("explain", "explain my.run my.qrels -m nDCG@10", "explain my.run my.qrels --of q7")
 @INPUTS
-@click.option("-Q", "--of", metavar="QUERY", help="The query; all of them, where left out.")
-@click.option("--which", metavar="SYSTEM", help="The system, where the inputs hold several.")
-@click.option("-m", "--metric", default="nDCG@10", show_default=True, metavar="NAME")
-@click.option("--worst", type=click.IntRange(1), default=10, show_default=True, metavar="N")
+@click.option("-Q", "--of", metavar="QUERY", help="Explain this query.", show_default="the worst")
+@click.option("--which", metavar="SYSTEM", help="Explain this system, if there are several.")
+@click.option("-m", "--metric", default="nDCG@10", metavar="NAME", help="Metric to explain.")
+@click.option("--worst", type=click.IntRange(1), default=10, metavar="N",
+              help="Number of queries and items to print without --of.")  # fmt: skip
 @FORMAT
-@convention_options
-@column_options
+@CONVENTIONS
+@COLUMNS
 def explain_command(
-    inputs: Sequence[str],
-    of: str | None,
-    metric: str,
-    form: str,
-    **options: Any,
+    inputs: Sequence[str], of: str | None, metric: str, form: str, **options: Any
 ) -> None:
-    """Show why a metric is what it is.
+    """Show what each item contributes to a metric.
 
-    By position for one query, or what costs most overall.
+    With --of for each position of one query, otherwise for the queries and items that lose most.
     """
     from rankql.diagnostics.explain import explain
 
@@ -111,21 +119,21 @@ def explain_command(
     print_result(explanation, form)
 
 
-@click.command("limits")
+@command("limits", "limits my.run my.qrels", "limits old.run new.run my.qrels -m nDCG@10")
 @INPUTS
-@METRICS
+@metrics_option()
 @FORMAT
-@convention_options
-@column_options
+@CONVENTIONS
+@COLUMNS
 def limits_command(
     inputs: Sequence[str], metrics: Sequence[str], form: str, **options: Any
 ) -> None:
     """Show how far metrics can be trusted.
 
-    What is undefined, unjudged, twice there, or moved by a swap of neighbours.
+    Counts undefined queries and unjudged items, and measures how much a swap of two neighbours
+    changes each metric.
     """
     from rankql.diagnostics.limits import limits
-    from rankql.evaluation.arguments import DEFAULT_METRICS
 
     run, qrels = split_inputs(inputs)
     with open_connection() as con:

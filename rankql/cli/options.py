@@ -4,79 +4,94 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import fields
+from functools import reduce
+from typing import Any, TypeAlias
 
 import click
 
+from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.conventions import CHOICES, PROFILES, Conventions
 from rankql.registry.parameters import GAIN
 
 FORMATS = ("table", "markdown", "csv", "json", "jsonl")
+Decorator: TypeAlias = Callable[[Any], Any]
 
 
-def column_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that name columns."""
-    roles = {
-        "system": "The column of the run that tells several systems apart.",
-        "pos": "The column of the position, 1 at the top.",
-        "score": "The column of the score.",
-        "rel": "The column of the grade.",
-        "item": "The column of the item; LEFT,RIGHT likewise.",
-        "query": "The column of the query; LEFT,RIGHT where run and qrels differ.",
-    }
-    lowest = "The lowest score is best, as for distances; default: if its column is named distance."
-    command = click.option("--ascending/--descending", default=None, help=lowest)(command)
-    for role, text in roles.items():
-        command = click.option(f"--{role}", metavar="COLUMN", help=text)(command)
-    return command
+def combine_options(*options: Decorator) -> Decorator:
+    """Make one decorator of several options."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
-def convention_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that change a convention, with help from the docstring of `Conventions`."""
+def metrics_option(default: str = ", ".join(DEFAULT_METRICS)) -> Decorator:
+    """Make the option for metrics."""
+    return click.option(
+        "-m", "--metric", "metrics", multiple=True, metavar="NAME", show_default=default,
+        help="Metric, such as nDCG@10 or nDCG@5,10. Repeat -m for several metrics; "
+             "`rankql metrics` lists all.",
+    )  # fmt: skip
+
+
+def _convention_options() -> Decorator:
+    """Make the options for conventions, with help from the docstring of `Conventions`."""
     bullets = re.findall(
         r"^    - ([\w, ]+): (.*?)(?=\n    - |\Z)", Conventions.__doc__ or "", re.M | re.S
     )
     helps = {name: " ".join(text.split()) for names, text in bullets for name in names.split(", ")}
-    numbers = {"max_rel": float, "threshold": float}
-    kinds = {
-        name: click.Choice(choices) for name, choices in {"gain": GAIN.choices, **CHOICES}.items()
-    }
-    for name, kind in {**numbers, **dict(reversed(kinds.items()))}.items():
-        text = helps[name][0].upper() + helps[name][1:]
-        command = click.option(f"--{name.replace('_', '-')}", type=kind, help=text)(command)
-    profiles = click.option(
-        "--conventions", type=click.Choice(list(PROFILES)), help="All of them as a peer has them."
-    )
-    return profiles(command)
+    choices = {"gain": GAIN.choices, **CHOICES}
+    options = [
+        click.option(
+            f"--{field.name.replace('_', '-')}",
+            type=click.Choice(choices[field.name]) if field.name in choices else float,
+            help=helps[field.name][0].upper() + helps[field.name][1:],
+            show_default=field.default is not None and str(field.default),
+        )
+        for field in fields(Conventions)
+        if field.name in {*choices, "threshold", "max_rel"}
+    ]
+    profile = click.option(
+        "--conventions", type=click.Choice(list(PROFILES)), show_default="rankql",
+        help="Match another tool. The options below change single conventions.",
+    )  # fmt: skip
+    return combine_options(profile, *options)
 
 
-METRICS = click.option(
-    "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="A metric, such as nDCG@5,10."
+CONVENTIONS = _convention_options()
+COLUMNS = combine_options(
+    click.option("--query", metavar="COLUMN", help="Column of the query, or LEFT,RIGHT if run and "
+                 "qrels differ. Usual names, such as qid, are recognised."),
+    click.option("--item", metavar="COLUMN", help="Column of the item, or LEFT,RIGHT."),
+    click.option("--rel", metavar="COLUMN", help="Column of the grade."),
+    click.option("--score", metavar="COLUMN", help="Column of the score."),
+    click.option("--pos", metavar="COLUMN", help="Column of the position; 1 is the top."),
+    click.option("--system", metavar="COLUMN", help="Column of the system, if one table holds "
+                 "the runs of several."),
+    click.option("--ascending/--descending", default=None, help="Whether the lowest score is "
+                 "best, as for distances.", show_default="descending, except for a column named "
+                 "distance or dist"),
+)  # fmt: skip
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="table", help="Format of the output."
 )
-FORMAT = click.option("--format", "form", type=click.Choice(FORMATS), default="table")
 INPUTS = click.argument("inputs", nargs=-1, required=True, metavar="RUN... [QRELS]")
-
-
-def _combine_options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Make one decorator of several options."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
+SLICES = combine_options(
+    click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Add slices: one per value "
+                 "of the column. Repeat --by for several."),
+    click.option("--attributes", metavar="TABLE", help="Table with attributes of the queries."),
+)  # fmt: skip
+CONFIDENCE = click.option(
+    "--confidence", type=float, default=0.95, help="Level of the confidence intervals."
+)
+CLUSTER = click.option(
+    "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
+)
 # Of eval and correlate.
-MEANS_OPTIONS = _combine_options(
-    click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Slice the means; "
-                 "repeatable."),
-    click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
+MEANS_OPTIONS = combine_options(
+    SLICES,
     click.option("-q", "--per-query", is_flag=True, help="Print the values per query."),
-    click.option("--interval", type=click.Choice(["auto", "t", "none"]),
-                 default="auto", show_default=True, help="Confidence interval of the means."),
-    click.option("--confidence", type=float, default=0.95, show_default=True),
+    click.option("--interval", type=click.Choice(["auto", "t", "bootstrap", "none"]),
+                 default="auto", help="Confidence interval of the means."),
+    CONFIDENCE,
 )  # fmt: skip
 
 
@@ -97,30 +112,24 @@ def _parse_bounds(
     return bounds or None
 
 
-_TEST_OPTIONS = _combine_options(
-    click.option("--test", metavar="NAME", help="t (default), randomisation, bootstrap "
-                 "or anytime."),
-    click.option("--correction", metavar="NAME", help="holm (default), bonferroni, bh or none."),
-    click.option("--cluster", metavar="COLUMN", help="Queries with the same value belong "
-                 "together."),
-    click.option("--resamples", type=int, help="How often to resample; 9999."),
-    click.option("--seed", type=int, help="The seed of resampling; 7."),
-    click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Also by slices."),
-    click.option("--attributes", metavar="TABLE", help="A table of attributes of the queries."),
-)  # fmt: skip
 LOWER_IS_BETTER = click.option(
-    "--lower-is-better",
-    multiple=True,
-    metavar="NAME",
-    help="A column of your own, such as a waiting time, of which less is better; repeatable.",
-)
+    "--lower-is-better", multiple=True, metavar="NAME",
+    help="Column of your own where lower is better, such as a waiting time. Repeatable.",
+)  # fmt: skip
 # Of compare and report.
-COMPARISON_OPTIONS = _combine_options(
+COMPARISON_OPTIONS = combine_options(
     LOWER_IS_BETTER,
-    click.option("--baseline", metavar="NAME", help="Compare the others with this one; without it "
-                 "every pair."),
-    _TEST_OPTIONS,
+    click.option("--baseline", metavar="NAME", help="Compare the other runs with this one.",
+                 show_default="every pair"),
+    click.option("--test", metavar="NAME", show_default="t",
+                 help="Significance test: t, randomisation, bootstrap or anytime."),
+    click.option("--correction", metavar="NAME", show_default="holm",
+                 help="Adjustment for multiple tests: holm, bonferroni, bh or none."),
+    CLUSTER,
+    click.option("--resamples", type=int, show_default="9999", help="Number of resamples."),
+    click.option("--seed", type=int, show_default="7", help="Seed of the resampling."),
+    SLICES,
     click.option("--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_parse_bounds,
-                 help="The range of a metric that has none, for --test anytime."),
-    click.option("--confidence", type=float, default=0.95, show_default=True),
+                 help="Range of a metric that has none, for --test anytime."),
+    CONFIDENCE,
 )  # fmt: skip

@@ -9,24 +9,21 @@ from typing import Any
 
 import click
 
+from rankql.cli.command import command
 from rankql.cli.console import print_frame
 from rankql.cli.hints import program_name
 from rankql.cli.inputs import keyword_arguments, split_inputs
-from rankql.cli.options import (
-    FORMAT,
-    METRICS,
-    column_options,
-    convention_options,
-)
+from rankql.cli.options import COLUMNS, CONVENTIONS, FORMAT, metrics_option
+from rankql.evaluation.arguments import DEFAULT_METRICS
 from rankql.registry.conventions import PROFILES
 
 
-@click.command("metrics")
+@command("metrics", "metrics", "metrics --format json")
 @FORMAT
 def metrics_command(form: str) -> None:
     """List the metrics.
 
-    Of each its columns, level, direction, range, definition, other names and options.
+    With the columns, level, direction, range, definition, aliases and options of each.
     """
     from rankql.registry.all_metrics import metrics
 
@@ -35,74 +32,76 @@ def metrics_command(form: str) -> None:
     print_frame(metrics(), form, [f"Default conventions: {defaults}"])
 
 
-@click.command("sql")
+@command("sql", "sql > rankql.sql", "sql my.run my.qrels -m nDCG@10 --readable")
 @click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
-@click.option(
-    "--dialect",
-    metavar="NAME",
-    help="Of another engine: clickhouse, spark, postgres, datafusion, snowflake, ...",
-)
-@METRICS
-@convention_options
-@column_options
-@click.option("--folder", is_flag=True, help="Print where the SQL lies: a package for dbt.")
+@click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
+              "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
+@metrics_option()
+@click.option("--readable", is_flag=True, help="Print the query with one macro per metric.")
+@CONVENTIONS
+@COLUMNS
+@click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
 def sql_command(
-    inputs: Sequence[str], dialect: str | None, metrics: Sequence[str], folder: bool, **options: Any
+    inputs: Sequence[str],
+    dialect: str | None,
+    metrics: Sequence[str],
+    readable: bool,
+    folder: bool,
+    **options: Any,
 ) -> None:
-    """Print the macros, or the query that eval would run on them.
+    """Print the macros, or the query that eval runs.
 
-    rankql sql > rankql.sql, then .read rankql.sql
+    Without arguments, prints the macros: run `.read rankql.sql` in DuckDB to use them. With RUN
+    and QRELS, prints the query of eval. That may be a fast form that is hard to read; --readable
+    prints the form with macros, which gives the same numbers and is easy to keep and change.
 
-    With --dialect, a QUERY that calls the metrics as that engine runs it; or, without a query, the
-    metrics as functions of that engine.
+    With --dialect, translates a QUERY that calls the metrics. Without QUERY, prints the metrics as
+    functions of that engine.
     """
     from rankql import macros
     from rankql.engines import dialects
 
     if folder:
         click.echo(macros.sql_folder())
-        return
-    if dialect:
-        if len(inputs) > 1 or metrics or keyword_arguments(options):
+    elif dialect:
+        if len(inputs) > 1 or metrics or readable or keyword_arguments(options):
             raise click.UsageError("--dialect takes one query, such as 'SELECT ...', and no option")
         text = (
             dialects.translate(inputs[0], dialect) if inputs else dialects.create_functions(dialect)
         )
         click.echo(text.rstrip("\n"))
-        return
-    if not inputs:
+    elif not inputs:
         click.echo(macros.read_sql(), nl=False)
-        return
-    from rankql.evaluation.arguments import DEFAULT_METRICS
-    from rankql.evaluation.execution import render_query
+    else:
+        from rankql.evaluation.execution import render_query
 
-    run, qrels = split_inputs(inputs)
-    click.echo(
-        render_query(run, qrels, list(metrics) or DEFAULT_METRICS, **keyword_arguments(options))
-    )
+        names = list(metrics) or DEFAULT_METRICS
+        keywords = keyword_arguments(options)
+        click.echo(render_query(*split_inputs(inputs), names, readable=readable, **keywords))
 
 
-@click.command("versions")
+@command("versions", "versions", "versions > versions.txt")
 def versions_command() -> None:
-    """Show what is installed, for a report of a bug."""
+    """Print installed versions, for bug reports."""
     from rankql.versions import show_versions
 
     show_versions()
 
 
-@click.command("demo")
+@command("demo", "demo", "demo --out data --queries 1000")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("rankql-demo"),
-    help="Where the data goes.",
+    help="Folder for the data.",
 )
-@click.option("--queries", type=click.IntRange(1), default=20_000, help="Queries to simulate.")
+@click.option("--queries", type=click.IntRange(1), default=20_000,
+              help="Number of queries to simulate.")  # fmt: skip
 @click.pass_context
 def demo_command(ctx: click.Context, out: Path, queries: int) -> None:
-    """Run the metrics on a simulated shop log, and show the SQL.
+    """Write a simulated shop log, and run metrics on it.
 
-    The log is written as Parquet.
+    Writes Parquet files, and prints the SQL with its result.
     """
     import duckdb
 
@@ -113,7 +112,7 @@ def demo_command(ctx: click.Context, out: Path, queries: int) -> None:
     con = duckdb.connect()
     macros.register(con)
     path = demo.write_shop(out, queries)
-    click.echo(f"Simulated {queries} queries of a shop: {path}\n", err=True)
+    click.echo(f"Simulated {queries:,} queries of a shop: {path}\n", err=True)
     query = demo.SHOP.format(shop=literal(str(path)))
     click.echo(query)
     con.sql(query).show(max_width=100)

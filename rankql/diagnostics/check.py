@@ -1,44 +1,30 @@
-"""check: problems in the data that make metrics wrong or misleading, before any evaluation."""
+"""check: find problems in the data before they make metrics wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import duckdb
 import polars as pl
 
-from rankql.diagnostics.check_data import CheckData
-from rankql.diagnostics.check_ids import (
-    find_empty_tables,
-    find_id_spellings,
-    find_id_types,
-    find_null_ids,
-)
-from rankql.diagnostics.check_judgments import (
-    find_duplicate_judgments,
-    find_queries_without_relevant,
-    find_reversed_scores,
-    find_unjudged_items,
-    find_unmatched_queries,
-)
-from rankql.diagnostics.check_numbers import find_column_types, find_suspect_numbers
-from rankql.diagnostics.check_rankings import (
-    find_duplicate_items,
-    find_duplicate_positions,
-    find_order_conflicts,
-    find_position_gaps,
-    find_short_rankings,
-    find_tied_rows,
-    find_ties_at_cutoff,
-)
-from rankql.diagnostics.findings import LEVELS, Finding, Report
+from rankql.diagnostics.check_columns import check_columns
+from rankql.diagnostics.check_data import CheckData, CheckedTable
+from rankql.diagnostics.check_rows import check_rows
+from rankql.diagnostics.findings import LEVELS, REFUSED, Finding, Report, as_examples
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import HIGHEST_K
+from rankql.evaluation.overlap import (
+    few_common_items_note,
+    find_example_items,
+    is_small_overlap,
+    item_overlap,
+)
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
-from rankql.sources.tables import Data
+from rankql.sources.tables import Data, same_kind
 
 
 def check(
@@ -55,14 +41,14 @@ def check(
     system: str | None = None,
     descending: bool | None = None,
 ) -> Report:
-    """Look for what would make the metrics of a run wrong or misleading.
+    """Find problems in runs and judgments that make metrics wrong or misleading.
 
-    Takes the runs, the judgments and the names of columns that `evaluate` takes; `k` is the cutoff
-    for ties and for the share that is judged. A run may be checked without judgments.
+    Takes the same runs, judgments and column names as `evaluate`. `k` is the cutoff for ties and
+    for the share of judged items. Without `qrels`, only the run is checked.
 
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "x"], "score": [2.0, 1.0]})
     >>> check(run, k=2).findings[0].message
-    'the same item more than once in a ranking: 1 item'
+    'item appears more than once in a ranking: 1 item'
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < HIGHEST_K:
         raise RankqlError(f"k must be a whole number from 1 to {HIGHEST_K - 1}, not {k!r}")
@@ -71,33 +57,17 @@ def check(
         inputs = _read_inputs(session, run, qrels, columns, system, descending)
         with duckdb_errors(session):
             data = CheckData(session, inputs, k)
-            findings = [finding for find in CHECKS for finding in find(data)]
+            findings = [
+                *_find_empty_tables(data),
+                *check_columns(data),
+                *check_rows(data),
+                *_find_unmatched_items(data),
+                *_find_id_types(data),
+            ]
             sources = {table.label: {"rows": table.rows, "columns": table.columns}
                        for table in data.tables}  # fmt: skip
     findings.sort(key=lambda finding: LEVELS.index(finding.level))
     return Report(findings, sources, k)
-
-
-CHECKS: tuple[Callable[[CheckData], Iterator[Finding]], ...] = (
-    find_empty_tables,
-    find_null_ids,
-    find_id_types,
-    find_id_spellings,
-    find_column_types,
-    find_suspect_numbers,
-    find_duplicate_items,
-    find_duplicate_positions,
-    find_duplicate_judgments,
-    find_order_conflicts,
-    find_position_gaps,
-    find_unmatched_queries,
-    find_queries_without_relevant,
-    find_ties_at_cutoff,
-    find_tied_rows,
-    find_short_rankings,
-    find_reversed_scores,
-    find_unjudged_items,
-)
 
 
 def _read_inputs(
@@ -108,7 +78,7 @@ def _read_inputs(
     system: str | None,
     descending: bool | None = None,
 ) -> Inputs:
-    """The tables that evaluate would read, or a run alone, which may have no judgments yet."""
+    """The tables that evaluate would read; a run alone needs no grades."""
     if qrels is None:
         run = open_runs(session, run)
         if not any(table.find("rel", columns["rel"]) for table in flatten_inputs(run)):
@@ -116,3 +86,59 @@ def _read_inputs(
             inputs = read_inputs(session, run, empty, None, columns, system, descending=descending)
             return replace(inputs, qrels=None)
     return read_inputs(session, run, qrels, None, columns, system, descending=descending)
+
+
+def _find_empty_tables(data: CheckData) -> Iterator[Finding]:
+    """Tables without rows."""
+    for table in data.tables:
+        if not table.rows:
+            why = "There is nothing to evaluate. Check the path, the filter or the name."
+            yield Finding("empty", "error", table.label, 1, "the table is empty", why)
+
+
+def _find_id_types(data: CheckData) -> Iterator[Finding]:
+    """Ids that are numbers in one table and text in the other."""
+    for run in data.pairs:
+        tables = [run, *data.judgments]
+        if any(table.table.text for table in tables):
+            continue  # Text files have no types.
+        for role in ("query", "item"):
+            types = {table.label: table.table.columns[table.roles[role]]
+                     for table in tables if role in table.roles}  # fmt: skip
+            if not same_kind(list(types.values())):
+                where = " and ".join(f"{kind} in {label}" for label, kind in types.items())
+                yield Finding(
+                    "id-types", "warning", run.label, 1, f"{role} ids are {where}",
+                    "They are compared as text, where 1.0 and 01 differ from 1. Cast both to one "
+                    "type.",
+                    (types,),
+                )  # fmt: skip
+
+
+def _find_unmatched_items(data: CheckData) -> Iterator[Finding]:
+    """Systems with no or few judged items, counted as in evaluate."""
+    for run in data.matched:
+
+        def ask(sql: str, run: CheckedTable = run) -> list[Any]:
+            assert run.qrels
+            judged = f"(FROM {run.qrels.clean} WHERE rel IS NOT NULL)"
+            steps = f"WITH run AS {run.clean}, qrels AS {judged}"
+            return execute(data.session, f"{steps} {sql}").fetchall()
+
+        for counts in item_overlap(ask, data.inputs):
+            system, in_run, judged, common = counts
+            query, run_item, qrels_item = find_example_items(ask, system)
+            if judged and not common:
+                example = {"query": query, "item of run": run_item, "item of qrels": qrels_item}
+                yield Finding(
+                    "no-common-items", "error", run.system_label(system), in_run,
+                    "no item of the run is judged for its query",
+                    REFUSED + "Write item ids the same way in both tables, or pass item=.",
+                    as_examples([example]),
+                )  # fmt: skip
+            elif is_small_overlap(*counts):
+                yield Finding(
+                    "few-common-items", "warning", run.system_label(system), common,
+                    few_common_items_note(*counts).partition(":")[0],
+                    "Check that both tables write item ids the same way.",
+                )  # fmt: skip

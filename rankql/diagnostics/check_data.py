@@ -1,14 +1,12 @@
-"""The tables that `check` looks at, with columns of one name and numbers as DOUBLE."""
+"""The tables that `check` reads, with columns of one name and numbers as DOUBLE."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from rankql import text
-from rankql.diagnostics.findings import Finding, json_value
+from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
@@ -22,14 +20,16 @@ class CheckedTable:
 
     table: Table
     rows: int
-    # The columns by role, those that evaluate ignores (a rank next to scores) included.
+    # The columns by role, including one that evaluate ignores, such as a rank next to scores.
     roles: dict[str, str]
-    # SQL of all rows, with raw_<role> as the table has it; and of rows with ids, NaN as NULL.
+    # SQL of all rows, with the original values in raw_<role>; and of rows with ids, NaN as NULL.
     raw: str
     clean: str
     keys: str = "query"
     # The role that evaluate ignores.
     unused: str | None = None
+    # Of a run: the judgments, if there are any.
+    qrels: CheckedTable | None = None
 
     @property
     def label(self) -> str:
@@ -38,102 +38,123 @@ class CheckedTable:
 
     @property
     def scored(self) -> bool:
-        """Do scores make the ranking?"""
+        """Whether scores order the ranking."""
         return "score" in self.roles and self.unused != "score"
 
     @property
     def ranking_role(self) -> str:
-        """The column that makes the ranking; where it is NULL, nothing was retrieved."""
+        """The role of the column that orders the ranking. NULL there means not retrieved."""
         return "score" if self.scored else "pos"
 
     @property
     def system_column(self) -> str:
-        """The column of systems, NULL where the run has only one."""
+        """The column of systems, NULL if the run has only one."""
         return "system" if self.keys != "query" else "NULL AS system"
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns, and the order of the scores where it is not the usual one."""
+        """The columns by role, and the order of the scores if it is ascending."""
         return self.roles | ({"order": "ascending"} if self.table.ascending else {})
 
     def system_label(self, system: str | None) -> str:
         """The label of the table, or of one of the systems in it."""
         return self.label if system is None or self.label != "run" else f"run, system {system!r}"
 
-    def level(self, role: str, level: str) -> str:
-        """The level of a finding about a column; a column that evaluate ignores does no harm."""
-        return "note" if role == self.unused else level
+    @property
+    def unused_reason(self) -> str:
+        """The `why` of a finding about the ignored column."""
+        return f"Not used: {self.ranking_role} orders the ranking."
 
-    def original_scores(self, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-        """Examples with the scores of the table, where they are negated because low is best."""
-        if not self.table.ascending:
-            return tuple(rows)
-        scores = ("score", "score_above")
-        return tuple(
-            {n: -v if n in scores and isinstance(v, float) else v for n, v in row.items()}
-            for row in rows
-        )
+    def ctes(self, k: int) -> str:
+        """The steps (CTEs) that the SQL of checks can read.
+
+        `rows` is the table, `qrels` the judgments, `judged` the judged queries, `graded` the rows
+        of judged queries with grades, and `top` the first k of these in each ranking.
+        """
+        steps = {"rows": self.clean}
+        graded, judged = "(FROM rows)", "rows"
+        if self.qrels:
+            steps["qrels"] = self.qrels.clean
+            judged = "qrels"
+            graded = """(FROM (FROM rows SEMI JOIN judged USING (query)) LEFT JOIN
+                (SELECT query, item, max(rel) AS rel FROM qrels GROUP BY query, item)
+                USING (query, item))"""
+        if self.qrels or "rel" in self.roles:
+            steps["judged"] = f"(SELECT DISTINCT query FROM {judged} WHERE rel IS NOT NULL)"
+            steps["graded"] = graded
+            steps["top"] = f"(FROM graded WHERE pos <= {k})"
+            if self.scored:
+                order = f"PARTITION BY {self.keys} ORDER BY score DESC, {BY_ITEM}"
+                steps["top"] = f"""(FROM graded WHERE score IS NOT NULL
+                    QUALIFY row_number() OVER ({order}) <= {k})"""
+        return ", ".join(f"{name} AS NOT MATERIALIZED {sql}" for name, sql in steps.items())
 
 
 @dataclass(frozen=True)
 class CheckData:
-    """Everything that the checks read."""
+    """The tables that the checks read, and the cutoff."""
 
     session: Session
     inputs: Inputs
     k: int
 
     @cached_property
-    def runs(self) -> list[CheckedTable]:
-        """The runs."""
-        return [self._read_run(table, name) for name, table in self.inputs.runs.items()]
-
-    @cached_property
     def qrels(self) -> CheckedTable | None:
-        """The judgments, where they are a table of their own."""
+        """The judgments, if they are a separate table."""
         if not self.inputs.qrels:
             return None
         roles = {role: self.inputs.qrels.roles[role] for role in ("query", "item", "rel")}
         return self._read(self.inputs.qrels, roles)
 
+    @cached_property
+    def runs(self) -> list[CheckedTable]:
+        """The runs."""
+        return [self._read_run(table, name) for name, table in self.inputs.runs.items()]
+
+    @property
+    def judgments(self) -> list[CheckedTable]:
+        """The judgments as a list of one table, or an empty list."""
+        return [self.qrels] if self.qrels else []
+
     @property
     def tables(self) -> list[CheckedTable]:
         """The runs and the judgments."""
-        return [*self.runs, *([self.qrels] if self.qrels else [])]
+        return [*self.runs, *self.judgments]
 
     @property
     def graded(self) -> list[CheckedTable]:
         """The tables with grades."""
         return [table for table in self.tables if "rel" in table.roles]
 
+    @cached_property
+    def judged(self) -> list[CheckedTable]:
+        """The runs with judgments, in a separate table or in the run."""
+        return [
+            replace(run, qrels=self.qrels)
+            for run in self.runs
+            if (self.qrels and self.qrels.rows and run.rows) or "rel" in run.roles
+        ]
+
     @property
-    def judged_runs(self) -> list[tuple[CheckedTable, CheckedTable]]:
-        """Each run with the judgments, where neither is empty."""
-        return [(r, self.qrels) for r in self.runs if self.qrels and self.qrels.rows and r.rows]
+    def pairs(self) -> list[CheckedTable]:
+        """The runs whose judgments are a separate table."""
+        return [run for run in self.judged if run.qrels]
 
-    def fetch(self, sql: str) -> list[Any]:
-        """The rows of a query."""
-        return execute(self.session, sql).fetchall()
+    @property
+    def unmatched(self) -> list[CheckedTable]:
+        """The runs without any judged query."""
+        return [run for run in self.pairs if run not in self.matched]
 
-    def examples(self, sql: str, order: str = "ALL") -> tuple[dict[str, Any], ...]:
-        """The first three rows of a query."""
-        rows = execute(self.session, f"SELECT * FROM {sql} ORDER BY {order} LIMIT 3")
-        names = rows.columns
-        return tuple(
-            {name: json_value(value) for name, value in zip(names, row, strict=True)}
-            for row in rows.fetchall()
-        )
+    @cached_property
+    def matched(self) -> list[CheckedTable]:
+        """The runs with judged queries."""
+        common = "SELECT 1 AS found FROM rows SEMI JOIN judged USING (query) LIMIT 1"
+        return [run for run in self.pairs if self.fetch(run, common)]
 
-    def find_rows(
-        self, kind: str, level: str, table: CheckedTable, problem: str, noun: str, sql: str,
-        why: str,
-    ) -> Iterator[Finding]:  # fmt: skip
-        """A finding that counts the rows of a query, if it has any; noun says what a row is."""
-        ((count,),) = self.fetch(f"SELECT count(*) FROM {sql}")
-        if count:
-            message = f"{problem}: {text.format_count(count, noun)}"
-            examples = table.original_scores(self.examples(sql))
-            yield Finding(kind, level, table.label, count, message, why, examples)
+    def fetch(self, table: CheckedTable, sql: str) -> list[dict[str, Any]]:
+        """Run a query that reads the steps of a table."""
+        rows = execute(self.session, f"WITH {table.ctes(self.k)} {sql}")
+        return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
 
     def _read_run(self, table: Table, name: str | None) -> CheckedTable:
         roles, unused = dict(table.roles), None
@@ -145,6 +166,8 @@ class CheckData:
         if self.inputs.many:
             column = f"CAST({quote(str(self.inputs.system))} AS VARCHAR)"
             system = f"{literal(name) if name else column} AS system"
+        if self.inputs.system:
+            roles["system"] = self.inputs.system
         return self._read(table, roles, unused, system)
 
     def _read(
@@ -155,33 +178,41 @@ class CheckData:
         fields = [
             *([system] if system else []),
             *(f"{table.key(role, self.inputs.as_text(role))} AS {role}" for role in ids),
-            *(f"{quote(roles[role])} AS raw_{role}" for role in numbers),
-            *(f"{table.signed(role, _double(table, roles[role]))} AS {role}" for role in numbers),
+            *(f"{_raw(table, role, roles[role])} AS raw_{role}" for role in numbers),
         ]
-        raw = f"(SELECT {', '.join(fields)} FROM {table.sql})"
+        doubles = [f"{table.signed(role, _double(table, role, roles[role]))} AS {role}"
+                   for role in numbers]  # fmt: skip
+        raw = f"(SELECT *, {', '.join(doubles)} FROM (SELECT {', '.join(fields)} FROM {table.sql}))"
         keys = ["system", *ids] if system else ids
         values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
         has_ids = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
-        ((rows,),) = self.fetch(f"SELECT count(*) FROM {table.sql}")
+        ((rows,),) = execute(self.session, f"SELECT count(*) FROM {table.sql}").fetchall()
         ranking = "system, query" if system else "query"
         return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
 
 
-def _double(table: Table, column: str) -> str:
-    """A column as DOUBLE, NULL where it is not a number."""
-    name = quote(column)
+def _raw(table: Table, role: str, column: str) -> str:
+    """A column of the table. NaN in pandas, which DuckDB reads as NULL, is NaN again."""
+    return f"coalesce({quote(column)}, 'nan')" if table.nans(role) else quote(column)
+
+
+def _double(table: Table, role: str, column: str) -> str:
+    """A column as DOUBLE, NULL where the value is not a number."""
     if is_numeric(table, column):
-        return f"CAST({name} AS DOUBLE)"
-    return f"TRY_CAST(CAST({name} AS VARCHAR) AS DOUBLE)"
+        return f"CAST(raw_{role} AS DOUBLE)"
+    return f"TRY_CAST(CAST(raw_{role} AS VARCHAR) AS DOUBLE)"
 
 
 def is_nan(column: str) -> str:
-    """The condition that a number is NaN. DuckDB 2.0 answers isnan() from the bounds in a Parquet
-    file, which leave NaN out (duckdb issue 25521)."""
+    """The condition that a number is NaN.
+
+    isnan() of DuckDB 2.0 misses NaN in Parquet files, whose statistics leave it out (duckdb issue
+    25521).
+    """
     return f"(NOT isfinite({column}) AND NOT isinf({column}))"
 
 
-def is_numeric(table: Table, column: str) -> bool:
-    """Does the column have a numeric type?"""
-    return same_kind([table.columns[column], "DOUBLE"])
+def is_numeric(table: Table, *columns: str) -> bool:
+    """Whether the columns have numeric types."""
+    return same_kind([*(table.columns[column] for column in columns), "DOUBLE"])

@@ -10,7 +10,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import parse_groupings
+from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, parse_groupings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import (
     BY_ITEM,
@@ -38,8 +38,6 @@ from rankql.sources.tables import Data
 
 if TYPE_CHECKING:
     import duckdb
-
-DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 # The number of items of a query in the reference, in the run and in both.
 _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(

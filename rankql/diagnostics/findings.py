@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,18 +14,21 @@ from rankql import text
 from rankql.results import TableResult
 
 LEVELS = ("error", "warning", "note")
-# Where a report is displayed, further findings of one kind are only counted.
+# A displayed report hides further findings of one kind.
 MAX_PER_KIND = 5
 _COLUMNS = ("level", "kind", "table", "count", "message", "examples", "why")
 _SCHEMA = {name: pl.Int64 if name == "count" else pl.String for name in _COLUMNS}
-# Begins the reason of a finding that stops `evaluate`.
-REFUSED = "evaluate refuses it: "
+# Starts the `why` of a finding that is an error of `evaluate`.
+REFUSED = "evaluate refuses this. "
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is amiss: 'error' (a value would be wrong, or `evaluate` refuses), 'warning'
-    (it may mislead) or 'note'."""
+    """One problem in the data.
+
+    `level` is 'error' (metrics would be wrong, or `evaluate` refuses the data), 'warning' (metrics
+    may mislead) or 'note'. `message` says what is wrong, `why` says why it matters and what to do.
+    """
 
     kind: str
     level: str
@@ -38,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Report(TableResult):
-    """What `check` found, the worst first."""
+    """The findings of `check`, errors first."""
 
     findings: Sequence[Finding]
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -46,7 +49,7 @@ class Report(TableResult):
 
     @property
     def ok(self) -> bool:
-        """Is there no error? (There may be warnings.)"""
+        """Whether there is no error. There may be warnings and notes."""
         return all(finding.level != "error" for finding in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:
@@ -56,7 +59,7 @@ class Report(TableResult):
         return len(self.findings)
 
     def __bool__(self) -> bool:
-        return True  # a report without findings is still a report; ask for .ok
+        return True  # even without findings; see .ok
 
     @property
     def table(self) -> pl.DataFrame:
@@ -69,11 +72,11 @@ class Report(TableResult):
 
     @property
     def notes(self) -> list[str]:
-        """There are none: everything is a finding."""
+        """Always empty: everything is a finding."""
         return []
 
     def to_dict(self) -> dict[str, Any]:
-        """The findings and what was looked at, as plain values."""
+        """The findings and the checked tables, as plain values."""
         findings = [
             {**asdict(finding), "examples": list(finding.examples)} for finding in self.findings
         ]
@@ -85,7 +88,7 @@ class Report(TableResult):
 
     @property
     def title(self) -> str:
-        """What was looked at, and how much was found, in one line."""
+        """The tables and the number of findings, in one line."""
         tables = ", ".join(
             f"{label} ({text.format_count(about['rows'], 'row')})"
             for label, about in self.tables.items()
@@ -94,7 +97,7 @@ class Report(TableResult):
             (level, sum(finding.level == level for finding in self.findings)) for level in LEVELS
         ]
         totals = ", ".join(text.format_count(count, level) for level, count in counts if count)
-        return f"Check of {tables} at k = {self.k}: {totals or 'nothing found'}"
+        return f"Check of {tables} at k = {self.k}: {totals or 'no problems found'}"
 
     def __repr__(self) -> str:
         lines, entries = [self.title], self._entries()
@@ -113,7 +116,7 @@ class Report(TableResult):
         return "\n".join(map(text.escape_controls, lines))
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The findings; further ones of a kind are only counted."""
+        """The findings, at most five of a kind."""
         rows = []
         for finding, more in self._entries():
             examples = "; ".join(map(_example_text, finding.examples))
@@ -121,10 +124,10 @@ class Report(TableResult):
             if more:
                 rows.append({"level": finding.level, "kind": finding.kind,
                              "message": _and_more(finding, more)})  # fmt: skip
-        return [pl.DataFrame(rows, schema=_SCHEMA)]
+        return [pl.DataFrame(rows, schema=_SCHEMA)] if rows else []
 
     def _entries(self) -> list[tuple[Finding, int]]:
-        """The findings to display; the last of a kind with the number of those left out."""
+        """The findings to display; the last of a kind with the number of hidden ones."""
         kinds: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             kinds.setdefault((finding.level, finding.kind), []).append(finding)
@@ -143,13 +146,18 @@ def _example_text(example: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value!r}" for name, value in example.items())
 
 
-def json_value(value: object) -> Any:
-    """A value as an example holds it: text where JSON has no type for it."""
+def as_examples(
+    rows: Sequence[Mapping[str, Any]] | None, hidden: Collection[str] = ()
+) -> tuple[dict[str, Any], ...]:
+    """Rows as examples, without hidden columns."""
+    return tuple(
+        {name: _json_value(value) for name, value in row.items() if name not in hidden}
+        for row in rows or ()
+    )
+
+
+def _json_value(value: object) -> Any:
+    """A value that JSON can hold: text where JSON has no type for it."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if value is None or isinstance(value, int | float | str) else str(value)
-
-
-def drop_key(name: str, rows: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Rows as examples, without the column that orders them."""
-    return tuple({n: json_value(value) for n, value in row.items() if n != name} for row in rows)

@@ -20,9 +20,7 @@ from rankql.diagnostics.unjudged import (
     summarise_judged,
 )
 from rankql.engines.evaluate import evaluate
-from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS
-from rankql.evaluation.ctes import with_source_ctes
 from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
@@ -30,7 +28,6 @@ from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data
 
@@ -99,18 +96,13 @@ def _find_limits(
         *result.keys[:-1], "metric", "queries", "undefined"
     ).with_columns(share=pl.col("undefined") / pl.col("queries"))
     counts = _fill_unjudged(limits, inputs, metrics, conventions, evaluate_with)
+    sensitive, notes = _split_by_reason(
+        metrics, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
+    )
     with evaluation_errors(session, inputs, conventions):
-        if inputs.every("item"):
-            limits.duplicates = _find_duplicates(session, inputs, conventions)
-        else:
-            limits.notes.append("duplicates were not looked for: the run has no column of items")
-        sensitive, notes = _split_by_reason(
-            metrics, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
-        )
-        limits.notes += notes
         limits.sensitivity = measure_swaps(session, inputs, sensitive, conventions, result)
-    notes = [*describe_limits(limits, counts, metrics, conventions)]
-    limits.notes = [*result.notes, *notes, *limits.notes]
+    described = describe_limits(limits, counts, metrics, conventions)
+    limits.notes = [*result.notes, *described, *limits.notes, *notes]
     return limits
 
 
@@ -120,36 +112,22 @@ def _fill_unjudged(
     metrics: Sequence[Metric],
     conventions: Conventions,
     evaluate_with: Callable[..., Result],
-) -> Result | None:
-    """Set the frames on unjudged items; return the counts per query, unless they cannot be read."""
+) -> Result:
+    """Set the frames on unjudged items; return the counts per query."""
     # All items as the run orders them, those that a convention would leave out included.
     ties = "item" if conventions.ties == "expected" else conventions.ties
     plain = {"unjudged": "zero", "undefined": "skip", "ties": ties}
-    try:
-        counts = evaluate_with(count_expressions(metrics, conventions), **plain)
-        limits.judged = summarise_judged(counts, metrics)
-        has_unjudged = bool(limits.judged["unjudged"].sum())
-        bounded, notes = _split_by_reason(
-            metrics, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
-        )
-        limits.notes += notes if has_unjudged else []
-        # Where all is judged, the bounds are the value.
-        evaluate_bounds = evaluate_with if has_unjudged else None
-        limits.bounds = measure_bounds(limits.result, bounded, evaluate_bounds)
-    except RankqlError as error:  # they read more rows than the metrics may do
-        limits.notes.append(f"what is unjudged was not looked at: {error}")
-        return None
+    counts = evaluate_with(count_expressions(metrics, conventions), **plain)
+    limits.judged = summarise_judged(counts, metrics)
+    has_unjudged = bool(limits.judged["unjudged"].sum())
+    bounded, notes = _split_by_reason(
+        metrics, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
+    )
+    limits.notes += notes if has_unjudged else []
+    # Where all is judged, the bounds are the value.
+    evaluate_bounds = evaluate_with if has_unjudged else None
+    limits.bounds = measure_bounds(limits.result, bounded, evaluate_bounds)
     return counts
-
-
-def _find_duplicates(session: Session, inputs: Inputs, conventions: Conventions) -> pl.DataFrame:
-    """The items that a ranking holds more than once, whether or not they inflate a metric."""
-    place = "score" if inputs.scored else "pos"
-    sql = f"""{with_source_ctes(inputs, conventions)}
-        SELECT {inputs.keys}, item, count(*) AS times FROM run WHERE {place} IS NOT NULL
-        GROUP BY ALL HAVING count(*) > 1 ORDER BY {inputs.keys}, item"""
-    rows: pl.DataFrame = execute(session, sql).pl()
-    return rows
 
 
 def _split_by_reason(

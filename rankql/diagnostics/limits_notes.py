@@ -15,14 +15,13 @@ from rankql.diagnostics.limits_result import (
 )
 from rankql.diagnostics.sensitivity import DEEP
 from rankql.diagnostics.unjudged import relevant_label
-from rankql.evaluation.overlap import format_examples
 from rankql.evaluation.result import Result
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 
 
 def describe_limits(
-    limits: Limits, counts: Result | None, metrics: Sequence[Metric], conventions: Conventions
+    limits: Limits, counts: Result, metrics: Sequence[Metric], conventions: Conventions
 ) -> Iterator[str]:
     """The notes on all limits; a note that holds for all systems comes once."""
     systems = list_systems(limits.result)
@@ -31,7 +30,6 @@ def describe_limits(
         for notes in (
             _describe_undefined(limits, counts, metrics, conventions, system),
             _describe_unjudged(limits, metrics, system),
-            _describe_duplicates(limits, system),
             _describe_swaps(limits, metrics, system),
         ):
             for note in notes:
@@ -43,7 +41,7 @@ def describe_limits(
 
 def _describe_undefined(
     limits: Limits,
-    counts: Result | None,
+    counts: Result,
     metrics: Sequence[Metric],
     conventions: Conventions,
     system: str | None,
@@ -53,7 +51,7 @@ def _describe_undefined(
     metrics_by_row: dict[tuple[int, int, str], list[str]] = {}
     for metric, row in zip(metrics, rows, strict=True):
         why = ""
-        if row["undefined"] and counts is not None:
+        if row["undefined"]:
             keys = values.filter(values[metric.name].is_null())[key].to_list()
             frame = filter_system(counts.frame(), system)
             relevant = frame.filter(frame[key].is_in(keys))[relevant_label(metric, conventions)]
@@ -96,16 +94,6 @@ def _describe_unjudged(
         ranges = [f"{text.join_words(ranges)}, whatever the unjudged items are{further}"]
     if shares:
         yield "; ".join([f"{text.join_words(shares)} are unjudged", *ranges])
-
-
-def _describe_duplicates(limits: Limits, system: str | None) -> Iterator[str]:
-    rows = filter_system(limits.duplicates, system)
-    if count := len(rows):
-        queries = rows["query"].unique(maintain_order=True)
-        keys = f"{format_examples(queries[:3].to_list())}{', ...' if len(queries) > 3 else ''}"
-        items = "1 item stands" if count == 1 else f"{count:,} items stand"
-        noun = "query" if len(queries) == 1 else "queries"
-        yield f"{items} more than once in a ranking ({noun} {keys}), at a position each time"
 
 
 def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | None) -> Iterator[str]:

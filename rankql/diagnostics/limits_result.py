@@ -39,7 +39,6 @@ FRAMES: dict[str, dict[str, Any]] = {
         "undefined": pl.Int64,
         "share": pl.Float64,
     },
-    "duplicates": {"query": pl.String, "item": pl.String, "times": pl.Int64},
 }
 
 
@@ -61,8 +60,6 @@ class Limits(EvaluatedTable):
     bounds: pl.DataFrame = field(default_factory=pl.DataFrame)
     # metric, queries, undefined, share.
     undefined: pl.DataFrame = field(default_factory=pl.DataFrame)
-    # query, item, times.
-    duplicates: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def table(self) -> pl.DataFrame:

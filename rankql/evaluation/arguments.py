@@ -11,6 +11,8 @@ from rankql.errors import RankqlError
 from rankql.sources.tables import Data
 
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
+# Those of `correlate`.
+DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
 
 
 @dataclass(frozen=True)

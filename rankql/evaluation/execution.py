@@ -117,11 +117,12 @@ def render_query(
     system: str | None = None,
     descending: bool | None = None,
     conventions: str | None = None,
+    readable: bool = False,
     **options: Any,
 ) -> str:
-    """The SQL that `evaluate` would run."""
+    """The SQL that `evaluate` would run, or with `readable` the same with a macro per metric."""
     columns = {role: options.pop(role, None) for role in ROLES}
     with open_session(None) as session:
         inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
-        build, _ = plan(session, inputs, metrics, conventions, options)
+        build, _ = plan(session, inputs, metrics, conventions, options, packs=not readable)
         return render_script(session, build(inputs).sql)

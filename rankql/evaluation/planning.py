@@ -29,12 +29,16 @@ def plan(
     metrics: str | Sequence[str],
     profile: str | None,
     options: Mapping[str, Any],
+    packs: bool = True,
 ) -> tuple[Callable[[Inputs], Query], Conventions]:
-    """Return a function that builds the query, and the conventions."""
+    """What builds the query that evaluates the metrics, and the conventions in force.
+
+    Without `packs`, the query calls a macro for each metric even where the packed form is faster.
+    """
     conventions, records = resolve_conventions(
         session, inputs, parse(metrics), choose(profile, options)
     )
-    end = find_grade_scale(session, inputs)
+    end = find_grade_scale(session, inputs) if packs else 0
     return lambda part: build_query(part, records, conventions, end), conventions
 
 

@@ -35,6 +35,12 @@ from rankql.sources.inputs import Inputs
 # How errors about duplicates begin. evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
+# What the packed form says about itself.
+_PACKED = """\
+-- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
+-- ranking into one integer, from which all metrics follow. `rankql sql --readable` prints the
+-- same query with one macro per metric.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def build_query(
     else:
         last = _select(inputs, mask_undefined(calls, conventions)) + in_order
     return Query(
-        with_ctes(steps) + last,
+        (_PACKED if packed else "") + with_ctes(steps) + last,
         names,
         weights,
         rows,

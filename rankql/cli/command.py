@@ -1,0 +1,71 @@
+"""A command whose help begins with examples and groups the options."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+# The options of each group, by the name of the parameter; all others belong to the output.
+_GROUPS = {
+    "Input": (
+        "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
+        "which", "on", "outcome", "baseline", "queries", "dialect",
+    ),
+    "Metrics": (
+        "metrics", "metric", "lower_is_better", "conventions", "gain", "threshold", "max_rel",
+        "ideal", "negative", "precision_denominator", "ap_denominator", "ties", "unjudged",
+        "undefined", "missing",
+    ),
+    "Limits": ("minimum", "max_drop", "minimum_bound", "any_drop", "inconclusive", "min_queries"),
+    "Statistics": (
+        "by", "test", "correction", "cluster", "alpha", "confidence", "interval", "resamples",
+        "seed", "bounds",
+    ),
+    "Output": (),
+}  # fmt: skip
+
+
+def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command of a function."""
+    return click.command(name, cls=Command, examples=examples)
+
+
+class Command(click.Command):
+    """A command with examples."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence, the examples, and the rest of the help."""
+        summary, *details = inspect.cleandoc(self.help or "").split("\n\n")
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(summary)
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"  rankql {example}\n")
+        for paragraph in details:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(paragraph)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by group."""
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record and isinstance(parameter, click.Option):
+                found = (group for group, names in _GROUPS.items() if parameter.name in names)
+                # click puts a default that it does not know by itself in parentheses.
+                text = re.sub(r"\[default: \((.*)\)\]$", r"[default: \1]", record[1])
+                groups[next(found, "Output")].append((record[0], text))
+        for name, records in groups.items():
+            if records:
+                with formatter.section(name):
+                    formatter.write_dl(records)
