@@ -58,6 +58,13 @@ def compare_command(
     help="Where it goes: .html, .md, .tex, .csv, .json or .parquet.",
 )
 @click.option("--title", help="The title of the page.")
+@click.option(
+    "--texts",
+    multiple=True,
+    metavar="query=FILE|item=FILE",
+    help="Show texts along with ids, such as --texts item=titles.csv: a table with a column of ids "
+    "and a column of texts. Repeatable.",
+)
 @COMPARISON_OPTIONS
 @convention_options
 @column_options
@@ -67,15 +74,24 @@ def report_command(
     by: Sequence[str],
     output: Path,
     title: str | None,
+    texts: Sequence[str],
     **options: Any,
 ) -> None:
     """Write a comparison of runs as one page.
 
-    What was found, charts, the queries that lost and gained most, limits.
+    A verdict in one line, means, differences, slices, the queries that changed most, and limits.
     """
+    from rankql.results import SUFFIXES
+    from rankql.writing import output_path
+
+    output_path(output, SUFFIXES)  # a wrong path fails at once
+    files = {role: path for role, _, path in (text.partition("=") for text in texts)}
     with open_connection() as con:
-        _run_comparison(con, inputs, metrics, by, options).save(output, title=title)
-    click.echo(f"wrote {output}", err=True)
+        click.echo("Comparing the runs ...", err=True)
+        comparison = _run_comparison(con, inputs, metrics, by, options)
+        click.echo("Writing the report ...", err=True)
+        comparison.save(output, title=title, texts=files or None)
+    click.echo(f"Wrote {output}", err=True)
 
 
 def _run_comparison(

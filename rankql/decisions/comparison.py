@@ -36,16 +36,11 @@ class ComparedRuns:
     keywords: Mapping[str, Any]
     compare: Callable[..., Comparison]
 
-    def call(self, function: Any, only: str | None = None, **keywords: Any) -> Any:
-        """Call a function that has no slices, such as `explain`, on these runs, or on only one."""
-        runs = self.runs
-        if only is not None and isinstance(runs, Mapping):
-            runs = runs[only]
-        elif only is not None and self.keywords.get("system"):
-            keywords["which"] = only
+    def call(self, function: Any, **keywords: Any) -> Any:
+        """Call a function that has no slices, such as `limits`, on these runs."""
         sliced = ("by", "attributes", "output")
         known = {name: value for name, value in self.keywords.items() if name not in sliced}
-        return function(runs, self.qrels, **known | keywords)
+        return function(self.runs, self.qrels, **known | keywords)
 
 
 @dataclass(eq=False, repr=False)
@@ -181,14 +176,23 @@ class Comparison(EvaluatedTable):
         return charts.plot_comparison(self, kind, metric, a, b)
 
     def save(
-        self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        date: str | None = None,
+        texts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write it to a file; as .html a report, with charts and the queries that changed most."""
+        """Write to a file; .html is a report with charts and the queries that changed most.
+
+        `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
+        is a dict of id: text, a frame or a file with a column of ids and a column of texts.
+        """
 
         def render_page() -> str:
             from rankql.output import report
 
-            return report.render_page(self, title, date)
+            return report.render_page(self, title, date, texts)
 
         save_result(self, path, render_page)
 

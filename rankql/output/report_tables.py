@@ -90,10 +90,10 @@ def describe_pairs(comparison: Comparison) -> list[str]:
     if count <= drawn:
         return []
     first = comparison.settings.baseline or order_systems(comparison)[0]
-    which = "those of" if comparison.settings.baseline else "those of the best,"
+    role = "baseline" if comparison.settings.baseline else "best system"
     return [
-        f"Of {count:,} pairs {drawn} are drawn: {which} {first} with the best others by "
-        f"{comparison.metrics[0]}. The whole table stands below."
+        f"The charts show {drawn} of {count:,} pairs: the {role}, {first}, with the best others by "
+        f"{comparison.metrics[0]}. The table of all pairs is in the summary."
     ]
 
 
