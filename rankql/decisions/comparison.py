@@ -81,6 +81,13 @@ class Comparison(EvaluatedTable):
             for metric, part, sentence in self.table.select(columns).iter_rows()
         ]
 
+    @property
+    def caption(self) -> str:
+        """The caption of the table in a notebook."""
+        if self.table.is_empty():
+            return self.result.caption
+        return f"Differences b - a with {self.settings.percent} confidence intervals"
+
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """What each query gained from a to b, the most lost first; undefined ones left out."""
         name = metric
