@@ -170,10 +170,11 @@ def test_it_says_first_what_was_found(sliced, parsed):
     assert sentence in text
     verdict = write_verdict(sliced)
     assert "is best on" in verdict
-    order = [verdict, "Summary Means Differences", "Means with 95% intervals", sentence,
-             "nDCG@10: means", "Each dot is a mean difference", "One chart per pair",
-             "The mean by cutoff k", "The 5 queries that lose most", "The charts show how much",
-             "Settings", "gain=linear"]  # fmt: skip
+    order = [verdict, "Means Differences Slices", "Means with 95% confidence intervals",
+             "nDCG@10: means", "Differences with confidence intervals", sentence,
+             "Each dot is a mean difference", "One chart per pair", "The mean by cutoff k",
+             "The 5 queries that lose most", "The charts show how much", "Settings",
+             "gain=linear"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert DATE in text and "rankql" in text
@@ -538,7 +539,7 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     progress = "Comparing the runs ...\nWriting the report ...\nWrote r.html\n"
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", progress)
     text = Page((tmp_path / "r.html").read_text()).text
-    assert text.startswith("A < B Skip to the summary A < B") and "part=x" in text
+    assert text.startswith("A < B Skip to the means A < B") and "part=x" in text
     pl.DataFrame({"item": ["i1"], "title": ["A <title>"]}).write_csv(tmp_path / "titles.csv")
     done = CliRunner().invoke(
         main, ["report", *inputs, "--texts", "item=titles.csv", "-o", "r.html"]
@@ -671,9 +672,9 @@ def test_dark_and_light_can_be_read(browser, pages):
 def test_on_paper_and_by_keyboard(browser, pages):
     page, _ = opened(browser, pages["sliced"], **SCREENS["dark"])
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to what was found"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the means"
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#found"
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#means"
     page.emulate_media(media="print")
     ink, paper = page.evaluate(
         "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"

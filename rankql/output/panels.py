@@ -49,7 +49,11 @@ def make_dot_panel(
     )
     scale = alt.Scale(zero=False, padding=24, domain=alt.Undefined if domain is None else domain)
     no_intervals = len(frame) in (frame[value].null_count(), frame["lo"].null_count())
-    x, lo = (alt.X(field, type="quantitative", title=None, scale=scale) for field in (value, "lo"))
+    axis = alt.Axis(tickCount=6)
+    x, lo = (
+        alt.X(field, type="quantitative", title=None, scale=scale, axis=axis)
+        for field in (value, "lo")
+    )
     text = alt.Text(value, type="quantitative", format=".3f" if domain is None else "+.3f")
     layers = [
         *([] if domain is None else [make_zero_line("x")]),

@@ -17,12 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from rankql import text as show
 from rankql.errors import RankqlError, require_package
-from rankql.output.report_tables import (
-    list_findings,
-    tabulate_all_pairs,
-    tabulate_differences,
-    tabulate_means,
-)
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
@@ -59,10 +53,7 @@ def render_page(
         title=_default_title(comparison) if title is None else title,
         facts=[*_count_inputs(comparison), date or today, _format_version()],
         verdict=write_verdict(comparison),
-        findings=list_findings(comparison),
         most=SENTENCES,
-        tables=[*tabulate_means(comparison), *tabulate_differences(comparison)],
-        all_pairs=tabulate_all_pairs(comparison),
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),

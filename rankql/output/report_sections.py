@@ -20,7 +20,14 @@ from rankql.output.mean_charts import (
 from rankql.output.report_elements import ReportTable, Section
 from rankql.output.report_queries import make_queries_section
 from rankql.output.report_source import ReportSource, parse_metric
-from rankql.output.report_tables import ROWS, describe_pairs
+from rankql.output.report_tables import (
+    ROWS,
+    describe_pairs,
+    list_findings,
+    tabulate_all_pairs,
+    tabulate_differences,
+    tabulate_means,
+)
 from rankql.output.style import PALETTE
 
 # Of so many metrics the means by cutoff are drawn.
@@ -30,6 +37,7 @@ CUTOFF_METRICS = 3
 def make_means_section(source: ReportSource) -> Section:
     """Show the means of the systems and the distributions of their values."""
     comparison, section = source.comparison, Section("means", "Means")
+    section.tables = [tabulate_means(comparison)]
     section.reading = [
         "Dots are means and bars their confidence intervals. Two bars may overlap although the "
         "systems differ significantly, because systems are compared on the same queries: see "
@@ -52,7 +60,9 @@ def make_differences_section(source: ReportSource) -> Section | None:
     pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
     if not pairs:
         return None
-    section = Section("differences", "Differences")
+    section = Section("differences", "Differences", [tabulate_differences(comparison)])
+    section.findings = list_findings(comparison)
+    section.all_pairs = tabulate_all_pairs(comparison)
     section.reading = [
         "Each dot is a mean difference and the bar its confidence interval. A bar that does not "
         "cross the line at 0 is significant. In the charts below, each bar is a query, in the "
