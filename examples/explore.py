@@ -10,7 +10,7 @@ pip install '.[report]' 'marimo[sql]' && marimo run examples/explore.py
 import marimo
 
 __generated_with = "0.25.2"
-app = marimo.App(app_title="Which is better?", sql_output="polars")
+app = marimo.App(width="full", app_title="Which is better?", sql_output="polars")
 
 
 @app.cell
@@ -128,7 +128,7 @@ def _(k, means, mo):
 
 
 @app.cell(hide_code=True)
-def _(CONFIG, GREY, PALETTE, alt, means):
+def _(CONFIG, GREY, PALETTE, alt, means, mo):
     base = alt.Chart(means).encode(y=alt.Y("kind", title=None))
     colour = alt.Color("system", sort=["old", "new"]).scale(
         domain=["old", "new"], range=PALETTE[:2]
@@ -142,10 +142,16 @@ def _(CONFIG, GREY, PALETTE, alt, means):
             color=colour,
             tooltip=["kind", "system", "metric", alt.Tooltip("mean", format=".4f"), "queries"],
         ),
-    ).properties(width=210, height=alt.Step(28))
-    header = alt.Header(title=None, labelAnchor="start", labelColor=GREY, labelFontSize=13)
-    rows = alt.Facet("metric", header=header, sort=["nDCG", "P", "RR"])
-    panels.facet(rows, columns=1).configure(**CONFIG)
+    ).properties(width="container", height=alt.Step(28))
+    charts = [
+        panels.transform_filter(alt.datum.metric == metric)
+        .properties(title=metric)
+        .configure(**CONFIG)
+        for metric in ("nDCG", "P", "RR")
+    ]
+    # Side by side where there is room, and one below the other on a phone.
+    grid = "display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr))"
+    mo.Html(f'<div style="{grid}">{"".join(mo.as_html(chart).text for chart in charts)}</div>')
     return
 
 

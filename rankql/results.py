@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -52,11 +53,15 @@ class TableResult:
             """The outcome in one line, '' if there is none."""
 
         @property
+        def caption(self) -> str:
+            """The caption of the table in a notebook, if there is no title."""
+
+        @property
         def sql(self) -> str:
             """The query that computed the values, '' if there is none."""
 
     else:
-        sentences, title, sql = (), "", ""
+        sentences, title, caption, sql = (), "", "", ""
 
     @property
     def summary(self) -> pl.DataFrame:
@@ -125,12 +130,19 @@ class TableResult:
         return "\n\n".join(filter(None, [text.escape_controls(self.title), *tables, *lines]))
 
     def _repr_html_(self) -> str:
-        title = f"<p>{html.escape(self.title)}</p>" if self.title else ""
-        tables = (text.format_html(text.format_table(frame)) for frame in self.displayed())
-        below = "".join(
+        captions = itertools.chain([self.title or self.caption], itertools.repeat(""))
+        tables = [
+            text.format_html(
+                text.format_table(frame),
+                [i for i, kind in enumerate(frame.dtypes) if kind.is_numeric()],
+                caption,
+            )
+            for frame, caption in zip(self.displayed(), captions, strict=False)
+        ]
+        lines = (
             f"<p><small>{html.escape(line)}</small></p>" for each in self._lines() for line in each
         )
-        return f"{title}{''.join(tables)}{below}"
+        return "".join([*(tables or [f"<p>{html.escape(self.title)}</p>"]), *lines])
 
     def _lines(self) -> tuple[list[str], list[str]]:
         return [*self.sentences], self.remarks()

@@ -6,7 +6,7 @@ import html
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import polars as pl
@@ -261,16 +261,20 @@ def _escape_markdown(words: str) -> str:
 _LINKS = re.compile(r"@(?=[^\W\d])|(?<!\w)[@#](?=\w)|:(?=//|[\w+-]+:)|\bwww(?=\.)")
 
 
-def format_html(rows: TableRows) -> str:
-    """Format rows as an HTML table, everything escaped."""
+def format_html(rows: TableRows, numbers: Collection[int] = (), caption: str = "") -> str:
+    """Format rows as an HTML table, everything escaped; columns of numbers are aligned right."""
 
     def line(tag: str, words: Sequence[str]) -> str:
-        inside = "".join(f"<{tag}>{html.escape(word)}</{tag}>" for word in words)
-        return f"<tr>{inside}</tr>"
+        cells = (
+            f'<{tag} style="text-align:{"right" if i in numbers else "left"}">{html.escape(word)}'
+            for i, word in enumerate(words)
+        )
+        return f"<tr>{''.join(f'{cell}</{tag}>' for cell in cells)}</tr>"
 
     header, *body = rows
+    title = f'<caption style="text-align:left">{html.escape(caption)}</caption>' if caption else ""
     return (
-        f"<table><thead>{line('th', header)}</thead>"
+        f"<table>{title}<thead>{line('th', header)}</thead>"
         f"<tbody>{''.join(line('td', row) for row in body)}</tbody></table>"
     )
 

@@ -88,3 +88,18 @@ def test_stories(story, tmp_path):
     shown = run([sys.executable, ROOT / "examples" / story], tmp_path)
     assert [words for words in STORIES[story] if words not in shown] == []
     assert len([*tmp_path.glob("rankql-stories/*/*.png")]) == 2
+
+
+@pytest.mark.report
+def test_pictures_of_the_report(tmp_path, monkeypatch):
+    image = components.optional("PIL.Image")
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import report_picture
+
+    report_picture.take_pictures(report_picture.write_report(tmp_path), tmp_path)
+    for scheme, back in (("light", (255, 255, 255)), ("dark", (20, 24, 29))):
+        for folder in (tmp_path, report_picture.IMAGES):
+            path = folder / f"report-{scheme}.png"
+            picture = image.open(path).convert("RGB")
+            assert picture.size == (1280, 800) and path.stat().st_size < 150_000
+            assert picture.getpixel((5, 5)) == pytest.approx(back, abs=3)

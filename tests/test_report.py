@@ -10,15 +10,21 @@ import components
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
+from rankql.diagnostics.explain import explain_items
 from rankql.output.report_tables import list_findings
+from rankql.output.texts import Texts
+from rankql.output.verdict import write_verdict
 
 alt = components.optional("altair")
 charts = components.optional("rankql.output.difference_charts")
+mean_charts = components.optional("rankql.output.mean_charts")
+panels = components.optional("rankql.output.panels")
 pytestmark = pytest.mark.report
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dl19"
@@ -141,6 +147,13 @@ def test_structure(parsed):
         assert "unsafe-inline" not in policy.split("style-src")[0]
 
 
+def test_navigation_is_labelled_as_the_headings(pages, parsed):
+    for name, path in pages.items():
+        links = re.findall(r'<li><a href="#(.*?)">(.*?)</a>', path.read_text())
+        titles = re.findall(r'<h2 id="(.*?)-title">(.*?)</h2>', path.read_text())
+        assert links == titles and len(links) > 4, name
+
+
 def test_nothing_comes_from_elsewhere(parsed):
     for page in parsed.values():
         for tag, attrs in page.elements:
@@ -155,9 +168,12 @@ def test_it_says_first_what_was_found(sliced, parsed):
     text = parsed["sliced"].text
     sentence = sliced.table["sentence"][0]
     assert sentence in text
-    order = ["What was found", sentence, "Means with 95% intervals", "How large is the difference?",
-             "How good are the systems?", "Is it the same everywhere?", "Does the cutoff matter?",
-             "Which queries, and why?", "What these numbers cannot say", "How it was computed",
+    verdict = write_verdict(sliced)
+    assert "is best on" in verdict
+    order = [verdict, "Means Differences Slices", "Means with 95% confidence intervals",
+             "nDCG@10: means", "Differences with confidence intervals", sentence,
+             "Each dot is a mean difference", "One chart per pair", "The mean by cutoff k",
+             "The 5 queries that lose most", "The charts show how much", "Settings",
              "gain=linear"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
@@ -184,6 +200,22 @@ def test_the_queries_that_lost_most_and_their_items(sliced, parsed):
         explained = sliced.source.runs[name], sliced.source.qrels, query
         value = rankql.explain(*explained, "nDCG@10").value
         assert f"{name}: nDCG@10 {value:.4f}; contribution = gain / discount / IDCG" in text
+
+
+def test_items_of_many_queries_are_those_of_each(sliced):
+    """The report explains all queries at once."""
+    queries, columns = ["q3", "q7"], ["item", "rel", "pos", "contribution", "loss"]
+    for metric in ("nDCG@10", "AP(rel=2)", "ERR@5"):
+        items, _ = sliced.source.call(explain_items, of=queries, metric=metric)
+        for (system, query), part in items.group_by("system", "query"):
+            run = sliced.source.runs[system]
+            each = rankql.explain(run, sliced.source.qrels, query, metric).positions
+            each = each.drop_nulls("item").select(columns)
+            own = part.select(columns)
+            assert_frame_equal(
+                own.sort("item"), each.sort("item"), check_dtypes=False, abs_tol=1e-12
+            )
+        assert items.select("system", "query").n_unique() == 6
 
 
 def test_names_are_shown_and_not_interpreted_in_html(nasty, pages, parsed):
@@ -228,6 +260,155 @@ def test_markdown_is_literal(given, written):
     assert show.format_paragraph(given) == written
 
 
+def per_query(**columns):
+    """A table of values by query; of columns that rankql does not know, higher is better."""
+    return pl.DataFrame({"query": range(20), **columns})
+
+
+SPREAD = [0.1 + 0.02 * i for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("systems", "words"),
+    [
+        ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": 0.3}},
+         "b is best on all 2 metrics, and significantly better than a on each."),
+        ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": -0.05}},
+         "b is best on AP, and significantly better than a. "
+         "a is best on RR, and significantly better than b."),
+        ({"a": {"AP": 0}, "b": {"AP": "noise"}},
+         "b is best on AP, but the lead is not significant."),
+        ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": "noise"}},
+         "b is best on all 2 metrics; significantly better than a on AP."),
+        ({"a": {"AP": 0}, "b": {"AP": 0}}, "a and b are tied for best on AP."),
+        ({"a": {"AP": 0}, "b": {"AP": 0.1}, "c": {"AP": 0.3}},
+         "c is best on AP, and significantly better than a and b."),
+        ({f"s{i}": {"AP": i / 20} for i in range(6)},
+         "s5 is best on AP, and significantly better than 5 systems."),
+        ({"a": {"RBPres(p=0.5)": 0}, "b": {"RBPres(p=0.5)": 0.2}},
+         "a is best on RBPres(p=0.5), and significantly better than b."),
+    ],
+)  # fmt: skip
+def test_verdict(systems, words):
+    def values(change):
+        if change == "noise":
+            return [x + (0.05 if i % 2 else -0.04) for i, x in enumerate(SPREAD)]
+        steps = round(20 * change)
+        return [x + change + 0.001 * (i * steps % 11) for i, x in enumerate(SPREAD)]
+
+    tables = {name: per_query(**{metric: values(change) for metric, change in metrics.items()})
+              for name, metrics in systems.items()}  # fmt: skip
+    assert write_verdict(rankql.compare(tables)) == words
+
+
+def test_verdict_of_one_system_and_of_reversed_slices(tmp_path):
+    (tables,) = [{"only": per_query(AP=SPREAD)}]
+    assert write_verdict(rankql.compare(tables)).startswith("only: AP 0.29")
+    demo.write_shop(tmp_path, 4000)
+    old, new = (str(tmp_path / f"{name}.parquet") for name in ("shop", "new"))
+    found = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
+    assert write_verdict(found) == (
+        "new is best on nDCG@10, and significantly better than old. "
+        "The reverse is true for segment=vip."
+    )
+
+
+@pytest.mark.parametrize("kind", ["dict", "polars", "pandas", "csv", "tsv", "parquet"])
+def test_texts(kind, tmp_path):
+    texts = {"q1": "a  <b>query</b>\n", "2": "x" * 500, "other": "?"}
+    frame = pl.DataFrame({"rank": 1, "qid": [*texts], "text": [*texts.values()]})
+    source = {"dict": texts, "polars": frame, "pandas": frame.to_pandas()}.get(kind)
+    if source is None:
+        source = tmp_path / f"texts.{kind}"
+        if kind == "parquet":
+            frame.write_parquet(source)
+        else:
+            frame.write_csv(source, separator="\t" if kind == "tsv" else ",")
+    found = Texts({"query": source}).label("query", ["q1", 2, "q3"])
+    assert found == {"q1": "q1: a <b>query</b>", "2": f"2: {'x' * 159}…", "q3": "q3"}
+
+
+def test_texts_without_a_header(tmp_path):
+    """As the queries of MS MARCO: ids and texts."""
+    (tmp_path / "q.tsv").write_text("17\twhat is a metric\n18\thow are ties counted\n")
+    assert Texts({"query": str(tmp_path / "q.tsv")}).find("query", [17, "18"]) == {
+        "17": "what is a metric", "18": "how are ties counted"
+    }  # fmt: skip
+
+
+def test_wrong_texts():
+    with pytest.raises(rankql.RankqlError, match="keys 'query' and 'item'"):
+        Texts({"queries": {}})
+    with pytest.raises(rankql.RankqlError, match=r"texts\['item'\] has one column"):
+        Texts({"item": pl.DataFrame({"item": ["a"]})}).find("item", ["a"])
+
+
+def test_texts_stand_where_ids_are(sliced, tmp_path):
+    texts = {
+        "query": {f"q{i}": f"{BREAK} {i}" for i in range(24)},
+        "item": {"i1": "https://x.org/?a=<1>&b", "i2": "javascript:alert(1)", "i3": BREAK},
+    }
+    sliced.save(tmp_path / "a.html", texts=texts)
+    raw = (tmp_path / "a.html").read_text()
+    page = Page(raw)
+    assert BREAK not in raw and not page.all("img")
+    query = sliced.differences("nDCG@10", "old", "new")["query"][0]
+    assert f"Query {query}: {BREAK} {query[1:]} :" in page.text
+    assert "i2: javascript:alert(1)" in page.text and f"i3: {BREAK}" in page.text
+    links = {attrs["href"] for attrs in page.all("a") if not attrs["href"].startswith("#")}
+    assert links == {"https://x.org/?a=<1>&b"}
+    specs = json.loads(page.raw["script"][0])["specs"]
+    rows = max(specs["differences-4"]["datasets"].values(), key=len)
+    assert {row["query"]: row["text"] for row in rows} == texts["query"]
+
+
+def test_the_choice_of_k_decides_only_where_bands_part():
+    def frame(*rows):
+        names = ["system", "k", "mean", "lo", "hi"]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+    same = [("a", 1, 0.5, 0.4, 0.6), ("b", 1, 0.3, 0.2, 0.35), ("a", 5, 0.6, 0.5, 0.7)]
+    describe = mean_charts.describe_order
+    assert describe(frame(*same, ("b", 5, 0.5, 0.4, 0.55))) == (
+        "the order of the systems is the same at every k"
+    )
+    assert describe(frame(*same, ("b", 5, 0.65, 0.6, 0.72))) == (
+        "lines cross, but their bands overlap: no evidence that the choice of k decides"
+    )
+    assert describe(frame(*same, ("b", 5, 0.9, 0.8, 0.95))) == (
+        "the choice of k decides between a and b"
+    )
+    assert describe(frame(*same, ("b", 5, 0.9, None, None))).startswith("lines cross")
+
+
+def test_long_names_are_shortened_in_the_middle():
+    long = ["retrieval-model-2024-large-alpha-v1", "retrieval-model-2024-small-alpha-v1"]
+    short = panels.shorten_names([*long, "bm25"])
+    assert short["bm25"] == "bm25" and len({*short.values()}) == 3
+    for name in long:
+        head, tail = short[name].split("…")
+        assert name.startswith(head) and name.endswith(tail)
+    assert panels.shorten_names([long[0]])[long[0]] == "retrieval-mo…ge-alpha-v1"
+    assert panels.shorten_names([f"{long[0]}\n− b"])[f"{long[0]}\n− b"].endswith("ge-alpha-v1\n− b")
+
+
+def test_vega_is_bundled_once(tmp_path, monkeypatch):
+    from rankql.output import report
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    bundles = iter(["// vega"])
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda: next(bundles))
+    for _ in range(2):
+        assert report._bundle_vega.__wrapped__() == "// vega"
+    assert len([*(tmp_path / "rankql").iterdir()]) == 1
+
+
+def test_left_out_charts_are_explained(nasty, pages):
+    text = Page(pages["nasty"].read_text()).text
+    assert "To keep the page fast, this section shows 12 charts and leaves out" in text
+    assert "comparison.plot(" in text
+
+
 def test_slices_that_gainsay_the_whole(tmp_path):
     """The demo's new ranker is better, and worse for its best customers."""
     demo.write_shop(tmp_path, 4000)
@@ -263,7 +444,7 @@ def test_without_the_runs_it_says_what_is_absent(tmp_path):
     other = frame.with_columns(pl.col("AP", "mean time") * 1.5)
     rankql.compare({"a": frame, "b": other}).save(tmp_path / "a.html")
     text = Page((tmp_path / "a.html").read_text()).text
-    assert text.count("Absent: results were compared, not runs") == 3
+    assert text.count("Not shown: this section needs the runs") == 3
     assert "mean time" in text
 
 
@@ -276,7 +457,7 @@ def test_runs_that_are_gone_do_not_break_it(tmp_path):
     files["b"].unlink()
     comparison.save(tmp_path / "a.html")
     text = Page((tmp_path / "a.html").read_text()).text
-    assert text.count("Absent: the runs could not be looked into again: ") == 3
+    assert text.count("Not shown: the runs could not be read again: ") == 3
     import duckdb
 
     con = duckdb.connect()
@@ -285,7 +466,7 @@ def test_runs_that_are_gone_do_not_break_it(tmp_path):
     comparison = rankql.compare({"a": "a", "b": "b"}, qrels, ["nDCG@5"], con=con)
     con.close()
     comparison.save(tmp_path / "b.html")
-    assert "could not be looked into again" in (tmp_path / "b.html").read_text()
+    assert "could not be read again" in (tmp_path / "b.html").read_text()
 
 
 def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
@@ -298,7 +479,7 @@ def test_one_table_of_systems_and_attributes_elsewhere(tmp_path):
     found = rankql.compare(table, qrels.drop("part"), ["nDCG@5", "microP@5"], **options)
     found.save(tmp_path / "a.html")
     text = Page((tmp_path / "a.html").read_text()).text
-    assert "part=x" in text and "b gains most against a" in text and "Absent" not in text
+    assert "part=x" in text and "b gains most against a" in text and "Not shown" not in text
 
 
 def test_nothing_is_defined(tmp_path):
@@ -310,8 +491,8 @@ def test_nothing_is_defined(tmp_path):
 
 def test_many_systems_are_counted(parsed):
     text = parsed["many"].text
-    assert "Of 190 pairs 6 are drawn: those of the best, system 1" in text
-    assert "8 systems have a colour" in text and "more pairs in words" in text
+    assert "The charts show 6 of 190 pairs: the best system, system 1" in text
+    assert "8 systems have a colour" in text
 
 
 def test_many_queries_are_thinned(tmp_path):
@@ -325,7 +506,8 @@ def test_many_queries_are_thinned(tmp_path):
     comparison = rankql.compare(frames)
     comparison.save(tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 1_300_000
-    assert "Of 20,000 queries each of the 300 bars is the mean" in (tmp_path / "a.html").read_text()
+    words = "There are 20,000 queries, so each of 300 bars is the mean of neighbours."
+    assert words in (tmp_path / "a.html").read_text()
     rows = charts.draw_differences(comparison, "AP", "a", "b").to_dict()["datasets"]
     (bars,) = (data for data in rows.values() if len(data) == charts.BARS)
     assert (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
@@ -354,9 +536,15 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     done = CliRunner().invoke(
         main, ["report", *inputs, "--by", "part", "--title", "A < B", "-o", "r.html"]
     )
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "wrote r.html\n")
+    progress = "Comparing the runs ...\nWriting the report ...\nWrote r.html\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", progress)
     text = Page((tmp_path / "r.html").read_text()).text
-    assert text.startswith("A < B Skip to what was found A < B") and "part=x" in text
+    assert text.startswith("A < B Skip to the means A < B") and "part=x" in text
+    pl.DataFrame({"item": ["i1"], "title": ["A <title>"]}).write_csv(tmp_path / "titles.csv")
+    done = CliRunner().invoke(
+        main, ["report", *inputs, "--texts", "item=titles.csv", "-o", "r.html"]
+    )
+    assert done.exit_code == 0 and "i1: A &lt;title&gt;" in (tmp_path / "r.html").read_text()
     done = CliRunner().invoke(main, ["report", *inputs, "-o", "r.doc"])
     assert done.exit_code == 2 and done.stderr.startswith(
         "rankql: output 'r.doc' must end in one of"
@@ -453,6 +641,10 @@ def test_in_a_browser(browser, pages, name, screen):
         assert len(marks) > 1
     wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert wide <= 0
+    # Shadows show that a table scrolls.
+    scrolls = page.evaluate("getComputedStyle(document.querySelector('.scroll'))"
+                            ".backgroundAttachment")  # fmt: skip
+    assert scrolls == "local, local, scroll, scroll"
     page.context.close()
 
 
@@ -482,9 +674,9 @@ def test_dark_and_light_can_be_read(browser, pages):
 def test_on_paper_and_by_keyboard(browser, pages):
     page, _ = opened(browser, pages["sliced"], **SCREENS["dark"])
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to what was found"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the means"
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#found"
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#means"
     page.emulate_media(media="print")
     ink, paper = page.evaluate(
         "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"

@@ -211,6 +211,20 @@ def test_escaped(name):
     assert not any(re.search(r"(?<!\\)[%$#_<>]", line) for line in rows)
 
 
+@pytest.mark.parametrize("name", ["Result", "Comparison", "Verdict"])
+def test_tables_in_a_notebook_have_a_caption_and_aligned_numbers(name):
+    result = make(name)
+    page, (frame, *_) = result._repr_html_(), result.displayed()
+    (caption,) = re.findall(r"<caption .*?>(.*?)</caption>", page)
+    assert caption == html.escape(result.title or result.caption) and len(caption) > 10
+    head = re.findall(r'<th style="text-align:(.*?)">(.*?)</th>', page)
+    assert [name for side, name in head if side == "right"] == [
+        name for name, kind in frame.schema.items() if kind.is_numeric()
+    ]
+    cells = re.findall(r'<td style="text-align:(.*?)">', page)
+    assert cells == [side for side, _ in head] * len(frame)
+
+
 def test_the_instances_have_something_to_escape():
     evil = [name for name in INSTANCES if "&lt;b&gt;a&amp;b" in make(name)._repr_html_()]
     plain = ["Result of one system", "Verdict that passed", "AssociationTable of launches"]

@@ -71,6 +71,11 @@ def compare_command(
     help="File to write: .html, .md, .tex, .csv, .json or .parquet.",
 )  # fmt: skip
 @click.option("--title", help="Title of the page.")
+@click.option(
+    "--texts", multiple=True, metavar="query=FILE|item=FILE",
+    help="Show texts along with ids: a table with a column of ids and a column of texts, such as "
+    "--texts item=titles.csv. Repeat --texts for queries and items.",
+)  # fmt: skip
 @COMPARISON_OPTIONS
 @CONVENTIONS
 @COLUMNS
@@ -80,14 +85,23 @@ def report_command(
     by: Sequence[str],
     output: Path,
     title: str | None,
+    texts: Sequence[str],
     **options: Any,
 ) -> None:
     """Write a report that compares runs.
 
-    The HTML page has the verdict, charts, the queries that changed most, and limits of the data.
+    The HTML page has a verdict in one line, charts, the queries that changed most, and limits of the data.
     """
+    from rankql.results import SUFFIXES
+    from rankql.writing import output_path
+
+    output_path(output, SUFFIXES)  # a wrong path fails at once
+    files = {role: path for role, _, path in (text.partition("=") for text in texts)}
     with open_connection() as con:
-        _run_comparison(con, inputs, metrics, by, options).save(output, title=title)
+        click.echo("Comparing the runs ...", err=True)
+        comparison = _run_comparison(con, inputs, metrics, by, options)
+        click.echo("Writing the report ...", err=True)
+        comparison.save(output, title=title, texts=files or None)
     click.echo(f"Wrote {output}", err=True)
 
 

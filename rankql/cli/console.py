@@ -30,14 +30,6 @@ def print_result(result: TableResult, form: str) -> None:
         click.echo(forms[form]())
 
 
-def show_all_columns(result: TableResult) -> TableResult:
-    """Make a result print all columns of its table that are not empty."""
-    from rankql.results import drop_idle_columns
-
-    result.displayed = lambda: [drop_idle_columns(result.table)]  # type: ignore[method-assign]
-    return result
-
-
 # Headings of `check`, and their colours.
 _LEVELS = {"errors": "red", "warnings": "yellow", "notes": "cyan"}
 

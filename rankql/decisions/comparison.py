@@ -42,16 +42,11 @@ class ComparedRuns:
     keywords: Mapping[str, Any]
     compare: Callable[..., Comparison]
 
-    def call(self, function: Any, only: str | None = None, **keywords: Any) -> Any:
-        """Call a function without slices, such as `explain`, on these runs or on one of them."""
-        runs = self.runs
-        if only is not None and isinstance(runs, Mapping):
-            runs = runs[only]
-        elif only is not None and self.keywords.get("system"):
-            keywords["which"] = only
+    def call(self, function: Any, **keywords: Any) -> Any:
+        """Call a function that has no slices, such as `limits`, on these runs."""
         sliced = ("by", "attributes", "output")
         known = {name: value for name, value in self.keywords.items() if name not in sliced}
-        return function(runs, self.qrels, **known | keywords)
+        return function(self.runs, self.qrels, **known | keywords)
 
 
 @dataclass(eq=False, repr=False)
@@ -94,6 +89,13 @@ class Comparison(EvaluatedTable):
             f"{metric}{'' if part == 'all' else f', {part}'}: {sentence}"
             for metric, part, sentence in self.table.select(columns).iter_rows()
         ]
+
+    @property
+    def caption(self) -> str:
+        """The caption of the table in a notebook."""
+        if self.table.is_empty():
+            return self.result.caption
+        return f"Differences b - a with {self.settings.percent} confidence intervals"
 
     def differences(self, metric: str, a: str, b: str) -> pl.DataFrame:
         """The difference b - a of each query, the largest loss first, without undefined ones."""
@@ -189,12 +191,21 @@ class Comparison(EvaluatedTable):
         return chart
 
     def save(
-        self, path: str | os.PathLike[str], *, title: str | None = None, date: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        date: str | None = None,
+        texts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write it to a file. As .html, it is a report with charts and the most changed queries."""
+        """Write to a file; .html is a report with charts and the queries that changed most.
+
+        `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
+        is a dict of id: text, a frame or a file with a column of ids and a column of texts.
+        """
 
         def render_page() -> str:
-            return str(load_output("report").render_page(self, title, date))
+            return str(load_output("report").render_page(self, title, date, texts))
 
         save_result(self, path, render_page)
 

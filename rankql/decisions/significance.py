@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy import stats
 
 from rankql.decisions.anytime import anytime
 from rankql.decisions.pairwise_tests import bootstrap, randomisation, t
@@ -84,6 +83,8 @@ def adjust_p_values(p: Sequence[float], correction: str) -> list[float]:
     if correction == "bonferroni":
         return [float(x) for x in np.minimum(1, values * len(values))]
     if correction == "bh" and len(values):
+        from scipy import stats  # takes a second to import
+
         return [float(x) for x in stats.false_discovery_control(values, method="bh")]
     if correction == "holm":
         order = np.argsort(values, kind="stable")

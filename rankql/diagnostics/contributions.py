@@ -32,6 +32,15 @@ def positions_sql(
     return sql + _POSITIONS.format(weight=weight, column=column)
 
 
+def items_sql(inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions) -> str:
+    """The SQL of many rankings: every item that counts, where it stands and what it contributes."""
+    sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
+    return f"""{sql}
+SELECT {inputs.keys}, item, rel, CAST(pos AS BIGINT) AS pos, contribution, loss
+FROM rankql_explained WHERE place IS NOT NULL OR ideal_pos IS NOT NULL
+ORDER BY {inputs.keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
+
+
 def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: Rows) -> str:
     """The SQL of all rankings: the loss of each query, and of each item over the queries."""
     terms = metric_terms(metric, conventions)

@@ -9,9 +9,20 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.diagnostics.contributions import EXPLAINED, losses_sql, metric_terms, positions_sql
+from rankql.diagnostics.contributions import (
+    EXPLAINED,
+    items_sql,
+    losses_sql,
+    metric_terms,
+    positions_sql,
+)
 from rankql.diagnostics.explanation import LOSS_COLUMNS, Explanation
-from rankql.diagnostics.one_system import select_only_system, select_query, select_system
+from rankql.diagnostics.one_system import (
+    select_only_system,
+    select_queries,
+    select_query,
+    select_system,
+)
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import sql_runner
@@ -79,6 +90,35 @@ def explain(
             if which is not None:
                 task = replace(task, inputs=select_system(session, inputs, which))
             return _explain_run(task, worst) if of is None else _explain_query(task, of)
+
+
+def explain_items(
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    of: Sequence[Any],
+    metric: str,
+    *,
+    con: duckdb.DuckDBPyConnection | None = None,
+    conventions: str | None = None,
+    system: str | None = None,
+    descending: bool | None = None,
+    **options: Any,
+) -> tuple[pl.DataFrame, str]:
+    """The items of several queries as `explain` has them, for all systems at once.
+
+    One query computes them, because to explain one query after the other takes 20 times as long.
+    The second value is the formula of a contribution.
+    """
+    columns = {name: options.pop(name, None) for name in ("query", "item", "rel", "score", "pos")}
+    arguments = _parse_one(metric), choose(conventions, options)
+    with open_session(con, run, qrels) as session:
+        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
+        task = _prepare(_Task(session, inputs, *arguments, None))
+        terms = metric_terms(task.metric, task.conventions)
+        inputs = select_queries(inputs, of)
+        with evaluation_errors(session, inputs, task.conventions):
+            sql = items_sql(inputs, task.metric, terms, task.conventions)
+            return execute(session, sql).pl(), terms.formula
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +64,17 @@ def select_query(
     rest = f"GROUP BY query ORDER BY {closest}"
     names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
     raise RankqlError(f"there is no query {key!r} in {source}{did_you_mean(str(key), names)}, ...")
+
+
+def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
+    """The inputs with the rows of these queries only."""
+    as_text = inputs.as_text("query")
+
+    def select(table: Table) -> Table:
+        return _filter(table, " OR ".join(_has_query(table, key, as_text) for key in keys))
+
+    runs = {name: select(table) for name, table in inputs.runs.items()}
+    return replace(inputs, runs=runs, qrels=inputs.qrels and select(inputs.qrels))
 
 
 def _read_systems(session: Session, inputs: Inputs) -> list[str]:

@@ -101,6 +101,16 @@ class Result(TableResult):
     def __iter__(self) -> Iterator[str]:
         return iter(self.metrics)
 
+    @property
+    def caption(self) -> str:
+        """The caption of the table in a notebook."""
+        level = (
+            ""
+            if self.interval is None
+            else f" with {100 * self.confidence:.12g}% confidence intervals"
+        )
+        return f"Means by metric{level}"
+
     def displayed(self) -> list[pl.DataFrame]:
         """The summary without attributes, because slices name them."""
         attributes = [attribute_column(name) for name in self.meta["by"]]

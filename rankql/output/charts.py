@@ -11,7 +11,12 @@ from rankql.errors import RankqlError, did_you_mean
 from rankql.output.association_charts import draw_correlations, draw_quadrants, draw_scatter
 from rankql.output.chart_selection import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
-from rankql.output.mean_charts import draw_cutoffs, draw_distribution, draw_means
+from rankql.output.mean_charts import (
+    compute_cutoffs,
+    draw_cutoffs,
+    draw_distribution,
+    draw_means,
+)
 from rankql.output.style import CONFIG
 from rankql.registry.parse import resolve_names
 
@@ -35,7 +40,7 @@ def plot_comparison(
     _require_kind(kind, kinds)
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
-        return draw_cutoffs(comparison, metrics[0])
+        return draw_cutoffs(comparison, metrics[0], compute_cutoffs(comparison, metrics[0]))
     if kind in ("means", "distribution"):
         return plot_result(comparison, kind, metric)
     if kind == "intervals":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -18,6 +18,7 @@ from rankql.output.panels import (
     make_panel,
     make_tooltips,
     make_zero_line,
+    shorten_names,
 )
 from rankql.output.style import GREY, HEIGHT
 from rankql.text import format_interval
@@ -38,7 +39,7 @@ def draw_intervals(comparison: Comparison, metric: str) -> alt.LayerChart:
     pairs = pl.DataFrame(select_pairs(comparison), schema=["a", "b"], orient="row")
     rows = _select_metric(comparison, metric).filter(pl.col("slice") == "all")
     frame = pairs.join(rows, on=["a", "b"], maintain_order="left")
-    title += "" if base is None else f" from {base}"
+    title += "" if base is None else f" from {shorten_names([base])[base]}"
     return _draw_rows(comparison, frame.select(label.alias("pair"), *_COLUMNS), title, frame)
 
 
@@ -49,7 +50,12 @@ def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> alt.Laye
     pairs = pl.DataFrame([*select_pairs(comparison), (a, b)], schema=["a", "b"], orient="row")
     frame = rows.filter(pl.col("a") == a, pl.col("b") == b).select("slice", *_COLUMNS)
     scale_rows = rows.join(pairs, on=["a", "b"], how="semi")
-    return _draw_rows(comparison, frame, f"{metric}: {b} − {a}", scale_rows)
+    return _draw_rows(comparison, frame, _title(comparison, metric, a, b), scale_rows)
+
+
+def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
+    short = shorten_names(comparison.systems)
+    return f"{metric}: {short[b]} − {short[a]}"
 
 
 def _select_metric(comparison: Comparison, metric: str) -> pl.DataFrame:
@@ -69,12 +75,20 @@ def _draw_rows(
     return make_dot_panel(frame, "difference", title, colour, f"{title}: {words}", domain)
 
 
-def draw_differences(comparison: Comparison, metric: str, a: str, b: str) -> alt.LayerChart:
-    """Draw what every query gained from a to b, the largest loss first."""
+def draw_differences(
+    comparison: Comparison, metric: str, a: str, b: str, texts: Mapping[str, str] | None = None
+) -> alt.LayerChart:
+    """Draw what every query gained from a to b, the largest loss first.
+
+    The tooltip of a bar shows the text of its query, if `texts` has it by id.
+    """
     frame = comparison.differences(metric, a, b)
     gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
     winner = pl.when(gain > 0).then(pl.lit(b)).otherwise(pl.lit(a)).alias("better")
     rows = _group_queries(frame).with_columns(winner)
+    if texts and "query" in rows.columns:
+        text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
+        rows = rows.insert_column(1, rows.select(text=text).to_series())
     domain = _difference_range(comparison, metric, [*select_pairs(comparison), (a, b)])
     mean = 0.0 if frame.is_empty() else float(frame.select(pl.col("difference").mean()).item())
     bars = alt.Chart().mark_rect(stroke=None).encode(
@@ -88,7 +102,7 @@ def draw_differences(comparison: Comparison, metric: str, a: str, b: str) -> alt
     )  # fmt: skip
     layers = [bars, make_zero_line("y"), *_draw_mean(mean)]
     description = f"{metric}, {b} against {a}: {_describe_gains(frame, gain, mean)}"
-    return make_panel(layers, rows, f"{metric}: {b} − {a}", description, HEIGHT)
+    return make_panel(layers, rows, _title(comparison, metric, a, b), description, HEIGHT)
 
 
 def _group_queries(frame: pl.DataFrame) -> pl.DataFrame:

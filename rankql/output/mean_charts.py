@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -26,6 +27,7 @@ from rankql.output.panels import (
     make_panel,
     make_tooltips,
     row_axis,
+    shorten_names,
     spread_labels,
 )
 from rankql.output.style import GREY, HEIGHT, PALETTE, ROW_HEIGHT
@@ -120,36 +122,61 @@ def _summarise_spread(rows: pl.DataFrame, lower_is_better: bool) -> pl.DataFrame
     )
 
 
-def draw_cutoffs(comparison: Comparison, metric: str) -> alt.LayerChart:
-    """Draw the means by cutoff, a line for each system with its name at the end."""
+def compute_cutoffs(comparison: Comparison, metric: str) -> pl.DataFrame:
+    """Return the means of every system by cutoff, with their intervals."""
     curves = comparison.cutoffs(metric)
     cutoffs = {name: parse(name)[0].k for name in curves.metrics}
-    ks = sorted(k for k in cutoffs.values() if k is not None)
     k = pl.col("metric").replace_strict(cutoffs, return_dtype=pl.Int64).alias("k")
     frame = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
-    frame = frame.select("system", k, "mean", "lo", "hi", "queries").sort("k", maintain_order=True)
+    frame = frame.select("system", k, "mean", "lo", "hi", "queries")
+    return frame.sort("k", maintain_order=True)
+
+
+def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> alt.LayerChart:
+    """Draw the means by cutoff: a line with its band for each system, its name at the end."""
+    ks = frame["k"].unique().sort().to_list() or [1]
     words = [
         f"{name} {part['mean'][0]:.3f} at {part['k'][0]}, {part['mean'][-1]:.3f} at {part['k'][-1]}"
         for (name,), part in frame.group_by("system", maintain_order=True)
     ]
     title = metric.rpartition("@")[0] or metric
-    share = 0.06 + 0.014 * min(24, max(map(len, list_chart_systems(comparison))))
+    systems = list_chart_systems(comparison)
+    share = 0.06 + 0.014 * max(map(len, shorten_names(systems).values()))
     far = ks[-1] * (ks[-1] / ks[0]) ** (share / (1 - share))  # room for the names
     x = alt.X("k:Q", title="cutoff k", axis=alt.Axis(values=ks, format=",d"),
               scale=alt.Scale(type="log", domain=[ks[0], far], nice=False))  # fmt: skip
     y = alt.Y("mean:Q", title=f"{title}@k", scale=alt.Scale(zero=False), axis=grid_axis())
     colour = colour_by_system(comparison)
     base = alt.Chart().encode(x, y, color=colour, detail="system:N")
-    names = alt.Chart(inline_data(_place_names(comparison, frame, ks[-1])))
+    has_bands = len(systems) <= len(PALETTE) and not frame["lo"].null_count()
+    ends = alt.Chart(inline_data(_place_names(comparison, frame, ks[-1])))
     layers = [
+        *([base.mark_area(opacity=0.12).encode(y="lo:Q", y2="hi")] if has_bands else []),
         base.mark_line(strokeWidth=2),
         base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=make_tooltips(frame)),
-        names.mark_text(align="left", dx=9, limit=160).encode(
-            x, y="place:Q", text="system:N", color=colour
-        ),
+        ends.mark_text(align="left", dx=9).encode(x, y="place:Q", text="label:N", color=colour),
     ]
     description = f"{title} by cutoff: {join_descriptions(words)}"
     return make_panel(layers, frame, f"{title}@k", description, HEIGHT + 40)
+
+
+def describe_order(frame: pl.DataFrame) -> str:
+    """Say whether the choice of k decides: whether bands part in favour of both of two systems."""
+    ahead, apart = set(), set()
+    for _, part in frame.group_by("k"):
+        rows = part.select("system", "mean", "lo", "hi").rows()
+        for (a, mean, lo, _), (b, other, _, hi) in itertools.permutations(rows, 2):
+            if mean > other:
+                ahead.add((a, b))
+            if None not in (lo, hi) and lo > hi:
+                apart.add((a, b))
+    decided = sorted(f"{a} and {b}" for a, b in apart if a < b and (b, a) in apart)
+    if decided:
+        more = f", and {len(decided) - 3} more pairs" if len(decided) > 3 else ""
+        return f"the choice of k decides between {'; '.join(decided[:3])}{more}"
+    if any((b, a) in ahead for a, b in ahead):
+        return "lines cross, but their bands overlap: no evidence that the choice of k decides"
+    return "the order of the systems is the same at every k"
 
 
 def _place_names(comparison: Comparison, frame: pl.DataFrame, last: int) -> pl.DataFrame:
@@ -159,7 +186,8 @@ def _place_names(comparison: Comparison, frame: pl.DataFrame, last: int) -> pl.D
     means = frame["mean"].to_list()
     span = max(means, default=0.0) - min(means, default=0.0)
     places = spread_labels(ends["mean"].to_list(), span * 0.06)
-    return ends.select("system", "k", pl.Series("place", places, pl.Float64))
+    label = pl.col("system").replace(shorten_names(assign_colours(comparison))).alias("label")
+    return ends.select("system", "k", label, pl.Series("place", places, pl.Float64))
 
 
 def draw_sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -> alt.LayerChart:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -14,6 +15,8 @@ from rankql.output.style import CONFIG, GREY, HEIGHT, ROW_HEIGHT, WIDTH
 
 # A description names so many rows.
 DESCRIBED = 6
+# Longer names are shortened.
+LABEL = 24
 
 
 def make_panel(
@@ -46,7 +49,11 @@ def make_dot_panel(
     )
     scale = alt.Scale(zero=False, padding=24, domain=alt.Undefined if domain is None else domain)
     no_intervals = len(frame) in (frame[value].null_count(), frame["lo"].null_count())
-    x, lo = (alt.X(field, type="quantitative", title=None, scale=scale) for field in (value, "lo"))
+    axis = alt.Axis(tickCount=6)
+    x, lo = (
+        alt.X(field, type="quantitative", title=None, scale=scale, axis=axis)
+        for field in (value, "lo")
+    )
     text = alt.Text(value, type="quantitative", format=".3f" if domain is None else "+.3f")
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
@@ -78,10 +85,33 @@ def _round_number(value: Any) -> Any:
 
 def row_axis(field: str, names: pl.Series) -> alt.Y:
     """Name the rows, in their order."""
-    lines = alt.Axis(labelExpr="split(datum.label, '\\n')")
+    lines = alt.Axis(labelExpr=f"split({label_expression(names)}, '\\n')")
     # Not sort=: it puts the names into an expression, which some characters break.
     scale = alt.Scale(domain=names.to_list())
     return alt.Y(field, type="nominal", scale=scale, title=None, axis=lines)
+
+
+def shorten_names(names: Iterable[str]) -> dict[str, str]:
+    """Shorten the long lines of names in the middle, no two names to the same."""
+    names = {*names}
+    for width in range(LABEL, max(map(len, names), default=0)):
+        short = {
+            name: "\n".join(_shorten(line, width) for line in name.split("\n")) for name in names
+        }
+        if len({*short.values()}) == len(short):
+            return short
+    return {name: name for name in names}
+
+
+def _shorten(line: str, width: int) -> str:
+    half = width // 2
+    return line if len(line) <= width else f"{line[:half]}…{line[half + 1 - width :]}"
+
+
+def label_expression(names: Iterable[str]) -> str:
+    """Write the expression of Vega for the label of each name, in which names are literals."""
+    short = {name: label for name, label in sorted(shorten_names(names).items()) if label != name}
+    return f"{json.dumps(short)}[datum.label] || datum.label" if short else "datum.label"
 
 
 def grid_axis() -> alt.Axis:
@@ -95,7 +125,10 @@ def colour_by_system(
     """Colour by the system that a column names."""
     colours = assign_colours(evaluation)
     named = [name for name, colour in colours.items() if colour != GREY]
-    key = alt.Legend(values=named, symbolType="stroke", columns=4) if legend and named[1:] else None
+    key = None
+    if legend and named[1:]:
+        label = label_expression(named)
+        key = alt.Legend(values=named, symbolType="stroke", columns=4, labelExpr=label)
     scale = alt.Scale(domain=[*colours], range=[*colours.values()])
     return alt.Color(field, type="nominal", scale=scale, legend=key)
 

@@ -1,11 +1,6 @@
 // Draws the charts of a report. The colours of text and lines are those of the page.
 const charts = JSON.parse(document.getElementById("charts").textContent);
-const narrow = window.innerWidth < 600;
-if (narrow) {
-  charts.config.axis.labelLimit = 130;
-  for (const spec of Object.values(charts.specs))
-    for (const { mark } of spec.layer) if (mark.limit) mark.limit = 90;
-}
+if (window.innerWidth < 600) charts.config.axis.labelLimit = 130;
 
 async function draw(holder) {
   try {
@@ -13,7 +8,7 @@ async function draw(holder) {
       actions: false, ast: true, config: charts.config, defaultStyle: false, renderer: "svg",
     });
   } catch (error) {
-    holder.textContent = "This chart could not be drawn; its data stands below.";
+    holder.textContent = "This chart could not be drawn. Its data is below.";
     console.error(error);
   }
 }
@@ -22,7 +17,7 @@ Promise.all([...document.querySelectorAll(".chart")].map(draw)).then((all) => {
   document.documentElement.dataset.drawn = all.length;
 });
 
-// On paper nothing can be opened.
+// On paper nothing can be opened, so what is closed opens for printing.
 const closed = () => document.querySelectorAll("details.print:not([open])");
 let opened = [];
 window.addEventListener("beforeprint", () => {

@@ -4,39 +4,44 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rankql import text as show
-from rankql.errors import require_package
-from rankql.output.report_tables import (
-    list_findings,
-    tabulate_all_pairs,
-    tabulate_differences,
-    tabulate_means,
-)
+from rankql.errors import RankqlError, require_package
 from rankql.output.style import CONFIG
+from rankql.output.texts import Texts
+from rankql.output.verdict import write_verdict
+from rankql.writing import atomic_path
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.output.report_elements import Section
 
-# Of more sentences the rest is folded away.
-SENTENCES = 8
+# The largest number of sentences.
+SENTENCES = 200
 
 
-def render_page(comparison: Comparison, title: str | None = None, date: str | None = None) -> str:
-    """Render the report as HTML, the same on every day but for the date."""
+def render_page(
+    comparison: Comparison,
+    title: str | None = None,
+    date: str | None = None,
+    texts: Mapping[str, Any] | None = None,
+) -> str:
+    """Render the report as HTML, the same on every day except for the date."""
     for package in ("altair", "vl_convert"):
         require_package(package, "report", "report")
     import jinja2
 
-    sections = _draw_sections(comparison)
+    sections = _draw_sections(comparison, Texts(texts))
     scripts = [_bundle_vega(), _read("report.js")]
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
@@ -47,10 +52,8 @@ def render_page(comparison: Comparison, title: str | None = None, date: str | No
     return environment.from_string(_read("report.html.j2")).render(
         title=_default_title(comparison) if title is None else title,
         facts=[*_count_inputs(comparison), date or today, _format_version()],
-        findings=list_findings(comparison),
+        verdict=write_verdict(comparison),
         most=SENTENCES,
-        tables=[*tabulate_means(comparison), *tabulate_differences(comparison)],
-        all_pairs=tabulate_all_pairs(comparison),
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),
@@ -63,14 +66,15 @@ def render_page(comparison: Comparison, title: str | None = None, date: str | No
     )
 
 
-def _draw_sections(comparison: Comparison) -> list[Section]:
-    """Make the sections that the comparison has something for."""
+def _draw_sections(comparison: Comparison, texts: Texts) -> list[Section]:
+    """Make the sections that the comparison has data for."""
     import altair as alt
 
     from rankql.output.report_sections import SECTIONS
+    from rankql.output.report_source import open_source
 
-    with alt.theme.enable("none"):  # not the theme of the user
-        return [section for make in SECTIONS if (section := make(comparison))]
+    with alt.theme.enable("none"), open_source(comparison, texts) as source:
+        return [section for make in SECTIONS if (section := make(source))]
 
 
 def _read(name: str) -> str:
@@ -79,10 +83,18 @@ def _read(name: str) -> str:
 
 @cache
 def _bundle_vega() -> str:
-    """Bundle Vega, Vega-Lite and vega-embed, which takes a few seconds."""
+    """Bundle Vega, Vega-Lite and vega-embed. It takes seconds, so it is kept in ~/.cache."""
     import vl_convert
 
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankql"
+    path = folder / f"vega-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeError):
+        return path.read_text(encoding="utf-8")
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    with suppress(OSError, RankqlError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            temporary.write_text(bundle, encoding="utf-8", newline="")
     return bundle
 
 

@@ -19,24 +19,25 @@ DATA, PANELS = 100, 12
 
 @dataclass
 class Section:
-    """A part of the page: how to read it, its charts, its queries, and what there is to note."""
+    """A part of the page, in the order in which it is shown."""
 
     id: str
     title: str
-    short: str
+    tables: list[ReportTable] = field(default_factory=list)
+    findings: list[tuple[str, str]] = field(default_factory=list)
+    all_pairs: ReportTable | None = None
+    remarks: list[str] = field(default_factory=list)
     reading: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     cases: dict[str, list[Case]] = field(default_factory=dict)
-    tables: list[ReportTable] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    # The number of charts that are left out, as there are too many.
+    # The number of charts that the page leaves out.
     beyond: int = 0
 
     def draw(self, panels: Sequence[alt.LayerChart]) -> None:
         """Add charts, those that have rows."""
         for panel in panels:
-            spec = panel.to_dict()
+            spec = panel.to_dict(validate=False)
             rows = spec["datasets"].get(spec["data"]["name"])
             if not rows:
                 continue

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from rankql.diagnostics.contributions import EXPLAINED
-from rankql.diagnostics.explain import explain
-from rankql.diagnostics.explanation import Explanation
+from rankql.diagnostics.explain import explain_items
 from rankql.output.chart_selection import select_pairs
+from rankql.output.panels import shorten_names
 from rankql.output.report_elements import Case, ReportTable, Section
-from rankql.output.report_source import (
-    NO_SOURCE,
-    SOURCE_ERRORS,
-    describe_source_error,
-    parse_metric,
-)
+from rankql.output.report_source import ReportSource, parse_metric
 from rankql.text import format_cell
 
 if TYPE_CHECKING:
@@ -28,43 +23,50 @@ if TYPE_CHECKING:
 # positions of a ranking.
 PAIRS, QUERIES, MOVED, TOP = 3, 5, 8, 10
 
-Explain: TypeAlias = Callable[[str, Any], Explanation]
 
-
-def make_queries_section(comparison: Comparison) -> Section | None:
+def make_queries_section(source: ReportSource) -> Section | None:
     """Show the queries that lost and gained most, and why."""
+    comparison, runs = source.comparison, source.runs
     pairs = select_pairs(comparison)[:PAIRS]
     if not pairs:
         return None
-    section = Section("queries", "Which queries, and why?", "Queries")
-    source = comparison.source
-    if source is None:
-        section.notes = [NO_SOURCE]
+    section = Section("queries", "Queries")
+    if runs is None:
+        section.notes = [source.reason]
         return section
     metric = _explainable_metric(comparison)
     if metric is None:
-        section.notes = ["None of the metrics is a sum over positions, which could be explained."]
+        section.notes = ["Not shown: no metric is a sum over positions, which could be explained."]
         return section
     section.reading = [
-        f"The {QUERIES} queries that lose most and the {QUERIES} that gain most {metric}. An item "
-        "contributes to the value by its grade where it stands; its loss is what it would "
-        "contribute more in the ideal ranking. No position: it is not retrieved, or does not count."
+        f"The {QUERIES} queries that lose most and the {QUERIES} that gain most {metric}. The "
+        "contribution of an item depends on its grade and its position. Its loss is what it would "
+        "contribute more in the ideal ranking. A dash as position means not retrieved."
     ]
 
-    @cache
-    def explain_query(system: str, query: Any) -> Explanation:
-        explanation: Explanation = source.call(explain, system, of=query, metric=metric)
-        return explanation
-
-    try:
-        for a, b in pairs:
-            for title, rows in _select_queries(comparison, metric, a, b):
-                section.cases[title] = [_make_case(row, a, b, explain_query) for row in rows]
-    except SOURCE_ERRORS as error:
-        section.notes.append(describe_source_error(error))
+    selected = [
+        (a, b, title, rows)
+        for a, b in pairs
+        for title, rows in _select_queries(comparison, metric, a, b)
+    ]
+    queries = {row[0] for *_, rows in selected for row in rows}
+    if not queries:
+        section.notes = ["No query has a different value in two systems."]
+        return section
+    with source.errors_as_notes(section):
+        items, formula = runs.call(explain_items, of=[*queries], metric=metric)
+        cases = _Cases(
+            metric,
+            formula,
+            items.with_columns(pl.col("query", "item").cast(pl.String)),
+            source.texts.label("query", queries),
+            source.texts.label("item", items["item"].drop_nulls().unique()),
+        )
+        for a, b, title, rows in selected:
+            section.cases[title] = [cases.make(row, a, b) for row in rows]
     count = comparison.table.select("a", "b").n_unique()
     if count > len(pairs):
-        section.notes.append(f"Of {count:,} pairs {len(pairs)} are looked into.")
+        section.notes.append(f"This section covers {len(pairs)} of {count:,} pairs.")
     return section
 
 
@@ -85,23 +87,57 @@ def _select_queries(
     yield f"{b} gains most against {a}", frame.filter(gain > 0).tail(QUERIES).reverse().rows()
 
 
-def _make_case(row: Any, a: str, b: str, explain_query: Explain) -> Case:
-    """Show a query: the items that moved it, and the top of both rankings."""
-    query, of_a, of_b, difference = row
-    explanations = {system: explain_query(system, query) for system in (a, b)}
-    moved = _list_moved(*map(_sum_by_item, explanations.values()))
-    more = len(moved) - MOVED
-    header = ["item", "grade", f"position in {a}", f"position in {b}", a, b, "change"]
-    tables = [
-        ReportTable(
-            f"Items that moved query {query}: what each contributes",
-            [header, *moved[:MOVED]],
-            frozenset(range(1, 7)),
-            f"Left out as moving it less: {more}." if more > 0 else "",
-        ),
-        *(_tabulate_top(explanation, system) for system, explanation in explanations.items()),
-    ]
-    return Case(str(query), of_a, of_b, difference, tables)
+@dataclass(frozen=True)
+class _Cases:
+    """The rankings of the queries that are shown, and the labels of queries and items."""
+
+    metric: str
+    formula: str
+    items: pl.DataFrame
+    query_labels: Mapping[str, str]
+    item_labels: Mapping[str, str]
+
+    def make(self, row: Sequence[Any], a: str, b: str) -> Case:
+        """Show a query: the items that moved it, and the top of both rankings."""
+        query, of_a, of_b, difference = row
+        rankings = [self.items.filter(system=name, query=str(query)) for name in (a, b)]
+        moved = self._list_moved(*map(_sum_by_item, rankings))
+        more, short = len(moved) - MOVED, shorten_names([a, b])
+        header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
+                  short[a], short[b], "change"]  # fmt: skip
+        caption = f"Items that moved query {query}: what each contributes"
+        note = f"{more:,} more items moved it less." if more > 0 else ""
+        tables = [
+            ReportTable(caption, [header, *moved[:MOVED]], frozenset(range(1, 7)), note),
+            self._tabulate_top(rankings[0], f"{a}: {self.metric} {of_a:.4f}"),
+            self._tabulate_top(rankings[1], f"{b}: {self.metric} {of_b:.4f}"),
+        ]
+        return Case(self.query_labels[str(query)], of_a, of_b, difference, tables)
+
+    def _list_moved(
+        self, a: dict[str, _Contribution], b: dict[str, _Contribution]
+    ) -> list[list[str]]:
+        """Return a row for each item whose contribution differs, the largest change first."""
+        rows = []
+        for item in {**a, **b}:
+            old, new = a.get(item, _Contribution()), b.get(item, _Contribution())
+            change = new.value - old.value
+            if abs(change) > 1e-9:
+                grade = _format_grade(old.rel if old.rel is not None else new.rel)
+                row = [self.item_labels[item], grade, _format_pos(old.pos), _format_pos(new.pos),
+                       f"{old.value:.4f}", f"{new.value:.4f}", f"{change:+.4f}"]  # fmt: skip
+                rows.append((abs(change), row))
+        return [row for _, row in sorted(rows, key=lambda each: each[0], reverse=True)]
+
+    def _tabulate_top(self, ranking: pl.DataFrame, title: str) -> ReportTable:
+        """Tabulate the top of a ranking."""
+        frame = ranking.select("pos", "item", "rel", "contribution", "loss")
+        rows = [
+            [f"{pos:,}", self.item_labels[item], _format_grade(rel), *map(format_cell, values)]
+            for pos, item, rel, *values in frame.drop_nulls(["pos", "item"]).head(TOP).rows()
+        ]
+        header = ["position", "item", "grade", "contribution", "loss"]
+        return ReportTable(f"{title}; {self.formula}", [header, *rows], frozenset((0, 2, 3, 4)))
 
 
 class _Contribution(NamedTuple):
@@ -110,43 +146,14 @@ class _Contribution(NamedTuple):
     value: float = 0.0
 
 
-def _sum_by_item(explanation: Explanation) -> dict[Any, _Contribution]:
+def _sum_by_item(ranking: pl.DataFrame) -> dict[str, _Contribution]:
     """Return the first position of each item, its grade, and the sum of its contributions."""
-    items: dict[Any, _Contribution] = {}
-    columns = ("item", "pos", "rel", "contribution")
-    for item, pos, rel, value in explanation.table.select(columns).rows():
+    items: dict[str, _Contribution] = {}
+    for item, pos, rel, value in ranking.select("item", "pos", "rel", "contribution").rows():
         if item is not None:
             first = items.get(item, _Contribution(pos, rel))
             items[item] = first._replace(value=first.value + (value or 0.0))
     return items
-
-
-def _list_moved(a: dict[Any, _Contribution], b: dict[Any, _Contribution]) -> list[list[str]]:
-    """Return a row for each item whose contribution differs, the largest change first."""
-    rows = []
-    for item in {**a, **b}:
-        old, new = a.get(item, _Contribution()), b.get(item, _Contribution())
-        change = new.value - old.value
-        if abs(change) > 1e-9:
-            grade = old.rel if old.rel is not None else new.rel
-            row = [str(item), _format_grade(grade), _format_pos(old.pos), _format_pos(new.pos),
-                   f"{old.value:.4f}", f"{new.value:.4f}", f"{change:+.4f}"]  # fmt: skip
-            rows.append((change, row))
-    return [row for _, row in sorted(rows, key=lambda each: -abs(each[0]))]
-
-
-def _tabulate_top(explanation: Explanation, system: str) -> ReportTable:
-    """Tabulate the top of the ranking of a system."""
-    columns = ("pos", "item", "rel", "contribution", "loss")
-    frame = explanation.table.select(columns).filter(pl.col("item").is_not_null())
-    rows = [
-        [_format_pos(pos), str(item), _format_grade(rel), format_cell(value), format_cell(loss)]
-        for pos, item, rel, value, loss in frame.drop_nulls("pos").sort("pos").head(TOP).rows()
-    ]
-    value = "undefined" if explanation.value is None else f"{explanation.value:.4f}"
-    header = ["position", "item", "grade", "contribution", "loss"]
-    caption = f"{system}: {explanation.metric} {value}; {explanation.formula}"
-    return ReportTable(caption, [header, *rows], frozenset((0, 2, 3, 4)))
 
 
 def _format_pos(pos: int | None) -> str:

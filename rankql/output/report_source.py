@@ -1,41 +1,73 @@
-"""What the report computes from the runs again, which may be gone, closed or changed."""
+"""The runs behind a comparison, which the report reads again: they may be gone or changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
 
-from rankql.diagnostics.limits import limits
-from rankql.diagnostics.limits_result import Limits
 from rankql.errors import RankqlError
+from rankql.output.report_elements import Section
+from rankql.output.texts import Texts
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
+from rankql.sources.inputs import open_runs
+from rankql.sources.session import open_session
 
 if TYPE_CHECKING:
-    from rankql.decisions.comparison import Comparison
+    from rankql.decisions.comparison import ComparedRuns, Comparison
 
-SOURCE_ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
+_ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
 
-NO_SOURCE = "Absent: results were compared, not runs; compare the runs to look into them."
-
-
-def find_limits(comparison: Comparison) -> Limits | str:
-    """Return the limits of the compared numbers, or why there are none."""
-    if comparison.source is None:
-        return NO_SOURCE
-    metrics = [name for name in comparison.metrics if parse_metric(name)]
-    try:
-        answer: Limits = comparison.source.call(limits, metrics=metrics)
-    except SOURCE_ERRORS as error:
-        return describe_source_error(error)
-    return answer
+_NO_RUNS = "Not shown: this section needs the runs, but the comparison was made from results."
 
 
-def describe_source_error(error: BaseException) -> str:
-    """Say why a part of the report is absent."""
-    return f"Absent: the runs could not be looked into again: {str(error).splitlines()[0]}"
+@dataclass(frozen=True)
+class ReportSource:
+    """What the sections of a report are made from."""
+
+    comparison: Comparison
+    texts: Texts
+    # The runs, or None and the reason why they cannot be read.
+    runs: ComparedRuns | None
+    reason: str = _NO_RUNS
+
+    @contextmanager
+    def errors_as_notes(self, section: Section) -> Iterator[None]:
+        """Turn an error about the runs into a note of the section."""
+        try:
+            yield
+        except _ERRORS as error:
+            section.notes.append(_describe(error))
+
+
+@contextmanager
+def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
+    """Open the compared runs once for all sections."""
+    source, runs = ReportSource(comparison, texts, None), comparison.source
+    if runs is None:
+        yield source
+        return
+    with ExitStack() as stack:
+        try:
+            con = runs.keywords.get("con")
+            session = stack.enter_context(open_session(con, runs.runs, runs.qrels))
+            qrels = None if runs.qrels is None else session.table(runs.qrels, "qrels")
+            keywords = {**runs.keywords, "con": session.con}
+            tables = open_runs(session, runs.runs)
+            runs = replace(runs, runs=tables, qrels=qrels, keywords=keywords)
+            source = replace(source, comparison=replace(comparison, source=runs), runs=runs)
+        except _ERRORS as error:
+            source = replace(source, reason=_describe(error))
+        yield source
+
+
+def _describe(error: BaseException) -> str:
+    return f"Not shown: the runs could not be read again: {str(error).splitlines()[0]}"
 
 
 def parse_metric(name: str) -> Metric | None:

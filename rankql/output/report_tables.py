@@ -1,20 +1,20 @@
-"""The findings and tables on the first screen of the report."""
+"""The tables of means and differences, and the findings in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rankql.output.chart_selection import order_systems, select_pairs
+from rankql.output.panels import shorten_names
 from rankql.output.report_elements import ReportTable
 from rankql.text import format_interval, format_table
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
-# The largest numbers of rows; the rest is counted, and stands in the other formats.
+# The largest numbers of rows. Other formats have all rows.
 SYSTEMS, ROWS = 60, 200
 
 _VERDICTS = {"better": "▲ better", "worse": "▼ worse", "not significant": "≈ not significant"}
@@ -36,32 +36,34 @@ def list_findings(comparison: Comparison) -> list[tuple[str, str]]:
     return [(row[2] if row[3] == "all" else f"{row[2]}, {row[3]}", row[5]) for row in findings]
 
 
-def tabulate_means(comparison: Comparison) -> Iterator[ReportTable]:
+def tabulate_means(comparison: Comparison) -> ReportTable:
     """Tabulate the means of the systems by metric."""
     metrics, order = comparison.metrics, order_systems(comparison)
+    short = shorten_names(order)
     rows = comparison.summary.filter(pl.col("slice") == "all")
     means = {
         (system, metric): format_interval(bounds)
         for system, metric, *bounds in rows.select("system", "metric", "mean", "lo", "hi").rows()
     }
-    level = f"{100 * comparison.settings.confidence:.12g}%"
+    body = [[short[name], *(means[name, m] for m in metrics)] for name in order[:SYSTEMS]]
     more = len(order) - SYSTEMS
-    yield ReportTable(
-        f"Means with {level} intervals, best first",
-        [["system", *metrics], *([s, *(means[s, m] for m in metrics)] for s in order[:SYSTEMS])],
+    return ReportTable(
+        f"Means with {comparison.settings.percent} confidence intervals, best system first",
+        [["system", *metrics], *body],
         frozenset(range(1, 1 + len(metrics))),
-        f"Left out, and in the charts: {more} systems." if more > 0 else "",
+        f"{more} more systems are in the charts." if more > 0 else "",
     )
 
 
-def tabulate_differences(comparison: Comparison) -> Iterator[ReportTable]:
+def tabulate_differences(comparison: Comparison) -> ReportTable:
     """Tabulate the differences of the pairs that are drawn."""
     rows = comparison.table.filter(pl.col("slice") == "all").to_dicts()
     by_pair = {(row["metric"], row["a"], row["b"]): row for row in rows}
+    short = shorten_names(comparison.systems)
     body = [
         [
             row["metric"],
-            f"{row['b']} − {row['a']}",
+            f"{short[row['b']]} − {short[row['a']]}",
             format_interval([row[name] for name in ("difference", "lo", "hi")], "+"),
             _format_p(row["p_adjusted"]),
             f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}",
@@ -71,11 +73,9 @@ def tabulate_differences(comparison: Comparison) -> Iterator[ReportTable]:
         for pair in select_pairs(comparison)
         if (row := by_pair.get((metric, *pair)))
     ]
-    if body:
-        header = ["metric", "pair", "difference", "p", "wins / ties / losses", "verdict"]
-        caption = "Differences with intervals; p is adjusted, wins are queries"
-        note = " ".join(describe_pairs(comparison))
-        yield ReportTable(caption, [header, *body], frozenset((2, 3, 4)), note)
+    header = ["metric", "pair", "difference", "adjusted p", "wins / ties / losses", "verdict"]
+    caption = "Differences with confidence intervals; wins, ties and losses count queries"
+    return ReportTable(caption, [header, *body], frozenset((2, 3, 4)))
 
 
 def _format_p(value: float | None) -> str:
@@ -90,10 +90,10 @@ def describe_pairs(comparison: Comparison) -> list[str]:
     if count <= drawn:
         return []
     first = comparison.settings.baseline or order_systems(comparison)[0]
-    which = "those of" if comparison.settings.baseline else "those of the best,"
+    role = "baseline" if comparison.settings.baseline else "best system"
     return [
-        f"Of {count:,} pairs {drawn} are drawn: {which} {first} with the best others by "
-        f"{comparison.metrics[0]}. The whole table stands below."
+        f"The charts show {drawn} of {count:,} pairs: the {role}, {first}, with the best others by "
+        f"{comparison.metrics[0]}. The table of all pairs is in Differences."
     ]
 
 
@@ -104,6 +104,6 @@ def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     (frame,) = comparison.displayed(wide=True)
     header, *body = format_table(frame)
     more = len(body) - ROWS
-    note = f"{more:,} more rows: save the comparison as .csv or .parquet." if more > 0 else ""
+    note = f"{more:,} more rows are in .csv and .parquet files." if more > 0 else ""
     numbers = frozenset(i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric())
     return ReportTable("Every pair", [header, *body[:ROWS]], numbers, note)

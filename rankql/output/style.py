@@ -18,7 +18,7 @@ CONFIG: dict[str, Any] = {
     "title": {"anchor": "start", "color": GREY, "fontSize": 13, "limit": WIDTH},
     "axis": {
         "domain": False, "ticks": False, "grid": False, "gridColor": GREY, "gridOpacity": 0.25,
-        "labelColor": GREY, "labelFontSize": 12, "labelPadding": 6, "labelLimit": 180,
+        "labelColor": GREY, "labelFontSize": 12, "labelPadding": 6, "labelLimit": 170,
         "labelSeparation": 8, "labelFlush": False,
         "titleColor": GREY, "titleFontSize": 12, "titleFontWeight": "normal",
     },

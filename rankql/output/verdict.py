@@ -1,0 +1,102 @@
+"""The verdict of a comparison: one line for readers who read nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rankql.output.chart_selection import summary_by_system
+from rankql.text import format_interval, join_words
+
+if TYPE_CHECKING:
+    from rankql.decisions.comparison import Comparison
+
+# More names are counted.
+NAMES = 3
+# Means that are closer than this are equal.
+_EQUAL = 1e-12
+
+
+def write_verdict(comparison: Comparison) -> str:
+    """Say which system is best on which metrics, and what it beats significantly."""
+    means = summary_by_system(comparison).filter(pl.col("slice") == "all").drop_nulls("mean")
+    if means.is_empty():
+        return "No metric is defined on these queries."
+    if len(comparison.systems) == 1:
+        columns = ("metric", "mean", "lo", "hi")
+        values = [f"{name} {format_interval(ends)}" for name, *ends in means[columns].rows()]
+        return f"{comparison.systems[0]}: {', '.join(values[:NAMES])}."
+    leaders: dict[tuple[str, ...], list[str]] = {}
+    for metric in means["metric"].unique(maintain_order=True):
+        leaders.setdefault(_find_best(comparison, means, metric), []).append(metric)
+    sentences = [_describe_lead(comparison, *lead) for lead in leaders.items()]
+    return " ".join([*sentences, *_describe_reversals(comparison)])
+
+
+def _find_best(comparison: Comparison, means: pl.DataFrame, metric: str) -> tuple[str, ...]:
+    """Return the system with the best mean, or several with the same."""
+    rows = means.filter(pl.col("metric") == metric).select("system", "mean").rows()
+    best = (max if comparison.higher_is_better[metric] else min)(mean for _, mean in rows)
+    return tuple(sorted(name for name, mean in rows if abs(mean - best) <= _EQUAL))
+
+
+def _describe_lead(comparison: Comparison, best: Sequence[str], metrics: Sequence[str]) -> str:
+    """Say on which metrics a system is best, and what it beats significantly."""
+    where = _join_metrics(comparison, metrics)
+    if len(best) > 1:
+        return f"{_join_names(best)} are tied for best on {where}."
+    (name,) = best
+    rows = comparison.table.filter(pl.col("slice") == "all", pl.col("metric").is_in(metrics))
+    verdicts = set()
+    won: dict[str, list[str]] = {}
+    for metric, a, b, verdict in rows["metric", "a", "b", "verdict"].rows():
+        if name in (a, b):
+            verdicts.add(verdict)
+            if verdict == ("better" if name == b else "worse"):
+                won.setdefault(a if name == b else b, []).append(metric)
+    lead = f"{name} is best on {where}"
+    if won and all(beaten == [*metrics] for beaten in won.values()):
+        each = " on each" if len(metrics) > 1 else ""
+        return f"{lead}, and significantly better than {_join_names([*won])}{each}."
+    if won:
+        return f"{lead}; significantly better than {_list_wins(comparison, won)}."
+    if "not significant" in verdicts:
+        return f"{lead}, but the lead is not significant."
+    return f"{lead}; the lead was not tested."
+
+
+def _list_wins(comparison: Comparison, won: dict[str, list[str]]) -> str:
+    """List the systems that were beaten, those on the same metrics together."""
+    by_metrics: dict[tuple[str, ...], list[str]] = {}
+    for loser, metrics in won.items():
+        by_metrics.setdefault(tuple(metrics), []).append(loser)
+    if len(by_metrics) > NAMES:
+        return f"{len(won)} of {len(comparison.systems) - 1} systems on at least one metric"
+    return " and ".join(
+        f"{_join_names(losers)} on {_join_metrics(comparison, metrics)}"
+        for metrics, losers in by_metrics.items()
+    )
+
+
+def _describe_reversals(comparison: Comparison) -> list[str]:
+    """Name the slices in which the significant finding is the opposite of the overall one."""
+    key = ["metric", "a", "b"]
+    rows = comparison.table.filter(pl.col("verdict").is_in(["better", "worse"]))
+    overall = rows.filter(pl.col("slice") == "all").select(*key, overall="verdict")
+    reversed_ = rows.join(overall, on=key).filter(pl.col("verdict") != pl.col("overall"))
+    slices = reversed_["slice"].unique(maintain_order=True).to_list()
+    return [f"The reverse is true for {_join_names(slices, 'slices')}."] if slices else []
+
+
+def _join_metrics(comparison: Comparison, metrics: Sequence[str]) -> str:
+    if len(metrics) == len(comparison.metrics) > 1:
+        return f"all {len(metrics)} metrics"
+    if len(metrics) > NAMES:
+        return f"{len(metrics)} of {len(comparison.metrics)} metrics"
+    return join_words(metrics)
+
+
+def _join_names(names: Sequence[str], noun: str = "systems") -> str:
+    return join_words(names) if len(names) <= NAMES else f"{len(names)} {noun}"
