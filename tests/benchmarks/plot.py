@@ -63,7 +63,7 @@ def verdict(rows: Sequence[Row]) -> str:
     met = [within_target(row) for row in rows if row["target"]]
     if not met:
         return ""
-    return "✅ yes" if all(met) else f"{sum(met)} of {len(met)}" if any(met) else "❌ no"
+    return "✓ yes" if all(met) else f"{sum(met)} of {len(met)}" if any(met) else "✗ **no**"
 
 
 def within_target(row: Row) -> bool:
