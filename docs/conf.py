@@ -27,6 +27,9 @@ suppress_warnings = ["misc.highlighting_failure"]  # DuckDB's MAP {}
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 
+# For AI assistants; written by assistants.py.
+html_extra_path = ["llms.txt", "SKILL.md"]
+
 html_theme = "furo"
 html_title = "rankql"
 html_static_path = ["_static"]
@@ -37,11 +40,38 @@ copybutton_prompt_text = ">>> "
 copybutton_only_copy_prompt_lines = True
 
 
+# What people search for, by the page that answers it. These become index entries, which the
+# search of the site lists first.
+KEYWORDS = {
+    "bias": ["click bias", "position bias", "propensity", "counterfactual"],
+    "choosing-k": ["cutoff", "choosing k"],
+    "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
+    "compare": ["compare two rankers", "compare", "a/b test", "multiple comparisons"],
+    "conventions": ["ties", "tie", "negative grades", "conventions"],
+    "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
+    "gate": ["ci", "regression test", "pull request"],
+    "pandas": ["pandas", "dataframe"],
+    "queries": ["group by", "sql", "polars", "macro"],
+    "significance": ["statistical significance", "p-value", "confidence interval", "power"],
+    "unjudged": ["unjudged", "unjudged items", "missing judgments", "holes"],
+}
+
+
+def add_keywords(app, page, source):
+    """Put the keywords of a page below its title, as main entries of the index."""
+    if page in KEYWORDS:
+        title, _, text = source[0].partition("\n")
+        entries = ", ".join(f"! {keyword}" for keyword in KEYWORDS[page])
+        source[0] = f"{title}\n\n```{{index}} {entries}\n```\n{text}"
+
+
+def set_language(app, page, template, context, tree):
+    """Mark the Chinese pages as Chinese, so that browsers choose the right glyphs."""
+    if page.startswith("zh/"):
+        context["language"] = "zh-CN"
+
+
 def setup(app):
-    """The Chinese page says that it is Chinese, so that browsers draw its glyphs."""
-
-    def told(app, page, template, context, tree):
-        if page == "zh":
-            context["language"] = "zh-CN"
-
-    app.connect("html-page-context", told)
+    """Register the two hooks."""
+    app.connect("source-read", add_keywords)
+    app.connect("html-page-context", set_language)

@@ -1,6 +1,6 @@
-"""The pages of the metrics: what holds of each in a table, and its docstring.
+"""The pages of the metrics: a table of their properties, and the docstring of each.
 
-`python tests/test_metrics_page.py` writes the tables anew.
+`python tests/test_metrics_page.py` writes the tables.
 """
 
 import re
@@ -23,7 +23,7 @@ def page(function):
 def table(name):
     """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
     lines = [
-        "| function, name | columns | of | better | range | undefined where |",
+        "| function, name in evaluate | reads | one value per | better | range | NULL if |",
         "|---" * 6 + "|",
     ]
     for row in rankql.metrics().to_dicts():
@@ -60,11 +60,11 @@ def test_table(name):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_docstring(function):
-    """It stands on the page of its family, and something is said of it before."""
+    """It is on the page of its family, after a text that mentions the function."""
     text = (FOLDER / page(function)).read_text()
-    said, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
+    before, directive, _ = text.partition(f".. autofunction:: rankql.{function}\n")
     assert directive
-    assert len(re.findall(rf"\b{function}\b", said)) > 2
+    assert len(re.findall(rf"\b{function}\b", before)) > 2
 
 
 if __name__ == "__main__":

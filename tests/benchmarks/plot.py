@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,15 +43,34 @@ def tables(rows: Sequence[Row]) -> str:
                 cell = f"{row['median']:.1f} s, {row['peak'] / 1e9:.1f} GB"
             ours.setdefault(key, {})[row["density"]] = cell
             targets.setdefault(key, {})[row["target"]] = None
-    lines = ["| workload | task | 30% gain | 100% gain | target |", "|---|---|---|---|---|"]
+    lines = [
+        "| workload | task | 30% relevant | 100% relevant | target | met? |",
+        "|---|---|---|---|---|---|",
+    ]
     for (work, task), cells in ours.items():
         values = (cells.get(density, "") for density in (30, 100))
         target = "; ".join(targets[work, task])
-        lines.append(f"| {work} | `{task}` | {' | '.join(values)} | {target} |")
-    lines += ["", "| peer | nDCG@10 | AP |", "|---|---|---|"]
+        met = verdict([row for row in rows if (row["work"], row["task"]) == (work, task)])
+        lines.append(f"| {work} | `{task}` | {' | '.join(values)} | {target} | {met} |")
+    lines += ["", "| other tool | nDCG@10 | AP |", "|---|---|---|"]
     for peer, found in peers_by_metric.items():
         lines.append(f"| {peer} | {found.get('nDCG@10', '')} | {found.get('AP', '')} |")
     return "\n".join(lines)
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """Whether rows meet their targets: yes, no, the part that does, or nothing without a target."""
+    met = [within_target(row) for row in rows if row["target"]]
+    if not met:
+        return ""
+    return "✓ yes" if all(met) else f"{sum(met)} of {len(met)}" if any(met) else "✗ **no**"
+
+
+def within_target(row: Row) -> bool:
+    """Compare the ratio, the seconds and the peak memory with a target such as '≤ 10 s, ≤ 4 GB'."""
+    measured = {"×": row["ratio"], "s": row["median"], "GB": (row["peak"] or 0) / 1e9}
+    limits = re.findall(r"≤ ([\d.]+) (×|s|GB)", row["target"])
+    return all(measured[unit] <= float(limit) for limit, unit in limits)
 
 
 def read(paths: Sequence[Path]) -> tuple[list[Row], Row]:
