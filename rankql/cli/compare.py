@@ -90,7 +90,8 @@ def report_command(
 ) -> None:
     """Write a report that compares runs.
 
-    The HTML page has a verdict in one line, charts, the queries that changed most, and limits of the data.
+    The HTML page has a verdict in one line, charts, the queries that changed most, and the
+    limits of the data.
     """
     from rankql.results import SUFFIXES
     from rankql.writing import output_path
