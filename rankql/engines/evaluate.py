@@ -50,7 +50,7 @@ def evaluate(
 
     `by` slices the means by attributes of the queries, found in `attributes` (a table with the
     query column), the qrels or the run; a list within the list is a grouping of its own:
-    by=[["segment"], ["segment", "device"]]. `interval` is 'auto', 't' or None:
+    by=[["segment"], ["segment", "device"]]. `interval` is 'auto', 't', 'bootstrap' or None:
     't' is mean ± Student's t times the standard error, cut at the metric's range; 'auto' applies t
     to the logit of the mean where the metric has both bounds, which stays inside and covers skewed
     values better, and is 't' elsewhere. `output` writes the values per query to a Parquet file.

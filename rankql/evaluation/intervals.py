@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, require_package
 from rankql.registry.parse import value_range
+
+RESAMPLES = 2000
+SEED = 7
 
 
 def require_interval(interval: str | None, confidence: float) -> None:
     """Refuse an unknown interval or a confidence out of range."""
-    if interval not in ("auto", "t", None):
-        raise RankqlError(f"interval must be 'auto', 't' or None, not {interval!r}")
+    if interval not in ("auto", "t", "bootstrap", None):
+        raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise RankqlError(f"confidence must lie between 0 and 1, not {confidence!r}")
+    if interval == "bootstrap":
+        require_package("scipy", "stats", f"interval={interval!r}")
 
 
 def interval_columns(
-    means: pl.DataFrame, metrics: Sequence[str], interval: str | None
+    means: pl.DataFrame, metrics: Sequence[str], interval: str | None, confidence: float
 ) -> list[pl.Series]:
     """The confidence interval of every mean, NULL if there is none."""
+    if interval == "bootstrap":
+        pairs = zip(means["sample"].to_list(), means["weighed"], strict=True)
+        bounds = [_bootstrap_interval(sample, weighed, confidence) for sample, weighed in pairs]
+        return [
+            pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
+            for side, name in enumerate(("lo", "hi"))
+        ]
     ranges = [value_range(name) for name in metrics]
     lowest, highest = (
         pl.col("i").replace_strict(
@@ -59,3 +72,33 @@ def interval_within_range(logistic: bool) -> tuple[pl.Expr, pl.Expr]:
         value = pl.when((share > 0) & (share < 1)).then(inside).otherwise(cut)
         ends.append(pl.when(width.is_not_null()).then(value))
     return ends[0], ends[1]
+
+
+def _bootstrap_interval(
+    sample: list[dict[str, float | None]], weighed: bool, confidence: float
+) -> tuple[Any, Any]:
+    """The percentile interval of a mean, weighted or not, over resampled queries."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    # An undefined value weighs in a weighted mean, and is left out of a plain one.
+    kept = [row for row in sample if row["weight"] and (weighed or row["value"] is not None)]
+    values = np.array([row["value"] or 0.0 for row in kept])
+    weights = np.array([row["weight"] for row in kept])
+    if len(values) < 2 or not weights.sum():
+        return None, None
+
+    def mean(value: Any, weight: Any, axis: int) -> Any:
+        return (value * weight).sum(axis) / weight.sum(axis)
+
+    ends = bootstrap(
+        (values, weights),
+        mean,
+        paired=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, 2_000_000 // len(values)),
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(SEED),
+    ).confidence_interval
+    return float(ends.low), float(ends.high)

@@ -28,7 +28,7 @@ def summarise(
     means: pl.DataFrame = con.sql(sql).pl()
     metrics = meta["metrics"]
     metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
-    ends = interval_columns(means, metrics, interval)
+    ends = interval_columns(means, metrics, interval, confidence)
     return means.with_columns(*ends, metric.alias("metric")).select(
         *(["system"] if meta["system"] else []),
         "slice",
@@ -57,6 +57,7 @@ def _means_sql(
 ) -> str:
     """One row per system, slice and metric: the mean, and what its interval needs."""
     systems = ["system"] if meta["system"] else []
+    keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
     sets = [
         [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
     ]
@@ -71,12 +72,17 @@ def _means_sql(
         "i",
     ]
     kept = "FILTER (WHERE NOT missing)" if meta["conventions"]["missing"] == "skip" else ""
+    sample = (
+        f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {kept}"
+        if interval == "bootstrap"
+        else "NULL"
+    )
     # Student's t, if all queries have the same weight.
     width = (
         "CASE WHEN NOT any_value(weighed) "
         f"THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
         f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1) END"
-        if interval
+        if interval in ("auto", "t")
         else "NULL::DOUBLE"
     )
     columns = ", ".join(attributes.values())
@@ -88,6 +94,7 @@ def _means_sql(
                                      / nullif(fsum(weight) {kept}, 0), max(value) {kept})
                        ELSE favg(value) {kept} END AS mean,
                {width} AS width, min(value) {kept} AS least, max(value) {kept} AS most,
+               {sample} AS sample, any_value(weighed) AS weighed,
                count(*) AS queries,
                count(*) FILTER (WHERE undefined) AS undefined,
                count(*) FILTER (WHERE missing) AS missing
