@@ -120,7 +120,8 @@ from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
 from .logs.counterfactuals import counterfactual
 from .logs.debias import debiased, effective_sample_size
-from .logs.grades import consensus, grade_events, tally
+from .logs.grades import consensus, graded, tally
+from .logs.grading import grade_events
 from .logs.interleaving import (
     sign_test,
     team_draft,
@@ -192,6 +193,7 @@ __all__ = [
     "gate",
     "gini",
     "grade_events",
+    "graded",
     "harvested_propensity",
     "hit_at",
     "hit_at_by_score",

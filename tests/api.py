@@ -31,6 +31,8 @@ rbo(reference, pos, k=None, p=None, bound='ext')
 rmse(rel, score)
 mse(rel, score)
 mae(rel, score)
+graded(event, grades, how='max', cap=None, moment=None, until=None, within=None, half_life=None, \
+unknown='error')
 consensus(rel, weight=1, how='mean', ties='low')
 """
 
@@ -121,7 +123,7 @@ RATING = ["rmse", "mse", "mae"]
 # Of two rankings: columns of positions alone, in no list of grades and by no score.
 TWO_RANKINGS = ["tau_ap", "rbo"]
 # What comes before the metrics: tests/test_labels.py has their cases.
-LABELS = ["consensus"]
+LABELS = ["graded", "consensus"]
 # The metrics of one ranking: these have a list form and a score form too.
 RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS, *LABELS}]
 # Those that ask for the judged set: their list form takes it as `ideal`.

@@ -67,21 +67,10 @@ def by_sql(name, frame, arguments, options, con=None):
 
 def by_polars(name, frame, arguments, options, lazy=False):
     """The same of the function, in polars."""
-    if name == "graded":
-        return by_grade_events(frame.lazy() if lazy else frame, *arguments, **options)
     value = getattr(rankql, name)(*arguments, **options)
     if lazy:
         return dict(frame.lazy().group_by("g").agg(value).collect(engine="streaming").rows())
     return dict(frame.group_by("g").agg(value).rows())
-
-
-def by_grade_events(frame, event, grades, moment="time", **options):
-    """The same of `grade_events`, which leaves out groups without a grade."""
-    log = frame.with_columns(item=pl.lit(0))
-    names = {"event": event, "time": moment, "query": "g", "item": "item"}
-    rows = rankql.grade_events(log, grades, **options, **names).select("g", "rel").rows()
-    groups = frame.lazy().select("g").unique().collect()["g"]
-    return dict.fromkeys(groups) | dict(rows)
 
 
 def ways(name, frame, arguments, options):
@@ -251,16 +240,16 @@ def test_graded_by_days():
 
 
 def test_graded_takes_any_mapping():
-    """A struct, two lists, whole numbers as events; and a frame."""
+    """A struct, two lists, whole numbers as events; and a frame, piped."""
     con = connected(log(["view", "buy"]))
     for mapping in ("{'view': 1, 'buy': 2.5}", "MAP(['view', 'buy'], [1, 2.5])"):
         assert con.sql(f"SELECT graded(event, {mapping}) FROM handed").fetchall() == [(2.5,)]
     codes = pl.DataFrame({"user": 1, "item": 2, "event": [7, 8]})
-    assert codes.pipe(rankql.grade_events, {"7": 1, "8": 2}).rows() == [(1, 2, 2.0)]
+    assert codes.pipe(rankql.graded, "event", {"7": 1, "8": 2}).rows() == [(1, 2, 2.0)]
     connected(codes)
     assert con.sql("SELECT graded(event, MAP {7: 1, 8: 2}) FROM handed").fetchall() == [(2.0,)]
     kinds = codes.with_columns(event=pl.Series(["a", "b"], dtype=pl.Categorical))
-    assert kinds.pipe(rankql.grade_events, {"a": 1, "b": 2}).rows() == [(1, 2, 2.0)]
+    assert kinds.pipe(rankql.graded, "event", {"a": 1, "b": 2}).rows() == [(1, 2, 2.0)]
 
 
 EVENTS = st.sampled_from(["view", "cart", "buy", "hide", "shown", None, "swipe"])
@@ -298,7 +287,7 @@ BAD_GRADED = [
     ({"half_life": 2, "unknown": 1},
      "until must be given: the time that within and half_life count back from"),
     ({"until": 5, "unknown": 1},
-     "moment must be a timestamp or a finite number, not NULL|log has no column 'time'; .*"),
+     "moment must be a timestamp or a finite number, not (NULL|None)"),
     ({"moment": "t", "until": at(1), "unknown": 1},
      "until must be a finite number, as moment is, not 2024-05-02 12:00:00"),
     ({"moment": "t", "until": 9, "half_life": DAY, "unknown": 1},
@@ -1018,28 +1007,29 @@ def test_settings(setting):
 
 
 def test_grade_events(tmp_path):
-    """A file, a table, a frame: the same judgments, by hand."""
+    """A file, a table, a frame: the judgments that the polars twin has."""
     rows = [("u", "a", "view", at(0)), ("u", "a", "buy", at(1)), ("v", "b", "hide", at(2)),
             ("v", "c", None, at(3))]  # fmt: skip
     frame = pl.DataFrame(rows, ["user_id", "item", "event", "time"], orient="row")
     frame.write_parquet(tmp_path / "log.parquet")
     con = duckdb.connect()
     con.execute(f"CREATE TABLE log AS FROM '{tmp_path}/log.parquet'")
-    for options, expected in (
-        ({}, {"a": 3.0, "b": -1.0}),
-        ({"how": "sum", "cap": 2.5}, {"a": 2.5, "b": -1.0}),
-        (
-            {"until": at(2.5), "half_life": 2 * DAY, "within": 2 * DAY},
-            {"a": 3 * 2**-0.75, "b": -(2**-0.25)},
-        ),
-        ({"until": date(2024, 5, 3)}, {"a": 3.0}),
+    for options in (
+        {},
+        {"how": "sum", "cap": 2.5},
+        {"until": at(2.5), "half_life": 2 * DAY, "within": 2 * DAY},
+        {"until": date(2024, 5, 3)},
     ):
+        timed = {"moment": "time"} if "until" in options else {}
+        expected = (
+            frame.pipe(rankql.graded, "event", GRADES, by=["user_id", "item"], **options, **timed)
+            .rename({"graded": "rel"}).drop_nulls("rel").sort("user_id", "item")
+        )  # fmt: skip
         for log, connection in ((frame, None), (tmp_path / "log.parquet", None), ("log", con)):
             found = rankql.grade_events(log, GRADES, con=connection, **options)
-            assert found.columns == ["user_id", "item", "rel"]
-            grades = dict(found.select("item", "rel").rows())
-            assert grades.keys() == expected.keys()
-            assert all(engines.same(grades[item], expected[item]) for item in grades)
+            assert found.columns == expected.columns
+            for row, want in zip(found.rows(), expected.rows(), strict=True):
+                assert row[:2] == want[:2] and engines.same(row[2], want[2])
 
 
 def test_grade_events_before_evaluate():
@@ -1095,8 +1085,11 @@ def test_a_grade_that_is_no_number_is_refused():
     assert con.sql(f"SELECT graded(event, {mapping}) FROM handed").fetchall() == [(1.5,)]
     frame = log(["view", "buy"]).with_columns(user=1, item=2)
     for grades in ({"view": "1", "buy": "three"}, {"view": 1, "buy": 10**400}, {"buy": object()}):
-        said = complaint(lambda g=grades: rankql.grade_events(frame, g))
-        assert said.startswith("grades must be finite numbers, not {"), said
+        for run in (
+            lambda g=grades: rankql.grade_events(frame, g),
+            lambda g=grades: frame.select(rankql.graded("event", g)),
+        ):
+            assert complaint(run).startswith("grades must be finite numbers, not {")
 
 
 def test_unknown_options_are_refused_always():
@@ -1247,7 +1240,7 @@ def test_odd_weights_are_refused(weight):
 def test_events_are_text_whole_numbers_or_booleans():
     frame = pl.DataFrame({"g": [0, 0], "event": [True, None]})
     assert_values("graded", frame, ["event", {"true": 2}], {}, {0: 2.0})
-    assert_values("graded", frame.with_columns(event=True), ["event", {"true": 2}], {}, {0: 2.0})
+    assert frame.select(rankql.graded("event", {True: 2})).item() == 2
     for event in (NOON, 1.5, [1], ["a"]):
         odd = frame.with_columns(event=pl.Series([event, event]))
         said = "event must be text, a whole number or a boolean, not .*; cast it to text"
@@ -1274,6 +1267,9 @@ def test_decimals_are_numbers():
     for more, value in (({}, 4.0), (timed, 2 * 0.5 * 2**-1.5 + 3 * 2**-0.5)):
         found = rankql.grade_events(frame, grades, **options, **more, time="t")["rel"].item()
         assert engines.same(found, value)
+        moment = {"moment": "t"} if more else {}
+        value = frame.select(rankql.graded("event", grades, **options, **more, **moment)).item()
+        assert engines.same(found, value)
     for bad in (Decimal("nan"), Decimal("inf")):
         said = "grades must be finite numbers, not .*"
         assert re.fullmatch(said, complaint(lambda b=bad: rankql.grade_events(frame, {"view": b})))
@@ -1297,7 +1293,7 @@ def test_alpha_of_large_labels(frame, base):
         ({"until": object()}, "until must be a finite number or a datetime, not <object .*"),
         ({"until": np.datetime64("2024-05-01")},
          r"until must be a finite number or a datetime, not (np|numpy)\.datetime64\(.*"),
-        ({"until": 3, "within": "3"}, "within must be a number above 0, as moment is a number, .*"),
+        ({"until": 3, "within": "3"}, "within must be a finite number or a timedelta, not '3'"),
         ({"until": 3, "half_life": 10**400}, "half_life must be a finite number or .*"),
         ({"how": "sum", "cap": object()}, "cap must be a finite number, not .*"),
     ],

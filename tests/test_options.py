@@ -65,7 +65,7 @@ def calls():
         for option in parameters:
             if name.startswith("list_") and option == "ideal":
                 continue  # a column
-            if option not in {*columns, *LEFT_OUT} and name != "item_propensity":
+            if option not in {*columns, *LEFT_OUT} and name not in ("graded", "item_propensity"):
                 yield name, columns, option
 
 

@@ -1,97 +1,109 @@
-"""From events and annotators to grades, which are the `rel` of every metric."""
+"""From events and annotators to grades, which are the `rel` of every metric.
+
+A NULL event, an impression that nothing came of, has no grade: it is unjudged.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean
 from rankql.expressions.columns import Column, as_float, column, refuse_values
 from rankql.expressions.variants import metric
-from rankql.logs.table_macros import table_function, value_sql
-from rankql.macros import quote
+from rankql.logs.moments import Duration, Moment, decimal_as_float, is_finite, weigh_by_moment
+from rankql.logs.table_macros import table_function
 from rankql.registry.argument_checks import require, require_choice
-from rankql.sources.macro_sql import execute
-from rankql.sources.session import duckdb_errors, open_session
-from rankql.sources.tables import Data, assign_roles
-
-if TYPE_CHECKING:
-    import duckdb
+from rankql.sources.tables import Data
+from rankql.text import TEXT_TYPES
 
 
-def grade_events(
-    log: Data,
+@metric(by=("user", "item"))
+def graded(
+    event: Column,
     grades: Mapping[str, float | None],
     how: str = "max",
-    *,
     cap: float | None = None,
-    until: date | datetime | float | None = None,
-    within: timedelta | float | None = None,
-    half_life: timedelta | float | None = None,
+    moment: Column | None = None,
+    until: Moment | None = None,
+    within: Duration | None = None,
+    half_life: Duration | None = None,
     unknown: str | float | None = "error",
-    con: duckdb.DuckDBPyConnection | None = None,
-    query: str | None = None,
-    item: str | None = None,
-    event: str = "event",
-    time: str = "time",
-) -> pl.DataFrame:
-    """Turn a log of events into judgments: one grade per user (or query) and item.
+) -> pl.Expr:
+    """The grade of events by a mapping: the highest or the sum, which may fade with time.
 
-    The log is a file, a table or a frame, as for `evaluate`, with the columns user or query, item,
-    `event`, and `time` if `until` is given. If several columns could be the query, such as user and
-    session_id, choose one: query='user'. The result is what `evaluate` takes as qrels.
+    `grades` maps each event to its grade. The sum is at most `cap`. With `until`, events from that
+    time on are left out, and with `within` those that are older than that. With `half_life`, the
+    grade of an event of age t is multiplied by 2^(-t / half_life). An event without a grade is an
+    error, or has the grade `unknown`; None leaves it out. NULL if no event counts. Events are text,
+    whole numbers or booleans. A month of an SQL INTERVAL is 30 days.
 
-    `grades` maps each event to its grade. An item gets the highest grade of its events, or with
-    how="sum" their sum, at most `cap`. With `until`, events from that time on are left out, and
-    with `within` those that are older than that. With `half_life`, the grade of an event of age t
-    is multiplied by 2^(-t / half_life). An event without a grade is an error, or has the grade
-    `unknown`; None leaves it out. A NULL event, an impression without any action, has no grade.
-    Items without any grade are unjudged and left out. Events are text, whole numbers or booleans.
-
-    >>> log = pl.DataFrame({"user": [1, 1], "item": ["a", "a"], "event": ["view", "buy"]})
-    >>> grade_events(log, {"view": 1, "buy": 3}).rows()
-    [(1, 'a', 3.0)]
+    >>> log = pl.DataFrame({"user": [1] * 3, "item": ["a", "a", "b"], "event": ["view", "buy", ""]})
+    >>> log.pipe(graded, "event", {"view": 1, "buy": 3, "": 0}).sort("item").rows()
+    [(1, 'a', 3.0), (1, 'b', 0.0)]
     """
+    require_choice("how", how, "max", "sum")
+    require(how == "sum" or cap is None, "cap is for how 'sum', not for 'max'")
+    weight = weigh_by_moment(moment, until, within, half_life)
+    value = weight * _event_grades(event, grades, unknown)
+    if how == "max":
+        return value.max()
+    require_cap(cap)
+    total = value.sum() if cap is None else value.sum().clip(upper_bound=float(cap))
+    return pl.when(value.count() > 0).then(total)
+
+
+def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: object) -> pl.Expr:
+    """The grade of each event."""
+    require_grades(grades, unknown)
+    strict = isinstance(unknown, str)
+    names = [event_name(name) for name in grades]
+    listed = ", ".join(names)
+
+    def read_events(events: pl.Series) -> pl.Series:
+        dtype = events.dtype
+        fit = dtype.is_integer() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)
+        remedy = "cast it to text"
+        require(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
+        events = events.cast(pl.String)
+        if strict:
+            for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
+                hint = "add it to grades, or give unknown a grade"
+                require(False, f"event {name} has no grade; {hint}; there are: {listed}")
+        return events
+
+    events = column(event).map_batches(read_events, pl.String, is_elementwise=True)
+    other = None if strict or unknown is None else decimal_as_float(unknown)
+    result = pl.lit(other, pl.Float64)
+    if names:
+        values = [None if grade is None else decimal_as_float(grade) for grade in grades.values()]
+        result = events.replace_strict(names, values, default=other, return_dtype=pl.Float64)
+    return pl.when(events.is_not_null()).then(result)
+
+
+def require_grades(grades: Mapping[str, float | None], unknown: object) -> None:
+    """The mapping of events to grades, and the grade of all others."""
     kind = type(grades).__name__
     require(isinstance(grades, Mapping), f"grades must be a dict of event: grade, not a {kind}")
-    with open_session(con, log) as session:
-        names = {"query": query, "item": item}
-        table = assign_roles(session.table(log, "log"), names, ("query", "item"))
-        for role, name in names.items():
-            known = table.known(role)
-            if name is None and len(known) > 1:
-                listed = " and ".join(known)
-                raise RankqlError(f"log has {listed}. Choose one: {role}={known[0]!r}")
-        for role, name in {"event": event, **({} if until is None else {"time": time})}.items():
-            if name not in table.columns:
-                hint = did_you_mean(name, list(table.columns))
-                raise RankqlError(f"log has no column {name!r}; pass {role}='...'{hint}")
-        pairs = (f"{value_sql(_event_text(x))}: {value_sql(grades[x])}" for x in grades)
-        options = {"how": how, "cap": cap, "until": until, "within": within}
-        options |= {"half_life": half_life, "unknown": unknown}
-        arguments = [quote(event), f"MAP {{{', '.join(pairs)}}}"]
-        arguments += [f"{name} := {value_sql(value)}" for name, value in options.items()]
-        arguments += [] if until is None else [f"moment := {quote(time)}"]
-        keys = [quote(table.roles[role]) for role in ("query", "item")]
-        by = ", ".join(f"rankql_key({key}) AS key{i}" for i, key in enumerate(keys))
-        back = ", ".join(f"key{i}.value AS {key}" for i, key in enumerate(keys))
-        sql = (
-            f"SELECT {back}, rel FROM (\n"
-            f"    SELECT {by}, graded({', '.join(arguments)}) AS rel\n"
-            f"    FROM {table.sql} GROUP BY ALL\n)\n"
-            "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
-        )
-        with duckdb_errors():
-            judgments: pl.DataFrame = execute(session, sql, checked=True).pl()
-        return judgments
+    finite = all(grade is None or is_finite(grade) for grade in grades.values())
+    require(finite, f"grades must be finite numbers, not {grades}")
+    distinct = len({event_name(name) for name in grades}) == len(grades)
+    require(distinct, f"grades must name an event once, as text, not {grades}")
+    finite = unknown is None or (isinstance(unknown, str) and unknown == "error")
+    require(
+        finite or is_finite(unknown),
+        f"unknown must be a grade or 'error', not {unknown}",
+    )
 
 
-def _event_text(event: object) -> str:
-    """An event as text, as DuckDB casts a column of them."""
-    return str(event).lower() if isinstance(event, bool) else str(event)
+def require_cap(cap: float | None) -> None:
+    """The most that events add up to."""
+    require(cap is None or is_finite(cap), f"cap must be a finite number, not {cap}")
+
+
+def event_name(name: object) -> str:
+    """An event as text, as a column of them is cast."""
+    return str(name).lower() if isinstance(name, bool) else str(name)
 
 
 @metric(by=("user", "item"))
