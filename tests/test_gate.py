@@ -202,13 +202,18 @@ def test_without_a_limit_only_a_significant_drop_fails():
     assert 0.72 < passed.count("passed") / 500 < 0.92
 
 
-def test_noise_is_inconclusive():
+def test_noise_is_inconclusive_unless_the_means_decide():
     verdict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01")
     assert not verdict and verdict.outcome == "inconclusive" and verdict.exit_code == 3
     assert verdict.inconclusive.height == 1 and verdict.failures.is_empty()
     warned = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", inconclusive="warn")
     assert warned and warned.exit_code == 0 and warned.table.equals(verdict.table)
     assert warned.title == "Gate passed: 1 inconclusive"
+    strict = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.01", beyond_noise=False)
+    assert strict.exit_code == 1 and said(strict) == ["dropped by 0.02, beyond the limit of 0.01"]
+    assert strict.table.select("lo", "hi", "confidence").row(0) == (None, None, None)
+    loose = rankql.gate(NOISY, baseline=OLD, max_drop="nDCG@10:0.03", beyond_noise=False)
+    assert loose and said(loose) == ["dropped by 0.02, within the limit of 0.03"]
 
 
 def test_a_failure_counts_more_than_an_inconclusive_limit():
@@ -250,6 +255,7 @@ def test_one_query():
     assert rankql.gate(old, baseline=old, max_drop="AP:0.01")
     assert rankql.gate(old, baseline=new)  # better, and no limit to prove
     assert rankql.gate(old, baseline=new, max_drop="AP:0.01").exit_code == 3
+    assert rankql.gate(new, baseline=old, max_drop="AP:0.01", beyond_noise=False).exit_code == 1
 
 
 def test_small_slices_are_reported():
@@ -528,8 +534,13 @@ def test_micro_averages():
         rankql.gate(RUN, QRELS, RUN, max_drop="microP@1:0")
     low = RUN.with_columns(score=-pl.col("score"))
     low = low.with_columns(score=pl.when(query=pl.lit("a")).then("score").otherwise(0.0))
-    verdict = rankql.gate(low, QRELS, minimum="microP@1>=0.5")
-    assert verdict and verdict.table["mean"].to_list() == [0.5]
+    checks = {"minimum": "microP@1>=0.5", "max_drop": "microP@1:0.1", "beyond_noise": False}
+    verdict = rankql.gate(low, QRELS, RUN, **checks)
+    assert verdict.table["mean"].to_list() == [0.5, 0.5]
+    last = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [-9.0]})
+    lost = pl.concat([low.with_columns(item=pl.lit("z") + pl.col("item")), last])
+    verdict = rankql.gate(lost, QRELS, RUN, **checks)
+    assert verdict.table["difference"][1] == -0.5 and not verdict
 
 
 def test_undefined_queries_never_count_in_micro_averages():
@@ -577,6 +588,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS, RUN), {"metrics": "AP"}, "Unknown option 'metrics'."),
         ((RUN, QRELS, RUN), {"inconclusive": "pass"}, "inconclusive must be 'fail' or 'warn'"),
         ((RUN, QRELS), {"minimum_bound": 1}, "minimum_bound must be true or false, not 1"),
+        ((RUN, QRELS, RUN), {"beyond_noise": "no"}, "beyond_noise must be true or false, not no"),
         ((RUN, QRELS, RUN), {"by": "segment"}, "segment"),
         ((RUN, QRELS, RUN), {"tie": "best"}, "Unknown option 'tie'. Did you mean 'ties'?"),
         ((RUN, QRELS, "no.parquet"), {}, "run 'baseline': there is no file 'no.parquet'"),
@@ -709,6 +721,7 @@ def test_exit_codes(folder):
     assert (
         "invalid" in command("noisy.parquet", *old, "--inconclusive", "no", code=2).stderr.lower()
     )
+    command("noisy.parquet", *old, "--any-drop", code=1)
     command("noisy.parquet", *old, "--alpha", "0.999", code=1)
     command("old.parquet", "--min", "nDCG@10>=0.48")
     command("old.parquet", "--min", "nDCG@10>=0.48", "--min-bound", code=3)

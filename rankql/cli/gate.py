@@ -89,6 +89,7 @@ def gate_command(
     run: str,
     qrels: str | None,
     max_drop: Sequence[str],
+    any_drop: bool,
     by: Sequence[str],
     lower_is_better: Sequence[str],
     junit: Path | None,
@@ -111,6 +112,7 @@ def gate_command(
             max_drop=list(max_drop) or None,
             by=split_slices(by),
             higher_is_better=dict.fromkeys(lower_is_better, False) or None,
+            beyond_noise=not any_drop,
             con=con,
             **keyword_arguments(options),
         )

@@ -45,6 +45,7 @@ def gate(
     max_drop: str | Sequence[str] | None = None,
     inconclusive: str = "fail",
     minimum_bound: bool = False,
+    beyond_noise: bool = True,
     alpha: float = 0.05,
     by: str | Sequence[str | Sequence[str]] = (),
     min_queries: int = 10,
@@ -67,7 +68,7 @@ def gate(
     1 - alpha) is within it, fails if the interval is beyond it, and is inconclusive otherwise. An
     inconclusive limit says about how many queries would decide it, and fails the gate unless
     inconclusive="warn". With a limit of 0, or a baseline without `max_drop`, only a significant
-    drop fails, and a note recommends a limit.
+    drop fails, and a note recommends a limit. beyond_noise=False compares the means alone.
 
     `minimum` is a limit on the mean, such as `nDCG@10>=0.45` or `RMSE<0.9`, or a list of limits. If
     minimum_bound=True, the confidence interval of the mean decides.
@@ -93,6 +94,7 @@ def gate(
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
     require_flag("minimum_bound", minimum_bound)
+    require_flag("beyond_noise", beyond_noise)
     if baseline is None and max_drop is not None:
         raise RankqlError("max_drop= needs a baseline. Pass baseline= (CLI: --baseline)")
     if baseline is not None or minimum_bound:
@@ -124,7 +126,7 @@ def gate(
     run_result = set_directions(run_result, higher_is_better, evaluated)
     notes: list[str] = []
     judgements: list[dict[str, Judgement]] = [{} for _ in minima]
-    if drops or minimum_bound:
+    if (drops and beyond_noise) or minimum_bound:
         from rankql.decisions.gate_tests import describe_rule, judge_means
 
         no_limit = any(not limit.bound for limit in drops)
@@ -145,9 +147,9 @@ def gate(
         pairs = PairedRuns(align_systems(combined, ["baseline", "run"]), cluster)
         notes += [*pair_notes, *pairs.notes]
         for limit in drops:
-            by_slice = judge_drops(limit, pairs, alpha, min_queries)
-            rows += drop_rows(limit, pairs, by_slice, min_queries)
-            if without_limits:
+            tested = judge_drops(limit, pairs, alpha, min_queries) if beyond_noise else None
+            rows += drop_rows(limit, pairs, tested, min_queries)
+            if without_limits and beyond_noise:
                 notes += recommend_limit(limit, pairs, alpha)
     notes = list(dict.fromkeys([*notes, *run_result.notes]))
     table = pl.DataFrame(rows, schema=SCHEMA)

@@ -68,24 +68,38 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
 
 
 def drop_rows(
-    limit: GateLimit, pairs: PairedRuns, judgements: Mapping[str, Judgement], min_queries: int
+    limit: GateLimit,
+    pairs: PairedRuns,
+    judgements: Mapping[str, Judgement] | None,
+    min_queries: int,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a limit on drops; slices without a judgement have no difference at all."""
+    """The rows of a limit on drops, decided by the judgements of slices, or by the means if None.
+
+    Slices that lack a judgement have no difference at all.
+    """
     name = limit.name(pairs.result)
     lower = name in pairs.values.lower
-    summary = pairs.result.summary.filter(pl.col("metric") == name, pl.col("system") == "run")
-    for row in summary.iter_rows(named=True):
+    summary = pairs.result.summary.filter(pl.col("metric") == name)
+    means = {(row["system"], row["slice"]): row["mean"] for row in summary.iter_rows(named=True)}
+    for row in summary.filter(pl.col("system") == "run").iter_rows(named=True):
         part = row["slice"]
         baseline, run, _ = pairs.values.pair(name, "baseline", "run", part)
-        if not len(run):
+        if name in pairs.result.meta["weights"]:
+            base, mean = means["baseline", part], means["run", part]
+        else:
+            base, mean = pl.Series(baseline).mean(), pl.Series(run).mean()
+        if base is None or mean is None:
             yield _undefined_row(limit, pairs.result, row, min_queries, " in both")
             continue
-        n, mean, base = len(run), pl.Series(run).mean(), pl.Series(baseline).mean()
         assert isinstance(mean, float) and isinstance(base, float)
+        n = len(run)
         difference = mean - base
         loss = difference if lower else -difference
-        identical = part not in judgements
-        judgement = judgements.get(part) or Judgement(_decide(True, part, n, min_queries))
+        judgement = (judgements or {}).get(part)
+        identical = judgements is not None and judgement is None
+        if judgement is None:
+            within = identical or limit.margin.holds(loss)
+            judgement = Judgement(_decide(within, part, n, min_queries))
         change = "no difference" if identical else _describe_change(limit, lower, loss, judgement)
         message = _describe_drop(change, limit, lower, loss, n, judgement, min_queries)
         interval = judgement.interval(1 if lower else -1)

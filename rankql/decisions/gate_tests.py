@@ -56,7 +56,8 @@ def _require_means(limits: Sequence[GateLimit], run: Result) -> None:
         if (name := limit.name(run)) in run.meta["weights"]:
             raise RankqlError(
                 f"{name} is one value for all queries, so it has no confidence interval. Remove "
-                "it, or hold its value to a limit: minimum= (CLI: --min)"
+                "it, set a limit on its value with minimum= (CLI: --min), or compare means alone: "
+                "beyond_noise=False (CLI: --any-drop)"
             )
 
 
