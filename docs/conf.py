@@ -44,16 +44,24 @@ copybutton_only_copy_prompt_lines = True
 # search of the site lists first.
 KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
-    "choosing-k": ["cutoff", "choosing k"],
+    "business": ["clicks and revenue", "a/b test outcomes", "correlation with clicks"],
+    "choosing-k": ["cutoff", "choose k"],
     "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
-    "compare": ["compare two rankers", "compare", "a/b test", "multiple comparisons"],
-    "conventions": ["ties", "tie", "negative grades", "conventions"],
+    "compare": ["compare two rankers", "a/b test", "multiple comparisons", "html report"],
+    "conventions": ["ties", "tie", "negative grades"],
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
+    "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
     "gate": ["ci", "regression test", "pull request"],
+    "metrics/cascade": ["mrr", "reciprocal rank"],
+    "metrics/gain": ["ndcg", "dcg"],
+    "metrics/precision": ["map", "recall", "precision", "hit rate"],
     "pandas": ["pandas", "dataframe"],
     "queries": ["group by", "sql", "polars", "macro"],
-    "significance": ["statistical significance", "p-value", "confidence interval", "power"],
-    "unjudged": ["unjudged", "unjudged items", "missing judgments", "holes"],
+    "questions": ["ndcg above 1", "all zeros", "duplicates", "how many queries"],
+    "significance": ["statistical significance", "p-value", "confidence interval", "sample size"],
+    "speed": ["billion rows", "speed"],
+    "trust": ["check", "explain", "limits"],
+    "unjudged": ["unjudged", "unjudged items", "missing judgments"],
 }
 
 

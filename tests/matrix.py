@@ -197,7 +197,7 @@ REFUSED = [
     ),
     Refused(
         ("Spark",),
-        "of the catalogue and of diversity what is made of lists or histograms",
+        "metrics of the catalogue and of diversity that need lists or histograms",
         lambda case: beyond(case) and case.metric not in IN_SPARK,
         "RankqlError: {metric}: .* has no translation for Spark",
     ),
@@ -222,7 +222,7 @@ REFUSED = [
     ),
     Refused(
         ("ClickHouse functions",),
-        "options beyond k and those that a metric must be given",
+        "options other than k and required options",
         lambda case: (
             not beyond(case)
             and not (listed(case) and case.group[0] is None)

@@ -1,6 +1,6 @@
-"""docs/coming-from.md: every name and number that it gives to a peer is that of the peer.
+"""docs/coming-from.md: every name and number of another tool is correct.
 
-ranx compiles when it is first called, which takes half a minute: what calls it is slow.
+ranx compiles for half a minute when it is first called, so its tests are slow.
 """
 
 import re

@@ -26,7 +26,9 @@ from rankql.cli.main import main
 
 sync_api = components.optional("playwright.sync_api")
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# SKILL.md uses files of other names: see test_recipes_for_assistants.
+PAGES = sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "SKILL.md"})
+PAGES = [ROOT / "README.md", *PAGES]
 # Run: sql, python, and sh that calls rankql; what sql and sh print stands in the next block.
 BLOCK = re.compile(r"```(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?", re.DOTALL)
 # Not run: how to install and what belongs to other programs; test_spark.py runs py.

@@ -18,7 +18,7 @@ PHRASES = {
     r"such a difference by chance|Holm over \d": "p = 0.03, Holm-adjusted for 4 tests",
     r"\bwould show\b": "would be detected",
     r"there is no metric|There are: ": "Unknown metric ... Available: ...",
-    r"\b(is|are) no (limit|metric|Parquet|number|place|error|mean|list|test)\b": "is not a ...",
+    r"(?<!there)(?<!There) (is|are) no (limit|metric|Parquet|number|error|list|test)\b": "is not a",
     r"\bknows no\b": "does not support",
     r"nothing to be found|nothing is to be found": "has no relevant item",
     r"\bas a peer has\b|\bpeers?\b(?!\.)": "other tools, or the name of the tool",

@@ -2,9 +2,9 @@
 
     python tests/benchmarks/plot.py RESULTS.json [MORE.json ...] [--folder DIR]
 
-Prints the tables, in Markdown. `scaling.svg` is the cost against the number of rows, `peers.svg`
-the seconds of each peer to nDCG@10; each is drawn if the results have it. Of what stands in several
-files the last one counts. The charts need altair and vl-convert-python.
+Prints the tables in Markdown. `scaling.svg` shows seconds by number of rows, and `peers.svg` the
+seconds of each tool for nDCG@10. If several files have the same measurement, the last one counts.
+The charts need altair and vl-convert-python.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 
 Row = dict[str, Any]
 
-# Of Okabe and Ito: those who are colour-blind tell them apart, too.
+# Colours of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 LABELS = {"24 metrics": "24 metrics", "nDCG@10": "nDCG@10", "sum": "sum(rel)"}
 COLOURS = [VERMILION, BLUE, GREY]
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """The ratios to the baseline of each workload by density; and how far behind the peers are."""
+    """The ratios to the baseline of each workload by density, and the ratios of other tools."""
     ours: dict[tuple[str, str], dict[int | None, str]] = {}
     targets: dict[tuple[str, str], dict[str, None]] = {}
     peers_by_metric: dict[str, dict[str, str]] = {}
@@ -74,7 +74,7 @@ def within_target(row: Row) -> bool:
 
 
 def read(paths: Sequence[Path]) -> tuple[list[Row], Row]:
-    """The rows of all results, the last of each, and what the last file says of itself."""
+    """The rows of all results, the last of each, and the description of the last file."""
     found: dict[tuple[Any, ...], Row] = {}
     for path in paths:
         said = json.loads(path.read_text())
@@ -84,7 +84,7 @@ def read(paths: Sequence[Path]) -> tuple[list[Row], Row]:
 
 
 def scaling(rows: Sequence[Row], about: str) -> Any:
-    """The cost against the number of rows, both logarithmic."""
+    """Seconds by number of rows, both logarithmic."""
     import altair as alt
 
     names = {5: "100 thousand", 6: "1 million", 7: "10 million", 8: "100 million", 9: "1 billion"}
@@ -117,9 +117,9 @@ def scaling(rows: Sequence[Row], about: str) -> Any:
         width=520,
         height=320,
         title=alt.Title(
-            "Cost by number of rows: nDCG@10 and 24 metrics beside the plain sum",
+            "Seconds by number of rows: nDCG@10, 24 metrics and a plain sum",
             subtitle=[
-                "Seconds from Parquet to the values per user, in 4 GB of memory;",
+                "Seconds from Parquet to the values per user, with 4 GB of memory;",
                 "100 rows per user, 30% of them with gain",
                 about,
             ],
@@ -128,7 +128,7 @@ def scaling(rows: Sequence[Row], about: str) -> Any:
 
 
 def apart(values: Sequence[Row]) -> list[Row]:
-    """Where the names of the lines stand: at their ends, but not on top of each other."""
+    """The positions of the line labels: at the ends of the lines, without overlap."""
     ends = {row["task"]: row for row in sorted(values, key=lambda row: row["rows"])}
     found: list[Row] = []
     for row in sorted(ends.values(), key=_seconds):
@@ -138,7 +138,7 @@ def apart(values: Sequence[Row]) -> list[Row]:
 
 
 def peers(rows: Sequence[Row], about: str) -> Any:
-    """The seconds of each peer, the slowest last, and of rankql under the peer's conventions."""
+    """The seconds of each tool, the slowest last, and of rankql with its conventions."""
     import altair as alt
 
     theirs = sorted((row for row in rows if row["task"] == row["peer"]), key=_seconds)
@@ -146,7 +146,7 @@ def peers(rows: Sequence[Row], about: str) -> Any:
     values = [
         {
             "peer": row["peer"],
-            "who": "the peer" if row in theirs else "rankql",
+            "who": "other tool" if row in theirs else "rankql",
             "median": row["median"],
             "label": f"{row['ratio']:.1f} ×" if row in theirs else "",
         }
@@ -161,7 +161,7 @@ def peers(rows: Sequence[Row], about: str) -> Any:
             title=None,
             axis=alt.Axis(ticks=False, domain=False, labelPadding=8),
         ),
-        alt.YOffset("who:N", sort=["rankql", "the peer"]),
+        alt.YOffset("who:N", sort=["rankql", "other tool"]),
         alt.X(
             "median:Q",
             title="seconds",
@@ -176,8 +176,8 @@ def peers(rows: Sequence[Row], about: str) -> Any:
         alt.X2(datum=lowest),
         alt.Color(
             "who:N",
-            sort=["rankql", "the peer"],
-            scale=alt.Scale(domain=["rankql", "the peer"], range=[BLUE, GREY]),
+            sort=["rankql", "other tool"],
+            scale=alt.Scale(domain=["rankql", "other tool"], range=[BLUE, GREY]),
             legend=alt.Legend(title=None, orient="top", symbolType="square"),
         ),
     )
@@ -186,10 +186,10 @@ def peers(rows: Sequence[Row], about: str) -> Any:
         width=520,
         height=alt.Step(19),
         title=alt.Title(
-            f"nDCG@10 of {rows[0]['rows'] / 1e6:g} million scored rows by rankql and its peers",
+            f"nDCG@10 of {rows[0]['rows'] / 1e6:g} million scored rows: rankql and other tools",
             subtitle=[
-                "Seconds from the same Parquet to the same number, imports left out;",
-                "×: how many times as long as rankql under that peer's conventions",
+                "Seconds from the same Parquet file to the same number, without imports;",
+                "×: how many times as long as rankql with the conventions of that tool",
                 about,
             ],
         ),
