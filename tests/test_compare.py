@@ -118,6 +118,15 @@ def test_shown(two):
     assert "<table>" in two._repr_html_()
 
 
+def test_the_printed_table_fits(two):
+    header = repr(two).splitlines()[0]
+    assert "verdict" in header and "ties" not in header
+    assert max(map(len, repr(two).split("\n\n")[0].splitlines())) <= 100
+    assert {"ties", "effect", "detectable"} < {*two.displayed(wide=True)[0].columns}
+    two.wide = True
+    assert "detectable" in repr(two) and "p_error" not in repr(two)
+
+
 def test_one_system():
     alone = rankql.compare({"only": OLD}, QRELS, "RR")
     assert alone.table.is_empty() and alone.table.columns[0] == "metric"
@@ -196,6 +205,7 @@ def test_on_the_command_line(files, two):
     runs = ["old.parquet", "new.parquet", "qrels.parquet"]
     metrics = ["-m", "nDCG@2", "-m", "RR", "-m", "P@1"]
     assert said(*runs, *metrics).stdout == repr(two) + "\n"
+    assert "detectable" in said(*runs, *metrics, "--wide").stdout
     assert json.loads(said(*runs, *metrics, "--format", "json").stdout) == json.loads(two.to_json())
     csv = said("before=old.parquet", "now=new.parquet", "qrels.parquet", "--format", "csv")
     assert "before,now," in csv.stdout and "Note: Paired t test" in csv.stderr
@@ -506,7 +516,7 @@ def test_one_of_everything_reads_well():
     ]  # fmt: skip
     users = {"u": ["x"] * 4}
     same = _two(_own([1, 2, 3, 7], **users), _own([2, 4, 5, 8], **users), cluster="u")
-    assert "needs at least 10 clusters, and there is 1" in same.sentences[0]
+    assert "needs at least 10 clusters, not 1" in same.sentences[0]
     assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
     single = {"u": [*"abcdefghijkl"]}
     each = _two(_own(range(12), **single), _own(range(1, 13), **single), cluster="u")
