@@ -93,7 +93,7 @@ def describe_clusters(values: SystemValues, cluster: str) -> str:
     span = show.format_queries(int(sizes.max()))
     span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
     clusters = show.format_count(len(sizes), "cluster")
-    return f"Queries are clustered by {cluster}: {clusters} of {span} each"
+    return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
