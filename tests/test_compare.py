@@ -261,7 +261,7 @@ def test_results_are_refused_where_queries_are_not_told_apart():
     with pytest.raises(rankql.RankqlError, match="the results hold no query"):
         rankql.compare({"x": good.head(0), "y": good.head(0)})
     for names in ({None: good, "b": good}, {1: good, 2: good}, {"": good, "b": good}):
-        with pytest.raises(rankql.RankqlError, match="named by text"):
+        with pytest.raises(rankql.RankqlError, match="Names of systems must be non-empty"):
             rankql.compare(names)
 
 
@@ -477,7 +477,7 @@ def test_cutoffs_and_efforts_are_numbers(two):
         two.cutoffs("nDCG", [0])
     with pytest.raises(rankql.RankqlError, match="effect must be a number, not 'x'"):
         rankql.queries_needed("x")
-    with pytest.raises(rankql.RankqlError, match="Unknown metric 1"):
+    with pytest.raises(rankql.RankqlError, match="Unknown system 1"):
         two.differences("RR", 1, "new")
 
 
