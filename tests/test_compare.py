@@ -118,6 +118,15 @@ def test_shown(two):
     assert "<table>" in two._repr_html_()
 
 
+def test_the_printed_table_fits(two):
+    header = repr(two).splitlines()[0]
+    assert "verdict" in header and "ties" not in header
+    assert max(map(len, repr(two).split("\n\n")[0].splitlines())) <= 100
+    assert {"ties", "effect", "detectable"} < {*two.displayed(wide=True)[0].columns}
+    two.wide = True
+    assert "detectable" in repr(two) and "p_error" not in repr(two)
+
+
 def test_one_system():
     alone = rankql.compare({"only": OLD}, QRELS, "RR")
     assert alone.table.is_empty() and alone.table.columns[0] == "metric"
@@ -130,7 +139,7 @@ def test_one_system():
     [
         ({}, {}, "compare needs at least one run"),
         ({"old": OLD, "new": NEW}, {"test": "tt"}, "Unknown test 'tt'. Did you mean 't'?"),
-        ({"old": OLD, "new": NEW}, {"correction": "holmes"}, "did you mean holm?"),
+        ({"old": OLD, "new": NEW}, {"correction": "holmes"}, "Did you mean 'holm'?"),
         (
             {"old": OLD, "new": NEW},
             {"baseline": "odl"},
@@ -196,6 +205,7 @@ def test_on_the_command_line(files, two):
     runs = ["old.parquet", "new.parquet", "qrels.parquet"]
     metrics = ["-m", "nDCG@2", "-m", "RR", "-m", "P@1"]
     assert said(*runs, *metrics).stdout == repr(two) + "\n"
+    assert "detectable" in said(*runs, *metrics, "--wide").stdout
     assert json.loads(said(*runs, *metrics, "--format", "json").stdout) == json.loads(two.to_json())
     csv = said("before=old.parquet", "now=new.parquet", "qrels.parquet", "--format", "csv")
     assert "before,now," in csv.stdout and "Note: Paired t test" in csv.stderr
@@ -206,7 +216,7 @@ def test_on_the_command_line(files, two):
     table = json.loads(said(*values, "--format", "json").stdout)["table"]
     assert table == json.loads(two.to_json())["table"]
     done = CliRunner().invoke(main, ["compare", *runs, "--test", "student"])
-    assert done.exit_code == 2 and "test: there is no 'student'" in done.stderr
+    assert done.exit_code == 2 and "Unknown test 'student'" in done.stderr
     done = CliRunner().invoke(main, ["compare", "old.parquet", "old.parquet", "qrels.parquet"])
     assert done.exit_code == 2 and "give NAME=PATH" in done.stderr
 
@@ -239,7 +249,10 @@ def test_results_are_refused_where_queries_are_not_told_apart():
     for bad, said in (
         (frame(["a", "a", "b"], [0.1, 0.2, 0.3]), "to queries that occur twice, such as 'a'"),
         (frame(["a", None, "b"], [0.1, 0.2, 0.3]), "query is NULL in 1 of 3 rows"),
-        (frame(["y", "z"], [0.1, 0.2]), "'x' has no query in common with the others: it has 'a'"),
+        (
+            frame(["y", "z"], [0.1, 0.2]),
+            "'x' has no query in common with the other systems: it has 'a'",
+        ),
         (frame([1, 2, 3], [0.1, 0.2, 0.3]), "text in 'x', numbers in 'y'"),
         (frame([date(2020, 1, i) for i in (1, 2)], [0.1, 0.2]), "text in 'x', Date in 'y'"),
     ):
@@ -248,7 +261,7 @@ def test_results_are_refused_where_queries_are_not_told_apart():
     with pytest.raises(rankql.RankqlError, match="The results have no queries"):
         rankql.compare({"x": good.head(0), "y": good.head(0)})
     for names in ({None: good, "b": good}, {1: good, 2: good}, {"": good, "b": good}):
-        with pytest.raises(rankql.RankqlError, match="named by text"):
+        with pytest.raises(rankql.RankqlError, match="Names of systems must be non-empty"):
             rankql.compare(names)
 
 
@@ -458,13 +471,13 @@ def test_refused_in_one_line(keywords, said):
 
 def test_cutoffs_and_efforts_are_numbers(two):
     for ks in (5, []):
-        with pytest.raises(rankql.RankqlError, match="ks must be a list of cutoffs"):
+        with pytest.raises(rankql.RankqlError, match="ks= must be a list of cutoffs"):
             two.cutoffs("nDCG", ks)
     with pytest.raises(rankql.RankqlError, match="k must be a whole number"):
         two.cutoffs("nDCG", [0])
     with pytest.raises(rankql.RankqlError, match="effect must be a number, not 'x'"):
         rankql.queries_needed("x")
-    with pytest.raises(rankql.RankqlError, match="Unknown metric 1"):
+    with pytest.raises(rankql.RankqlError, match="Unknown system 1"):
         two.differences("RR", 1, "new")
 
 
@@ -502,11 +515,11 @@ def test_p_values_show_their_side_of_alpha(p, alpha, words):
 def test_one_of_everything_reads_well():
     one = _two(_own([1.0]), _own([2.0]))
     assert one.notes[:2] == [
-        "Paired t test; nothing could be tested", "Not tested: 1 of 1 row (not testable: 1)"
+        "Paired t test. Nothing could be tested", "Not tested: 1 of 1 row (not testable: 1)"
     ]  # fmt: skip
     users = {"u": ["x"] * 4}
     same = _two(_own([1, 2, 3, 7], **users), _own([2, 4, 5, 8], **users), cluster="u")
-    assert "needs at least 10 clusters, and there is 1" in same.sentences[0]
+    assert "needs at least 10 clusters, not 1" in same.sentences[0]
     assert "Queries are clustered by u: 1 cluster of 4 queries" in same.notes
     single = {"u": [*"abcdefghijkl"]}
     each = _two(_own(range(12), **single), _own(range(1, 13), **single), cluster="u")

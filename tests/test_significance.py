@@ -418,7 +418,7 @@ def test_few_clusters_are_not_tested():
     assert (
         rankql.compare(given, cluster="user")
         .table["sentence"][0]
-        .endswith("Not tested: the paired t test needs at least 10 clusters, and there are 9")
+        .endswith("Not tested: the paired t test needs at least 10 clusters, not 9")
     )
 
 

@@ -84,7 +84,7 @@ def test_two_results_need_no_judgments():
 
 def test_more_than_two_runs_need_names():
     for arguments in ((OLD, NEW, OLD, QRELS), ({"a": OLD}, NEW, QRELS), ([OLD], NEW, QRELS)):
-        with pytest.raises(rankql.RankqlError, match="Pass more than two runs as a dict"):
+        with pytest.raises(rankql.RankqlError, match="Pass more runs as a dict"):
             rankql.compare(*arguments)
 
 
@@ -228,7 +228,7 @@ def test_beside_results_of_evaluate():
         (
             ({"a": BEFORE, "b": OLD},),
             {},
-            "'a' is a result, 'b' is not: it is a run, or has several rows per",
+            "'a' is a result, but 'b' is a run or has several rows per",
         ),
         (
             ({"a": BEFORE, "b": AFTER},),
@@ -259,7 +259,7 @@ def test_beside_results_of_evaluate():
         (
             ({"a": BEFORE, "b": AFTER},),
             {"ties": "expected"},
-            "ties= is an option for runs. These are results, evaluated already",
+            "ties= is an option for runs, but these are results",
         ),
     ],
 )

@@ -91,8 +91,7 @@ def _judge_interval(
     confidence = 1.0 - level
     if interval is None:
         return Judgement(INCONCLUSIVE, confidence=confidence)
-    decision = margin.decide(*interval)
-    needed = None
+    decision, needed = margin.decide(*interval), None
     if decision == INCONCLUSIVE:
         needed = queries_to_decide(sample, margin.size, interval, level)
     return Judgement(decision, *interval, confidence, needed)

@@ -88,23 +88,21 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     a, b, verdict = pair.a, pair.b, pair.verdict(settings)
     if pair.p_adjusted is None:
         return _describe_untested(pair, settings)
-    difference, interval = _format_difference(pair, settings)
-    queries = show.format_queries(len(pair.values_a))
-    chance = f"{show.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, tests)}"
-    basis = f"({interval}{chance}; {queries})"
-    if verdict == NOT_SIGNIFICANT:
-        detectable, would = pair.detectable(settings), ""
-        if detectable is not None and detectable > abs(pair.sample.mean):
-            would = (
-                f". A difference of about {show.round_up(detectable)} would have been "
-                f"detected with {POWER:.0%} power"
-            )
-        return f"no significant difference between {b} and {a}: {difference} {basis}{would}"
-    won = "beats" if verdict == "better" else "loses to"
-    if pair.sample.mean < 0:
-        difference, interval = _format_difference(pair, settings, -1)
-        basis = f"({interval}{chance}; {queries})"
-    return f"{b} {won} {a} by {difference} {basis}"
+    significant = verdict != NOT_SIGNIFICANT
+    sign = -1 if significant and pair.sample.mean < 0 else 1
+    difference, interval = _format_difference(pair, settings, sign)
+    p = f"{show.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, tests)}"
+    basis = f"({interval}{p}; {show.format_queries(len(pair.values_a))})"
+    if significant:
+        verb = "beats" if verdict == "better" else "loses to"
+        return f"{b} {verb} {a} by {difference} {basis}"
+    detectable, power = pair.detectable(settings), ""
+    if detectable is not None and detectable > abs(pair.sample.mean):
+        power = (
+            f". A difference of about {show.round_up(detectable)} would have been detected with "
+            f"{POWER:.0%} power"
+        )
+    return f"no significant difference between {b} and {a}: {difference} {basis}{power}"
 
 
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
@@ -117,26 +115,20 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         return f"{b} and {a} have no query in common for which both are defined"
     if reason == NO_DIFFERENCE:
         return f"{b} and {a} have the same value for every query ({queries})"
-    differ = f"{b} differs from {a} by {show.format_number(pair.sample.mean)} ({queries})"
     label = TESTS[settings.test].label
     if reason == NOT_TESTABLE:
+        units = "queries" if pair.clusters is None else f"clusters, not {pair.sample.units}"
         needed = count_required_units(settings.test, bool(settings.cluster))
-        if pair.clusters is None:
-            return f"{differ}. Not tested: the {label} needs at least {needed} queries"
-        clusters = pair.sample.units
-        return (
-            f"{differ}. Not tested: the {label} needs at least {needed} clusters, and there "
-            f"{'is' if clusters == 1 else 'are'} {clusters}"
-        )
-    if reason == TOO_FEW:
-        return f"{differ}. Not tested: fewer than {show.format_queries(settings.min_queries)}"
-    return (
-        f"{differ}. Not tested: the difference is the same for every query, and the "
-        f"{label} needs some variance"
-    )
+        why = f"the {label} needs at least {needed} {units}"
+    elif reason == TOO_FEW:
+        why = f"fewer than {show.format_queries(settings.min_queries)}"
+    else:
+        why = f"the difference is the same for every query, and the {label} needs some variance"
+    difference = show.format_number(pair.sample.mean)
+    return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
 
 
-def _format_difference(pair: PairComparison, settings: Settings, sign: int = 1) -> tuple[str, str]:
+def _format_difference(pair: PairComparison, settings: Settings, sign: int) -> tuple[str, str]:
     """The difference and its interval as text, with as many digits as the interval supports."""
     lo, hi, mean = pair.result.lo, pair.result.hi, sign * pair.sample.mean
     if lo is None or hi is None:
@@ -164,11 +156,9 @@ def describe_tests(
     """Notes on how the tests were done, and on what was left out."""
     if len(values.systems) < 2:
         return [f"There is only one system, {values.systems[0]!r}, so nothing is compared"]
-    if not tests:
-        label = TESTS[settings.test].label
-        notes = [f"{label[0].upper()}{label[1:]}. Nothing could be tested"]
-    else:
-        notes = [_describe_method(tests, settings), _describe_intervals(tests, settings)]
+    notes = [_describe_method(tests, settings)]
+    if tests:
+        notes.append(_describe_intervals(tests, settings))
     if tests and TESTS[settings.test].resamples:
         notes += _describe_resampling(pairs, tests, settings)
     if settings.test == "anytime":
@@ -194,6 +184,8 @@ def _describe_method(tests: int, settings: Settings) -> str:
     """A note on the test and the adjustment of its p-values."""
     label = TESTS[settings.test].label
     label = label[0].upper() + label[1:]
+    if not tests:
+        return f"{label}. Nothing could be tested"
     if tests == 1:
         return f"{label}. There is 1 test, so p-values need no adjustment"
     if settings.correction == "none":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,15 +45,12 @@ class SystemValues:
         key, by, rules = result.meta["query"], result.meta["by"], result.conventions
         rows = result.frame()
         queries = rows.filter(pl.col("system") == systems[0]).select(key, *by)
-        columns = {
-            name: compared_value(name, rules).fill_null(float("nan")) for name in result.metrics
-        }
+        columns = [compared_value(name, rules).fill_null(math.nan) for name in result.metrics]
         frames = {name: rows.filter(pl.col("system") == name) for name in systems}
+        compared = [frame.select(columns) for frame in frames.values()]
         values = {
-            name: np.stack(
-                [f.select(value).to_series().to_numpy() for f in frames.values()], axis=1
-            )
-            for name, value in columns.items()
+            name: np.stack([frame[name].to_numpy() for frame in compared], axis=1)
+            for name in result.metrics
         }
         places = {
             label: queries[key].is_in(members.implode()).arg_true().to_numpy().astype(np.intp)
@@ -95,7 +93,7 @@ def describe_clusters(values: SystemValues, cluster: str) -> str:
     span = show.format_queries(int(sizes.max()))
     span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
     clusters = show.format_count(len(sizes), "cluster")
-    return f"Queries are clustered by {cluster}: {clusters} of {span} each"
+    return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
