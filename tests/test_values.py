@@ -249,7 +249,7 @@ def test_beside_results_of_evaluate():
         (
             ({"a": OLD, "b": NEW}, QRELS, "RR"),
             {"higher_is_better": False},
-            "higher_is_better=False contradicts RR, of which higher is better by definition.",
+            "higher_is_better=False contradicts RR, for which higher is better by definition.",
         ),
         (
             ({"a": OLD, "b": NEW}, QRELS, "TauDistance"),
