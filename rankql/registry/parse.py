@@ -177,15 +177,9 @@ def _set_metric(text: str) -> Metric | None:
     if not match or match["name"].lower() not in names:
         return None
     record, fixed = names[match["name"].lower()]
-    if match["k"] is not None:
-        raise RankqlError(
-            f"{text!r}: {match['name']} has no cutoff. Use {record.name}@{match['k']}"
-        )
     options = dict(_parse_options(text, record, match["options"] or ""))
-    if clash := sorted({"k", "denominator"} & options.keys()):
-        raise RankqlError(
-            f"{text!r}: {match['name']} has no option {clash[0]!r}. Use {record.name}"
-        )
+    if match["k"] is not None or {"k", "denominator"} & options.keys():
+        raise RankqlError(f"{text!r}: {match['name']} has only the option rel. Use {record.name}")
     return _metric(text, record, {**fixed, **options}, None)
 
 
