@@ -12,7 +12,7 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
-from rankql.sources.inputs import lowest_is_best, require_columns
+from rankql.sources.inputs import lowest_is_best, require_named_columns
 from rankql.sources.macro_sql import prepare
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles
@@ -95,7 +95,7 @@ def _read(
     descending: bool | None,
 ) -> Table:
     """The table with its roles; columns that the caller names must exist."""
-    require_columns({**columns, "system": system}, [table])
+    require_named_columns({**columns, "system": system}, [table])
     table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))
