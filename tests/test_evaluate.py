@@ -915,7 +915,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, "Gini@10"),
-            "evaluate does not know the metric 'Gini'",
+            "Unknown metric 'Gini'. evaluate does not compute it: call gini",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
         (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),

@@ -153,8 +153,8 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     known = [record.name for record in records]
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
         raise RankqlError(
-            f"evaluate does not know the metric {name!r}. {function}() is a function of SQL and "
-            "polars only"
+            f"Unknown metric {name!r}. evaluate does not compute it: call {function}() in SQL or "
+            "polars"
         )
     spelling = index[likely].name if likely else None
     raise RankqlError(describe_unknown("metric", name, known, spelling))
