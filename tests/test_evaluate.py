@@ -1419,8 +1419,8 @@ def test_an_attribute_that_only_some_runs_have(lacking):
     runs = {name: RUN.with_columns(device=pl.lit("phone")) for name in ("a", "b")}
     runs[lacking] = RUN
     line = (
-        f"by: run '{lacking}' has no column 'device'; but other runs have. Add it, "
-        "or all in attributes="
+        f"by: run '{lacking}' has no column 'device', but other runs have. Add it, or pass "
+        "attributes="
     )
     for ask in (
         lambda: rankql.evaluate(runs, QRELS, by="device"),
