@@ -257,9 +257,9 @@ def test_wrong_use(tmp_path):
     assert "does not exist" in refused(RUN, tmp_path / "nowhere" / "a.run")
     assert "no column of that name. Available: query" in refused(RUN, target, score="nope")
     assert "system='nope'" in refused(RUN, target, system="nope")
-    assert "known as item" in refused(RUN.drop("item"), target)
-    assert "known as score" in refused(RUN.drop("score"), target)
-    assert "leave out .gz" in refused(RUN, tmp_path / "a.parquet.gz")
+    assert "No item column" in refused(RUN.drop("item"), target)
+    assert "No score column" in refused(RUN.drop("score"), target)
+    assert "Leave out .gz" in refused(RUN, tmp_path / "a.parquet.gz")
     for tag in ("", "a b", "a\n"):
         assert "tag must be one word" in refused(RUN, target, tag=tag)
     (tmp_path / "folder.run").mkdir()

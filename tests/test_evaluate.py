@@ -915,7 +915,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, "Gini@10"),
-            "evaluate does not know the metric 'Gini'",
+            "Unknown metric 'Gini'. evaluate does not compute it: call gini",
         ),
         (lambda: rankql.evaluate(RUN, QRELS, "P@0"), "k must be a whole number from 1, not 0"),
         (lambda: rankql.evaluate(RUN, QRELS, "P@ten"), "k must be a whole number from 1, not ten"),
@@ -1434,8 +1434,8 @@ def test_an_attribute_that_only_some_runs_have(lacking):
     runs = {name: RUN.with_columns(device=pl.lit("phone")) for name in ("a", "b")}
     runs[lacking] = RUN
     line = (
-        f"by: run '{lacking}' has no column 'device'; but other runs have. Add it, "
-        "or all in attributes="
+        f"by: run '{lacking}' has no column 'device', but other runs have. Add it, or pass "
+        "attributes="
     )
     for ask in (
         lambda: rankql.evaluate(runs, QRELS, by="device"),

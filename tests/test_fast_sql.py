@@ -536,7 +536,7 @@ def test_positions_that_come_twice(end, place):
     """Alone, and where all others are full, so that sums carry far."""
     last, word = LAST[end], WORD[end]
     pos = {"first": 1, "end of a word": word, "next word": word + 1, "last": last}[place]
-    words = f"^run has duplicates: query 8, pos {pos}; keep one"
+    words = f"^run has duplicates: query 8, pos {pos}. Keep one"
     others = [(end, other) for other in range(1, last + 3) if other != pos]
     for grades in ([1, 1], [1, end], [end] * 3, [end] * 9):
         twice = [(grade, pos) for grade in grades]
@@ -549,7 +549,7 @@ def test_positions_that_come_twice(end, place):
 def test_cutoff_of_duplicates(pos):
     """Positions beyond all cutoffs may come twice, those of any metric may not."""
     table = of_one((3, 1), (1, pos), (2, pos)).drop("item")
-    words = f"^run has duplicates: query 8, pos {pos}; keep one"
+    words = f"^run has duplicates: query 8, pos {pos}. Keep one"
     hold(table, None, [f"nDCG@{pos - 1}", "P@1"])
     hold(table, None, ["nDCG@1", f"nDCG(base=3)@{pos - 1}"])
     refused(table, None, ["P@1", f"nDCG@{pos}"], words)
@@ -582,7 +582,7 @@ def test_any_two_at_one_position_show(end):
 @pytest.mark.parametrize("k", [1, WORD[1], LAST[1]])
 def test_very_many_at_one_position(k):
     table = frame([(1, 1, 1)] * 200_000).drop("item")
-    refused(table, None, f"nDCG@{k}", "^run has duplicates: query 1, pos 1;")
+    refused(table, None, f"nDCG@{k}", "^run has duplicates: query 1, pos 1.")
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if "without" not in shape])
@@ -596,7 +596,7 @@ def test_items_that_come_twice(shape, unjudged, metrics):
             if "pos" in table.columns:
                 twice = twice.with_columns(pos=pl.int_range(1, pl.len() + 1))
             both = (twice, qrels) if table is run else (run, twice)
-            words = "^(run|qrels) has duplicates: query 8, item 2; keep"
+            words = "^(run|qrels) has duplicates: query 8, item 2. Keep"
             refused(*both, metrics, words, unjudged=unjudged)
 
 
@@ -606,7 +606,7 @@ def test_items_that_come_twice(shape, unjudged, metrics):
 def test_positions_under_conventions(shape, unjudged, metrics):
     """Positions that come twice are refused though what is unjudged leaves its own."""
     data = SHAPES[shape](of_one((1, 2), (2, 2), (None, 1), (3, 3)))
-    refused(*data, metrics, "duplicates: query 8, pos 2;", unjudged=unjudged)
+    refused(*data, metrics, "duplicates: query 8, pos 2.", unjudged=unjudged)
 
 
 def test_harmless_duplicates():

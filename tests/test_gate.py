@@ -733,9 +733,9 @@ def test_exit_codes(folder):
     for arguments, message in (
         (["run.parquet", "qrels.parquet"], "Nothing to check"),
         (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit"),
-        (["old.parquet", "--baseline", "none.parquet"], "there is no file 'none.parquet'"),
+        (["old.parquet", "--baseline", "none.parquet"], "file 'none.parquet' does not exist"),
         (["old.parquet", *old, "--by", "x"], "Unknown attribute 'x'"),
-        (["old.parquet", *old, "--junit", "no/gate.xml"], "there is no folder"),
+        (["old.parquet", *old, "--junit", "no/gate.xml"], "folder 'no' does not exist"),
     ):
         done = command(*arguments, code=2)
         assert message in done.stderr and "Traceback" not in done.stderr, done.stderr

@@ -127,9 +127,9 @@ def test_names_of_set_metrics():
             compared += 1
     assert compared > 50
     for name, message in {
-        "SetP@5": "'SetP@5': SetP has no cutoff. Use P@5",
-        "SetF(k=5)": "'SetF(k=5)': SetF has no option 'k'. Use F1",
-        "SetP(denominator=k)": "SetP has no option 'denominator'. Use P",
+        "SetP@5": "'SetP@5': SetP has only the option rel. Use P",
+        "SetF(k=5)": "'SetF(k=5)': SetF has only the option rel. Use F1",
+        "SetP(denominator=k)": "SetP has only the option rel. Use P",
     }.items():
         with pytest.raises(rankql.RankqlError, match=re.escape(message)):
             rankql.evaluate(*frames(run, qrels), name)

@@ -123,8 +123,10 @@ def test_any_numbers_are_compared():
         assert row["p"] == pytest.approx(wanted.pvalue)
         assert row["difference"] == pytest.approx((AFTER[name] - BEFORE[name]).mean())
     said = " ".join(found.notes)
-    assert "before read as one row per user: metrics revenue, wait, clicks; attributes segm" in said
-    assert "higher revenue, wait and clicks are assumed to be better (if not, set higher" in said
+    assert (
+        "before is read as one row per user: metrics revenue, wait, clicks; attributes segm" in said
+    )
+    assert "Higher revenue, wait and clicks are assumed to be better. If not, set higher" in said
 
 
 def test_the_direction_is_the_callers():
@@ -249,7 +251,7 @@ def test_beside_results_of_evaluate():
         (
             ({"a": OLD, "b": NEW}, QRELS, "RR"),
             {"higher_is_better": False},
-            "higher_is_better=False contradicts RR, of which higher is better by definition.",
+            "higher_is_better=False contradicts RR, for which higher is better by definition.",
         ),
         (
             ({"a": OLD, "b": NEW}, QRELS, "TauDistance"),

@@ -33,7 +33,7 @@ from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import execute, render_script
-from rankql.sources.session import Session, duckdb_errors, open_session
+from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def correlate(
         validate_columns(session, inputs)
         sql = _query_sql(inputs, parsed, conventions)
         with duckdb_errors(session):
-            _require_unique(session, inputs, conventions)
-            rows = execute(session, sql).pl()
             ask = sql_runner(session, inputs, conventions)
+            _require_unique(ask, inputs)
+            rows = execute(session, sql).pl()
             notes = [
                 *require_ranked_rows(ask, inputs),
                 *_describe_overlap(rows, inputs, parsed, ask),
@@ -134,13 +134,13 @@ def _conventions_in_force(conventions: Conventions) -> dict[str, Any]:
     return {field.name: values.get(field.name) for field in fields(Conventions)}
 
 
-def _require_unique(session: Session, inputs: Inputs, conventions: Conventions) -> None:
+def _require_unique(ask: RunSql, inputs: Inputs) -> None:
     """Refuse rankings in which an item or a position occurs more than once."""
     for source, scored in (("run", inputs.scored), ("reference", _scored(inputs))):
         place = "score" if scored else "pos"
         for column in ("item", *([] if scored else ["pos"])):
             columns = [(source, column, f"WHERE {place} IS NOT NULL")]
-            require_unique(session, inputs, conventions, columns)
+            require_unique(ask, inputs, columns)
 
 
 def _scored(inputs: Inputs) -> bool:

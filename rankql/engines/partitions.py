@@ -134,19 +134,19 @@ def _evaluate_rows(
             validate_numbers(session, table, ("rel", "pos", "score"))
     query = build_query(inputs, task.metrics, conventions, find_grade_scale(session, inputs))
     with evaluation_errors(session, inputs, conventions):
-        require_one_value_per_query(sql_runner(session, inputs, conventions), inputs)
+        ask = sql_runner(session, inputs, conventions)
+        require_one_value_per_query(ask, inputs)
         report["scored"] = inputs.scored
-        report["placed"] = count_ranked_rows(sql_runner(session, inputs, conventions), inputs)
+        report["placed"] = count_ranked_rows(ask, inputs)
         if inputs.qrels is not None:
-            report["sides"] = query_overlap(session, inputs, conventions)
-            report["judged"] = find_judged_queries(session, inputs, conventions)
-            ask = sql_runner(session, inputs, conventions)
+            report["sides"] = query_overlap(ask, inputs)
+            report["judged"] = find_judged_queries(ask)
             report["overlap"] = [
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
                 for count in item_overlap(ask, inputs)
             ]
             require_consistent_grades(ask)
-        require_unique(session, inputs, conventions, query.unique_columns)
+        require_unique(ask, inputs, query.unique_columns)
         values: pl.DataFrame = execute(session, query.sql, query.checked).pl()
         return values
 

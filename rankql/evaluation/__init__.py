@@ -5,7 +5,7 @@
 `packed_metrics` for grades that are few whole numbers, and `bounds` for unjudged items.
 `validation`, `column_checks` and `overlap` check the data. `result` holds the values, `summary`
 averages them, `intervals` adds confidence intervals, `combining` joins results. `values` reads
-tables of values per query; `conversion` is `convert`. Imports sources and what is below; is
+tables of values per query; `conversion` is `convert`. It imports sources and what is below; is
 imported by engines, diagnostics, decisions, output and cli. `Result.plot` loads output when it is
 called, like the other `plot` and `save` methods: the only imports that point upwards.
 """

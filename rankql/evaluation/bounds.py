@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rankql.errors import RankqlError
-from rankql.evaluation.metric_columns import gain_sql, option_sql
+from rankql.evaluation.metric_columns import gain_of_grade, gain_sql, option_sql
 from rankql.macros import INTERNAL_PREFIX, literal, quote, read_parameters
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
@@ -36,7 +36,7 @@ def bound_calls(
             lists.setdefault(part, f"{INTERNAL_PREFIX}list_{len(lists)}")
             arguments.append(quote(lists[part]))
         k = literal(options.pop("k", None))
-        levels = {_gain_of_grade(gain, threshold, grade) for grade in conventions.levels or ()}
+        levels = {gain_of_grade(gain, threshold, grade) for grade in conventions.levels or ()}
         arguments += [*([k] if "k" in knows else []), literal(sorted(levels))]
         arguments += [f"{name} := {option_sql(value)}" for name, value in options.items()]
         calls.append(f"{macro}({', '.join(arguments)})")
@@ -58,11 +58,3 @@ def add_bounds(
         f"SELECT * EXCLUDE ({', '.join(map(quote, [*lists, *pairs]))}), {', '.join(ends)}\n"
         f"FROM (SELECT *,\n    {columns}\nFROM (\n{values}\n))"
     )
-
-
-def _gain_of_grade(gain: str | Mapping[float, float], threshold: float, grade: float) -> float:
-    """The gain of a grade."""
-    if isinstance(gain, Mapping):
-        return gain.get(grade, 0.0)
-    gains = {"linear": grade, "exp2": pow(2.0, grade) - 1, "binary": float(grade >= threshold)}
-    return float(gains[gain])

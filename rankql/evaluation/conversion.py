@@ -12,10 +12,11 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
-from rankql.sources.inputs import lowest_is_best
+from rankql.sources.inputs import lowest_is_best, require_named_columns
 from rankql.sources.macro_sql import prepare
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles
+from rankql.text import format_count
 from rankql.writing import atomic_path
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
@@ -94,43 +95,35 @@ def _read(
     descending: bool | None,
 ) -> Table:
     """The table with its roles; columns that the caller names must exist."""
-    for role, name in {**columns, "system": system}.items():
-        if name is not None and name.lower() not in map(str.lower, table.columns):
-            names = ", ".join(table.columns)
-            raise RankqlError(f"{role}={name!r}: no column of that name. Available: {names}")
+    require_named_columns({**columns, "system": system}, [table])
     table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))
     if not table.roles.keys() & {"rel", "score", "pos"}:
         assign_roles(table, columns, ["score"])
     if system is not None:
-        by_name = {name.lower(): name for name in table.columns}
-        table.roles["system"] = by_name[system.lower()]
+        table.roles["system"] = table.actual_name(system)
     return table
 
 
 def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
     """The roles of a run or of judgments, because a TREC file cannot hold both."""
-    roles = dict(table.roles)
+    roles, ranking = dict(table.roles), {"score", "pos"}
     named = {role for role, name in columns.items() if name is not None}
-    if "rel" in roles and roles.keys() & {"score", "pos"}:
-        qrels = ".qrel" in path.name.lower()
-        run = ".run" in path.suffixes
-        if "rel" in named and not named & {"score", "pos"}:
-            qrels, run = True, False
-        elif named & {"score", "pos"} and "rel" not in named:
-            qrels, run = False, True
-        if qrels == run:
+    if "rel" in roles and roles.keys() & ranking:
+        is_run, is_qrels = bool(named & ranking), "rel" in named
+        if is_run == is_qrels:
+            is_run, is_qrels = ".run" in path.suffixes, ".qrel" in path.name.lower()
+        if is_run == is_qrels:
             raise RankqlError(
                 "source has both grades and a ranking, but a TREC file has one of them. Pass rel= "
                 "for judgments, score= or pos= for a run"
             )
-        for role in ("score", "pos") if qrels else ("rel",):
+        for role in {"rel"} if is_run else ranking:
             roles.pop(role, None)
-    if "pos" in roles and "score" in named and "pos" not in named:
-        roles.pop("pos")
-    if "score" in roles and "pos" in named and "score" not in named:
-        roles.pop("score")
+    for role, other in (("pos", "score"), ("score", "pos")):
+        if other in named and role not in named:
+            roles.pop(role, None)
     return replace(table, roles=roles)
 
 
@@ -143,7 +136,7 @@ def _refuse(session: Session, table: Table, where: str, what: str) -> None:
             ((count, example),) = session.con.sql(sql).fetchall()
             if count:
                 example_text = "" if example is None else f", {example!r}"
-                rows = "1 row" if count == 1 else f"{count} rows"
+                rows = format_count(count, "row")
                 column = f"{table.label}: {table.roles[role]}"
                 raise RankqlError(f"{column} {what} ({rows}{example_text}). Correct these first")
 

@@ -29,6 +29,14 @@ def gain_sql(gain: str | Mapping[float, float], threshold: float) -> str:
     }[gain]
 
 
+def gain_of_grade(gain: str | Mapping[float, float], threshold: float, grade: float) -> float:
+    """The gain of a grade."""
+    if isinstance(gain, Mapping):
+        return gain.get(grade, 0.0)
+    gains = {"linear": grade, "exp2": pow(2.0, grade) - 1, "binary": grade >= threshold}
+    return float(gains[gain])
+
+
 def metric_calls(
     metrics: Sequence[Metric], conventions: Conventions
 ) -> tuple[dict[str, str], dict[str, str]]:

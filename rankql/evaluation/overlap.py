@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from rankql.errors import RankqlError
-from rankql.evaluation.ctes import RunSql, with_source_ctes
+from rankql.evaluation.ctes import RunSql
 from rankql.macros import literal
-from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
-from rankql.sources.session import Session
 from rankql.text import format_queries, is_or_are
 
 # Of a system: its queries, those of them that are judged, and some that are not.
@@ -24,36 +21,33 @@ FEW = 0.05
 ItemOverlap: TypeAlias = tuple[str | None, int, int, int]
 
 
-def query_overlap(session: Session, inputs: Inputs, conventions: Conventions) -> list[QueryOverlap]:
+def query_overlap(run_sql: RunSql, inputs: Inputs) -> Sequence[QueryOverlap]:
     """By system: the queries of the run, those of them that are judged, and some that are not."""
     system = "system" if inputs.many else "NULL"
-    sql = f"""{with_source_ctes(inputs, conventions)}
+    rows = run_sql(f"""
         SELECT {system}, count(*), count(judged), min(query, 3) FILTER (WHERE judged IS NULL)
         FROM (SELECT DISTINCT {inputs.keys} FROM run)
         LEFT JOIN (SELECT DISTINCT query, true AS judged FROM qrels) USING (query)
-        GROUP BY ALL ORDER BY 1"""
-    return execute(session, sql).fetchall()
+        GROUP BY ALL ORDER BY 1""")
+    return [(system, queries, judged, unjudged) for system, queries, judged, unjudged in rows]
 
 
-def note_unjudged_queries(session: Session, inputs: Inputs, conventions: Conventions) -> list[str]:
+def note_unjudged_queries(run_sql: RunSql, inputs: Inputs) -> list[str]:
     """Note the queries of the run that are not judged; refuse a run without any judged query."""
     notes = []
-    for system, queries, judged, unjudged in query_overlap(session, inputs, conventions):
+    for system, queries, judged, unjudged in query_overlap(run_sql, inputs):
         if not judged:
-            examples = find_judged_queries(session, inputs, conventions)
+            examples = find_judged_queries(run_sql)
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, examples))
         if queries > judged:
             notes.append(unjudged_queries_note(system, queries, judged, unjudged))
     return notes
 
 
-def find_judged_queries(
-    session: Session, inputs: Inputs, conventions: Conventions
-) -> Sequence[object] | None:
+def find_judged_queries(run_sql: RunSql) -> Sequence[object] | None:
     """Some queries that are judged."""
-    sql = f"{with_source_ctes(inputs, conventions)}SELECT min(DISTINCT query, 3) FROM qrels"
-    queries: Sequence[object] | None = execute(session, sql).fetchall()[0][0]
-    return queries
+    ((queries,),) = run_sql("SELECT min(DISTINCT query, 3) FROM qrels")
+    return None if queries is None else list(queries)
 
 
 def unjudged_queries_note(

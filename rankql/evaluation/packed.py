@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
+from rankql.evaluation.metric_columns import gain_of_grade
 from rankql.macros import quote
 
 # The ends of the supported scales. The ideal needs as many sums.
@@ -162,12 +163,7 @@ class Top:
 
     def gains(self, kind: str, threshold: int) -> list[float]:
         """The gain of each grade from 0."""
-        gains: dict[str, Callable[[int], float]] = {
-            "linear": lambda grade: grade,
-            "exp2": lambda grade: (1 << grade) - 1,
-            "binary": lambda grade: grade >= threshold,
-        }
-        return [float(gains[kind](grade)) for grade in (0, *self._grades)]
+        return [gain_of_grade(kind, threshold, grade) for grade in (0, *self._grades)]
 
     def _sizes(self, k: int) -> list[tuple[int, int]]:
         """The words of the first k positions, and the number of bits in each."""

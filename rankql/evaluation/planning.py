@@ -10,7 +10,7 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.evaluation import packed
-from rankql.evaluation.ctes import with_source_ctes
+from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
@@ -18,7 +18,7 @@ from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute, render_script
+from rankql.sources.macro_sql import render_script
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session
 
@@ -83,7 +83,7 @@ def resolve_conventions(
     exponential = any(m.record and m.gain(vars(conventions)) == "exp2" for m in metrics)
     limits = [end for end in scales if end is not None] + ([1000] if exponential else [])
     if None in scales or (limits and _any_grade(session, inputs, f"{{rel}} > {min(limits)}")):
-        highest = _highest_grade(session, inputs, conventions)
+        (highest,) = _select_grades(session, inputs, conventions, "coalesce(max(rel), 0)")
         if exponential and highest > 1000:
             raise RankqlError(f"2^rel overflows for grade {highest:g}. Rescale the grades")
         for scale in scales:
@@ -92,7 +92,8 @@ def resolve_conventions(
         if None in scales:
             conventions = replace(conventions, max_rel=highest or 1.0)
     if conventions.unjudged == "bounds" and conventions.levels is None:
-        conventions = replace(conventions, levels=_distinct_grades(session, inputs, conventions))
+        grades = _select_grades(session, inputs, conventions, "DISTINCT rel")
+        conventions = replace(conventions, levels=(0.0, *sorted(grades)))
     named = (metric.under(vars(conventions)) for metric in metrics)
     return conventions, list({metric.name: metric for metric in named}.values())
 
@@ -112,23 +113,13 @@ def _require_expression(metric: Metric) -> None:
         )
 
 
-def _highest_grade(session: Session, inputs: Inputs, conventions: Conventions) -> float:
-    """The highest grade, at least 0."""
-    sql = (
-        f"{with_source_ctes(inputs, conventions)}SELECT greatest(max(rel), 0) FROM {inputs.graded}"
-    )
+def _select_grades(
+    session: Session, inputs: Inputs, conventions: Conventions, columns: str
+) -> list[float]:
+    """The values of columns over the positive grades."""
     with evaluation_errors(session, inputs, conventions):
-        return float(execute(session, sql).fetchall()[0][0])
-
-
-def _distinct_grades(
-    session: Session, inputs: Inputs, conventions: Conventions
-) -> tuple[float, ...]:
-    """The positive grades that occur, and 0."""
-    ctes = with_source_ctes(inputs, conventions)
-    sql = f"{ctes}SELECT DISTINCT rel FROM {inputs.graded} WHERE rel > 0"
-    with evaluation_errors(session, inputs, conventions):
-        return (0.0, *sorted(rel for (rel,) in execute(session, sql).fetchall()))
+        sql = f"SELECT {columns} FROM {inputs.graded} WHERE rel > 0"
+        return [value for (value,) in sql_runner(session, inputs, conventions)(sql)]
 
 
 def find_grade_scale(session: Session, inputs: Inputs) -> int:

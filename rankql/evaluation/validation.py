@@ -39,11 +39,11 @@ def validate_inputs(
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
         notes += _note_null_grades(session, inputs.qrels)
-        notes += note_unjudged_queries(session, inputs, conventions)
+        notes += note_unjudged_queries(run_sql, inputs)
         if not one:
             notes += require_common_items(run_sql, inputs)
         require_consistent_grades(run_sql)
-    require_unique(session, inputs, conventions, query.unique_columns)
+    require_unique(run_sql, inputs, query.unique_columns)
     return notes
 
 
@@ -118,13 +118,9 @@ PARTS = 32
 
 
 def require_unique(
-    session: Session,
-    inputs: Inputs,
-    conventions: Conventions,
-    columns: Sequence[tuple[str, str, str]],
+    run_sql: RunSql, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
 ) -> None:
     """Refuse duplicates within a query, by table, column and a condition on the rows."""
-    run_sql = sql_runner(session, inputs, conventions)
     for source, column, where in columns:
         # Hashes are faster to compare than ids.
         key = inputs.keys if source == "run" else "query"

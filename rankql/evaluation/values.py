@@ -137,7 +137,7 @@ def _read(session: Session, table: Table, label: str, request: Request) -> Resul
     if own or columns.key.lower() != "query":
         about = f"; attributes {', '.join(columns.attributes)}" if columns.attributes else ""
         metrics = ", ".join(columns.metrics)
-        notes.append(f"{label} read as one row per {columns.key}: metrics {metrics}{about}")
+        notes.append(f"{label} is read as one row per {columns.key}: metrics {metrics}{about}")
     result = Result(meta, notes=notes, values=rows)
     require_one_row_per_query(rows, result.keys)
     return result
@@ -302,14 +302,14 @@ def resolve_directions(
                 "definition. Leave it out."
             )
     assumed = [name for name in own if name not in stated]
-    verb = "is" if len(assumed) == 1 else "are"
-    notes = [
-        f"higher {text.join_words(names)} {verb} assumed to be better (if not, set "
-        "higher_is_better=, "
-        "CLI: --lower-is-better)"
-        for names in [assumed] if names
-    ]  # fmt: skip
-    return known | dict.fromkeys(assumed, True) | stated, notes
+    directions = known | dict.fromkeys(assumed, True) | stated
+    if not assumed:
+        return directions, []
+    note = (
+        f"Higher {text.join_words(assumed)} {text.is_or_are(len(assumed))} assumed to be better. "
+        "If not, set higher_is_better= (CLI: --lower-is-better)"
+    )
+    return directions, [note]
 
 
 def _metric_name(text: str, names: Sequence[str]) -> str:

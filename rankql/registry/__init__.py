@@ -3,6 +3,6 @@
 `relevance`, `order` and `beyond` have one record per metric, `metric_record` defines a record, and
 `all_metrics` lists them. `parse` turns 'nDCG(gain=exp2)@10' into a `requested_metric` and checks
 its options. `conventions` has the conventions and the profiles of other tools, `argument_checks`
-the checks of Python arguments. Imports errors and macros; is imported by all packages above.
+the checks of Python arguments. It imports errors and macros; it is imported by all packages above.
 Importing it loads neither polars nor duckdb, so that `rankql --help` starts fast.
 """

@@ -65,7 +65,8 @@ class Conventions:
 
     def __str__(self) -> str:
         defaults = Conventions(self.profile).as_dict()
-        changes = [f"{k}={v}" for k, v in self.as_dict().items() if v != defaults[k]]
+        values = self.as_dict().items()
+        changes = [f"{k}={v}" for k, v in values if v is not None and v != defaults[k]]
         return f"{self.profile} ({', '.join(changes) or 'defaults'})"
 
     def as_dict(self) -> dict[str, Any]:

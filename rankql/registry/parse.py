@@ -153,8 +153,8 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     known = [record.name for record in records]
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
         raise RankqlError(
-            f"evaluate does not know the metric {name!r}. {function}() is a function of SQL and "
-            "polars only"
+            f"Unknown metric {name!r}. evaluate does not compute it: call {function}() in SQL or "
+            "polars"
         )
     spelling = index[likely].name if likely else None
     raise RankqlError(describe_unknown("metric", name, known, spelling))
@@ -177,15 +177,9 @@ def _set_metric(text: str) -> Metric | None:
     if not match or match["name"].lower() not in names:
         return None
     record, fixed = names[match["name"].lower()]
-    if match["k"] is not None:
-        raise RankqlError(
-            f"{text!r}: {match['name']} has no cutoff. Use {record.name}@{match['k']}"
-        )
     options = dict(_parse_options(text, record, match["options"] or ""))
-    if clash := sorted({"k", "denominator"} & options.keys()):
-        raise RankqlError(
-            f"{text!r}: {match['name']} has no option {clash[0]!r}. Use {record.name}"
-        )
+    if match["k"] is not None or {"k", "denominator"} & options.keys():
+        raise RankqlError(f"{text!r}: {match['name']} has only the option rel. Use {record.name}")
     return _metric(text, record, {**fixed, **options}, None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rankql.registry.metric_record import ExplanationSql, MetricRecord
 from rankql.registry.parameters import (
     AP_DENOMINATOR,
@@ -26,6 +28,8 @@ NO_GAIN = "no grade is positive"
 # SQL that every database takes.
 RELEVANT = "count(CASE WHEN rel >= {threshold} THEN 1 END)"
 RETRIEVED = "coalesce({k}, count({pos}))"
+
+_of_relevant = partial(MetricRecord, undefined=NO_RELEVANT_ITEM)
 
 RELEVANCE = (
     MetricRecord(
@@ -80,13 +84,12 @@ RELEVANCE = (
         explanation=ExplanationSql("1", "contribution = gain", gain="{gain}"),
         packed="CAST({gains} AS DOUBLE)",
     ),
-    MetricRecord(
+    _of_relevant(
         function="ap",
         name="AP",
         aliases=("MAP", "average_precision"),
         trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
         parameters=(K, THRESHOLD, AP_DENOMINATOR),
-        undefined=NO_RELEVANT_ITEM,
         source="Buckley & Voorhees 2000",
         explanation=ExplanationSql(
             "{hits} / {place} / nullif({over}, 0)",
@@ -94,13 +97,12 @@ RELEVANCE = (
         ),
         packed="rankql_ap({precisions}, {hits}, {relevant}, NULL, {k}, '{denominator}')",
     ),
-    MetricRecord(
+    _of_relevant(
         function="rr",
         name="RR",
         aliases=("MRR", "reciprocal_rank"),
         trec_eval={"recip_rank": {}},
         parameters=(K, THRESHOLD),
-        undefined=NO_RELEVANT_ITEM,
         source="Voorhees 1999",
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE) / {place}",
@@ -122,26 +124,24 @@ RELEVANCE = (
         ),
         packed="rankql_precision({hits}, {relevant}, NULL, {k}, '{denominator}')",
     ),
-    MetricRecord(
+    _of_relevant(
         function="recall_at",
         name="R",
         aliases=("Recall",),
         trec_eval={"recall_": {}, "set_recall": {}},
         ir_measures={"SetR": {}},
         parameters=(K, THRESHOLD),
-        undefined=NO_RELEVANT_ITEM,
         explanation=ExplanationSql(
             "1 / nullif(relevant, 0)", "gain 1 if relevant, weight 1 / the number of relevant items"
         ),
         packed="{hits} / nullif({relevant}, 0)",
     ),
-    MetricRecord(
+    _of_relevant(
         function="f1_at",
         name="F1",
         trec_eval={"set_F": {}},
         ir_measures={"SetF": {}},
         parameters=(K, THRESHOLD),
-        undefined=NO_RELEVANT_ITEM,
         source="van Rijsbergen 1979",
         counts_retrieved=True,
         explanation=ExplanationSql(
@@ -150,23 +150,21 @@ RELEVANCE = (
         ),
         packed="CASE WHEN {relevant} > 0 THEN 2 * {hits} / ({k} + {relevant}) END",
     ),
-    MetricRecord(
+    _of_relevant(
         function="hit_at",
         name="Success",
         aliases=("Hit", "HR", "HitRate", "hit_rate"),
         trec_eval={"success_": {}},
         parameters=(K, THRESHOLD),
-        undefined=NO_RELEVANT_ITEM,
         explanation=ExplanationSql(
             "CAST({hits} = 1 AS DOUBLE)", "gain 1 if relevant, weight 1 for the first that is"
         ),
         packed="CASE WHEN {relevant} > 0 THEN least({hits}, 1) END",
     ),
-    MetricRecord(
+    _of_relevant(
         function="r_precision",
         name="Rprec",
         parameters=(THRESHOLD,),
-        undefined=NO_RELEVANT_ITEM,
         source="Buckley & Voorhees 2005",
         explanation=ExplanationSql(
             "1 / nullif(relevant, 0)",
@@ -174,11 +172,10 @@ RELEVANCE = (
             cut="relevant",
         ),
     ),
-    MetricRecord(
+    _of_relevant(
         function="bpref",
         name="Bpref",
         parameters=(THRESHOLD,),
-        undefined=NO_RELEVANT_ITEM,
         source="Buckley & Voorhees 2004, as in trec_eval",
         rows="judged",
     ),
@@ -228,12 +225,11 @@ RELEVANCE = (
         source="Moffat & Zobel 2008",
         rows="judged",
     ),
-    MetricRecord(
+    _of_relevant(
         function="arhr",
         name="ARHR",
         parameters=(K, THRESHOLD),
         highest=None,
-        undefined=NO_RELEVANT_ITEM,
         source="Deshpande & Karypis 2004",
         explanation=ExplanationSql("1 / {place}", "gain 1 if relevant, weight 1 / pos"),
         packed="CASE WHEN {relevant} > 0 THEN {reciprocals} END",
@@ -251,21 +247,19 @@ MICRO = (
         macro_of_one="precision_at",
         weight="{size}",
     ),
-    MetricRecord(
+    _of_relevant(
         function="micro_recall_at",
         name="microR",
         parameters=(K, THRESHOLD),
         level="rankings",
-        undefined=NO_RELEVANT_ITEM,
         macro_of_one="recall_at",
         weight=RELEVANT,
     ),
-    MetricRecord(
+    _of_relevant(
         function="micro_f1_at",
         name="microF1",
         parameters=(K, THRESHOLD, QUERY),
         level="rankings",
-        undefined=NO_RELEVANT_ITEM,
         counts_retrieved=True,
         macro_of_one="f1_at",
         weight=f"{RETRIEVED} + {RELEVANT}",

@@ -2,6 +2,6 @@
 
 `Session.table` (`session`) turns a run, judgments or attributes into a `Table` (`tables`), with
 `files`, `trec` and `catalog`. `inputs` recognises columns as query, item, grade, score or position.
-`macro_sql` runs SQL that calls our macros; `messages` rewords errors of DuckDB. Imports errors and
-macros; is imported by evaluation and the packages above.
+`macro_sql` runs SQL that calls our macros; `messages` rewords errors of DuckDB. It imports errors
+and macros; it is imported by evaluation and the packages above.
 """

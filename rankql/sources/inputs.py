@@ -136,7 +136,7 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
-    _require_columns(columns, [*runs.values(), *filter(None, (judgments, compared))])
+    require_named_columns(columns, [*runs.values(), *filter(None, (judgments, compared))])
     sides = [_side(columns, 0), _side(columns, 1)]
     if judgments:
         for table in runs.values():
@@ -211,7 +211,7 @@ def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
     }
 
 
-def _require_columns(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
+def require_named_columns(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
     """Refuse a column that no table has."""
     known = list(dict.fromkeys(name for table in tables for name in table.columns))
     for role, names in columns.items():
