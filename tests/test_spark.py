@@ -296,7 +296,9 @@ def test_arguments():
 @pytest.mark.parametrize("metric", sessions.EVERY)
 def test_every_metric_of_a_ranking_is_translated(metric):
     columns = {n: n for n, d in sessions.api.EVERYTHING[metric].items() if d is sessions.api.NEEDED}
-    text = translate_call(metric, columns, {}, SPARK)
+    options = {"p": 0.8, "max_rel": 3}
+    given = {n: options[n] for n in sessions.api.EVERYTHING[metric] if n in options}
+    text = translate_call(metric, columns, given, SPARK)
     assert not any(left in text for left in ("list_", "lambda", ":=", "rankql_grade"))
     assert len(text) < 20_000
 
