@@ -1029,7 +1029,7 @@ CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := 
 COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual where a score and an item stand for the position.';
 
 
--- Order: do better items stand above worse ones? Load common.sql first.
+-- Order: whether better items are above worse ones. Load common.sql first.
 
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
@@ -1037,9 +1037,8 @@ CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
         lambda x_: x_['grade']), []);
 
--- The number of inversions of a permutation: pairs with the higher number first. At the levels of a merge sort, one
--- level after the other: sorted within each block of 2^(b + 1) places, the items of the right halves move up by one
--- place for each inversion. A key holds the block, the number, and whether the item is of a right half.
+-- The number of inversions of a permutation, by merge sort: at each level, sorting a block of 2^(b + 1) places moves items of
+-- its right half up by one place for each inversion. A key holds the block, the number, and the half.
 CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
     list_reduce(
         list_concat([0::BIGINT], range(0, CAST(ceil(log2(greatest(len(places), 1))) AS BIGINT))),
@@ -1050,8 +1049,7 @@ CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
                     (((i - 1) >> (b + 1)) * len(places) + place - 1) * 2 + ((i - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
                 lambda key, i: key % 2 * i)), 0) AS BIGINT));
 
--- The number of inversions in a list of grades in rank order: pairs with the lower grade above. They are those of the
--- places of the grades, best first, equal grades in order.
+-- The number of pairs with the lower grade above, in a list of grades in rank order.
 CREATE OR REPLACE MACRO rankql_inversions(grades) AS
     list_transform([list_transform(
         list_sort(list_transform(grades, lambda grade, i: {'below': -grade, 'place': i}), 'ASC', 'NULLS LAST'),
@@ -1062,7 +1060,7 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     (len(grades) * (len(grades) - 1) - coalesce(list_sum(list_transform(
         map_values(list_aggregate(grades, 'histogram')), lambda n: n * (n - 1))), 0)) / 2;
 
--- The number of inversions, or its share of the pairs that could be inverted.
+-- The number of inversions, or its share of the pairs of different grades.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
     list_transform([grades], lambda ordered: CASE WHEN rankql_flag(normalized, 'normalized')
          THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
@@ -1072,7 +1070,7 @@ CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := 
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
 
--- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
+-- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
     list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
@@ -1082,9 +1080,9 @@ CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
--- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in that ranking.
+-- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
 
--- An error where two items have one position; else whether the ranking has any item.
+-- Whether the ranking has an item. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS
     CASE WHEN list_unique(positions) < len(positions)
          THEN rankql_fail(name || ' must not be the same for two items of a group: ties have no order')
@@ -1095,16 +1093,15 @@ CREATE OR REPLACE MACRO rankql_both(reference, pos, k) AS
                     FILTER (WHERE rankql_pos(reference, k, name := 'reference') IS NOT NULL), 'reference')
     AND rankql_once(list(rankql_pos(pos, k)) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), 'pos');
 
--- Where the items of both stand, in the order of the reference: v, the place of the t-th among them by `pos`.
+-- For the items of both rankings in the order of the reference: their places v by `pos`.
 CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['reference']), 'ASC', 'NULLS LAST');
 
--- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
--- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
--- right half stands so much higher than in its block of 2^b. Each x holds its block, v - 1 and its half.
+-- The sum of C / (v - 1) over the places v from 2, where C smaller places are before v: all before it minus the larger
+-- ones, by which v moves up at the levels of a merge sort. Each x holds its block, v - 1 and its half.
 CREATE OR REPLACE MACRO rankql_agreements(places) AS
     list_sum(list_transform(range(0, CAST(ceil(log2(len(places))) AS BIGINT) + 1), lambda b:
         list_sum(list_transform(
@@ -1120,9 +1117,8 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
                  THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
 COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
 
--- p^(d - 1) * (1 - p) is the weight of depth d: their sum over the first n depths, each times the share of its d items
--- that `depths` says are shared from there on. Sorted among the depths, the j-th number has j before and with it, of
--- which the depths are known. What is beyond the weight 1e-18 is left out.
+-- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
+-- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
 CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
     (1 - p) / p * coalesce(list_sum(list_transform(
         list_sort(list_concat(
@@ -1133,19 +1129,18 @@ CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
         lambda x, j: CASE WHEN x % 2 = 1 THEN
             (j - x // 2 + list_min(depths) - 1) * pow(p, x // 2) / (x // 2) END)), 0);
 
--- The same of one item shared from the top, over the depths beyond n.
+-- The same for one item shared from the top, over the depths beyond n.
 CREATE OR REPLACE MACRO rankql_beyond(n, p) AS
     greatest(0, least(pow(p, n) / (n + 1),
         (p - 1) / p * ln(1 - p) - rankql_overlap([1], n, p)));
 
--- The weight beyond depth n of what is not known after n items.
+-- The weight beyond depth n that is unknown after n items.
 CREATE OR REPLACE MACRO rankql_unseen(n, p) AS pow(p, n) - n * rankql_beyond(n, p);
 
 CREATE OR REPLACE MACRO rankql_residual(shared, short, long, p) AS
     rankql_unseen(short, p) + rankql_unseen(long, p) - rankql_unseen(short + long - shared, p);
 
--- From the depths at which both rankings have an item, and their lengths. They are the same ranking where as many are
--- shared as the longer one has items, from the first depth on: the sum of the weights is then 1, to the last bit.
+-- rbo from the depths at which both rankings have an item, and the lengths. Identical rankings are exactly 1.
 CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
     CASE rankql_text(bound)
         WHEN 'ext' THEN CASE WHEN len(depths) = long AND list_sum(depths) = long * (long + 1) / 2 THEN 1 ELSE
@@ -1189,8 +1184,7 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 
--- By score: the grades in rank order, and as the best and the worst order of tied items have them,
--- whose mean is that of all orders.
+-- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
@@ -1212,9 +1206,9 @@ CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';
 
 
--- Rating: how far a predicted score is from the grade. Load common.sql first.
+-- Rating: errors of predicted scores against grades. Load common.sql first.
 
--- The score is checked in a condition, because DuckDB does not look at what is subtracted where every grade is NULL.
+-- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))
@@ -1231,15 +1225,14 @@ CREATE OR REPLACE MACRO mae(rel, score) AS avg(abs(rankql_error(rel, score)));
 COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL where no row has both.';
 
 
--- Catalogue: what all rankings together show of it, to whom, and of whom. A row is an item shown to a user: take the
--- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
--- that slice, which no mean over users gives. Load common.sql first.
+-- Catalogue metrics: what all rankings together show. A row is an item shown to a user; take the top of each ranking with
+-- WHERE pos <= 10. Group by a slice for the value of the slice, which is not a mean over users. Load common.sql first.
 
--- How many different ones there are, whatever the collation.
+-- The number of different items, independent of the collation.
 CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
 
--- A number of items or users, at least as many as were `found`. (The message that it is missing ends with nothing of
--- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
+-- A number of items or users, at least `found`. The first message depends on `found` (by an empty text), because DuckDB
+-- computes constants while it plans.
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
          WHEN rankql_option(total) >= 1 AND rankql_option(total) = floor(rankql_option(total)) AND rankql_option(total) < found
@@ -1253,7 +1246,7 @@ CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
 
--- How often each item was shown, the least often first.
+-- How often each item was shown, ascending.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
 
@@ -1263,7 +1256,7 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
                            'items that could be shown (or ''shown'': those that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
-    -- A list, and no division: DuckDB does not look at what NULL is divided by, the errors in it included.
+    -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
     list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
                      'norm': CASE rankql_text(norm) WHEN 'n' THEN 0 WHEN 'n-1' THEN 1
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
@@ -1287,16 +1280,16 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
--- What it tells to see an item, in bits; NULL where nobody had it.
+-- The self-information of an item in bits, NULL if nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
     log2(rankql_option(users) / nullif(rankql_known_by(
         popularity, rankql_total(users, 0, 'users', 'users in the training data')), 0));
 
--- The bits that it takes to tell one user from all.
+-- The self-information of an item that one user had.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
 
 CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
-    -- A list, and no division by a constant NULL: nothing would be left of what is divided, the errors in it included.
+    -- In a list, because DuckDB skips the checks of a dividend if the divisor is a constant NULL.
     list_transform([{'bits': CASE rankql_text(unseen)
         WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
         WHEN 'drop' THEN avg(rankql_information(popularity, users))
@@ -1316,7 +1309,6 @@ CREATE OR REPLACE MACRO personalisation(user, item) AS
         / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
--- The attention that a position gets.
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
@@ -1330,7 +1322,7 @@ CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
 COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
 
--- The exposure of a group or an item: none where it was never shown.
+-- The exposure of a group or an item, 0 if it was never shown.
 CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
 
 CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
@@ -1348,16 +1340,16 @@ CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
 COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared distance of exposure from its target.';
 
 
--- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
--- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
+-- Diversity: how different and how unexpected the items of one ranking are, in the first k positions or in all. Means divide
+-- by the number of items shown, never by k. Load common.sql first.
 
--- The values shown that are not NULL, in no order. (A value that FILTER asks for, too, is worked out twice.)
+-- The values shown that are not NULL. Not in FILTER, which would compute them twice.
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
     list_filter(coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), []), lambda x: x IS NOT NULL);
 
 CREATE OR REPLACE MACRO rankql_two(n) AS CAST(n AS DOUBLE) * (n - 1) / 2;
 
--- The mean distance over the pairs, NULL where there is none: of their sum over the pairs in which both are known.
+-- The mean distance over pairs, from the sum over pairs with two known values. NULL without pairs.
 CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
     CASE rankql_text(missing)
         WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
@@ -1365,7 +1357,7 @@ CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
         WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
         ELSE rankql_fail('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
 
--- The number of pairs that are not equal.
+-- The number of pairs of different values.
 CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
     rankql_two(len(known))
     - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
@@ -1376,15 +1368,15 @@ CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 
             lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
--- A list of attributes as a set of texts, NULL where it has none.
+-- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
          THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
--- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice, and the filter as
--- list_intersect.)
+-- The sum of Jaccard's distance over all pairs of sets. An index is 30 times as fast as a slice, and the filter as
+-- list_intersect.
 CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
     list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
@@ -1398,14 +1390,14 @@ CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing :=
             lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
--- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
+-- Spark refuses list_dot_product, as its arrays have other type names.
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
 
--- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
--- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+-- A copy as a list: list functions fail on the entries of an array that is NULL. No lambda, because DuckDB 2.0 fails on one
+-- in nested aggregates.
 CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
 
--- Is there a vector? It is checked.
+-- Whether there is a (valid) vector.
 CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
               OR NOT rankql_is_list(embedding)
@@ -1419,7 +1411,7 @@ CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
          THEN rankql_fail('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
--- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
+-- The vectors shown, in order, all of one length. FLOATs are collected as they are, in half the memory.
 CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
@@ -1431,7 +1423,7 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
                         || list_max(list_transform(v, lambda a: len(a))))
              ELSE v END)[1];
 
--- The sum of the cosine distance over all pairs: of n unit vectors, the square of their sum is n and twice the cosines.
+-- The sum of the cosine distance over all pairs. The squared sum of n unit vectors is n + twice the cosines.
 CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
     list_transform([vectors], lambda v: list_transform([list_transform(v, lambda a: 1 / sqrt(rankql_squared(a)))],
         lambda scale: greatest(0, CAST(len(v) AS DOUBLE) * len(v) - coalesce(list_sum(list_transform(
@@ -1445,7 +1437,7 @@ CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := '
             lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
--- The number of items shown, NULL where there is none.
+-- The number of items shown, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
     nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
 
@@ -1461,7 +1453,7 @@ CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
         (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
 
--- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
+-- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
     list_transform([vectors], lambda v: len(list_filter(v, lambda a, i:
         coalesce(list_max(list_transform(range(1, i), lambda j: list_cosine_similarity(a, v[j]))), -2)
@@ -1478,7 +1470,7 @@ CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similari
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
 
--- 1 where the baseline shows the item too, 0 where it does not.
+-- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
          THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
@@ -1498,10 +1490,9 @@ CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 
         / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
--- All different subtopics of a list of sets.
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
 
--- The sets of all judged items that have any.
+-- The sets of all items with subtopics.
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
     list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
 
@@ -1511,20 +1502,20 @@ CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
         / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
--- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
+-- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
     coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
         list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
             x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
--- Those shown, in order, each with the weight of its position.
+-- The items shown, in order, with the weight of the position.
 CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['set'] IS NOT NULL);
 
--- The chance that an item satisfies who looks for one of its subtopics.
+-- The probability that an item satisfies a user who looks for one of its subtopics.
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
          ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
@@ -1534,13 +1525,13 @@ CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
         rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
 COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
--- What the topics of an item add to those seen.
+-- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
         pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
 
--- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
--- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.
+-- The greedy ideal: the item with the highest gain at each position. Ties (up to 12 decimals) go to the item that takes least
+-- from the others, then to the first by its subtopics.
 CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
     list_reduce(
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
@@ -1573,28 +1564,27 @@ CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
 COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.';
 
 
--- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
+-- Labels: grades from events and annotators, agreement, splits of a log. Load common.sql first.
 
--- Is it a grade of unknown events?
+-- Is `unknown` valid: a grade, NULL or 'error'?
 CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
     unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
                             ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
--- Is it a point in time?
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
     typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
 
--- The types that count as numbers, as typeof() has them.
+-- Numeric types, as typeof() writes them.
 CREATE OR REPLACE MACRO rankql_numeric() AS
     '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
 
 CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
 
--- Is it of a type that times are of?
+-- Is it a time: a timestamp or a number?
 CREATE OR REPLACE MACRO rankql_is_clock(value) AS
     rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
 
--- A time, or a length of time, as a number: microseconds, a month being 30 days, or the number that it is.
+-- A time or duration as a number: microseconds (a month has 30 days), or the number itself.
 CREATE OR REPLACE MACRO rankql_instant(value) AS
     CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
          THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
@@ -1603,17 +1593,17 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
 
--- A type as an error shows it.
+-- The name of a type in an error.
 CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
--- The error of what is not a time.
+-- The error for a value that is not a time.
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
     CASE WHEN rankql_is_clock(value)
          THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
          ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
     END;
 
--- A moment on the clock of `moment`.
+-- A time of the same type as `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
     CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
          THEN rankql_instant(value)
@@ -1622,15 +1612,15 @@ CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
                     || ', as moment is, not ' || rankql_text(value))
     END;
 
--- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
--- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
+-- The age of an event at `until`. A sum, because DuckDB computes constant conditions while it plans. Without `until` nothing
+-- may fail, because DuckDB plans it too.
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
     CASE WHEN until IS NULL THEN NULL
          WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
          ELSE rankql_refuse_time(moment, 'moment') END
     + rankql_moment(until, moment, 'until');
 
--- A length of time on the clock of `moment`.
+-- A duration of the type that fits `moment`.
 CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
     CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
               AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
@@ -1641,7 +1631,7 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
                     || ', not ' || rankql_text(value))
     END;
 
--- What is left of an event at `until`: NULL from there on and before the window.
+-- The remaining weight of an event at `until`: NULL from `until` on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
     CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
          THEN rankql_fail('until must be given: the time that within and half_life count back from')
@@ -1652,7 +1642,7 @@ CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
                    ELSE pow(2, -rankql_age(moment, until) / rankql_duration(half_life, moment, 'half_life')) END
     END;
 
--- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
+-- Events and their grades, from a MAP or a STRUCT of numbers, recognised by its type.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
     CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
          THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
@@ -1664,7 +1654,7 @@ CREATE OR REPLACE MACRO rankql_mapping(grades) AS
          ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
--- The grade of an event: NULL where there is no event, and where the mapping says NULL.
+-- The grade of an event: NULL without an event, or if the mapping says NULL.
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
@@ -1698,7 +1688,7 @@ CREATE OR REPLACE MACRO graded(
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
--- The weight of a label; that of a missing label is looked at too.
+-- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
@@ -1706,12 +1696,12 @@ CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
          THEN rankql_fail('weight must be a finite number from 0, not ' || rankql_text(weight))
     END;
 
--- The sum of the weights, where there is a label.
+-- The sum of the weights of labels.
 CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
     CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
--- The weight of each grade by itself, and with all below it.
+-- The weight of each grade, own and cumulative.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
     list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_['rel'])), 'ASC', 'NULLS LAST'),
         lambda grade: {
@@ -1719,12 +1709,12 @@ CREATE OR REPLACE MACRO rankql_ballots(votes) AS
             'own': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] = grade]),
             'down': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] <= grade])});
 
--- The labels that have a weight, in order.
+-- The labels with a weight, in order.
 CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
     coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
         FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
 
--- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
+-- Weights are equal if they differ by less than 1e-9 of the total, because sums of fractions round.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
     (list_min([b_['rel'] for b_ in ballots if b_['down'] >= whole * (0.5 - 1e-9)])
      + list_min([b_['rel'] for b_ in ballots if b_['down'] > whole * (0.5 + 1e-9)])) / 2;
@@ -1752,7 +1742,7 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
--- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
+-- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
            CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
@@ -1767,7 +1757,6 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
 
--- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
@@ -1779,27 +1768,25 @@ CREATE OR REPLACE MACRO rankql_ratio_label(v) AS
          THEN rankql_fail('labels must be 0 or more for level ''ratio'', not ' || rankql_text(v.value))
          ELSE rankql_label(v, 'level ''ratio''') END;
 
--- The chance that two of the values, drawn without putting back, differ.
+-- The probability that two values, drawn without replacement, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
     (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
     / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
 
--- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
+-- The sum over all ordered pairs of ((a - b) / (a + b))^2, from counts of labels.
 CREATE OR REPLACE MACRO rankql_ratios(counts) AS
     list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
--- The mean over all pairs.
 CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
     rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
 
--- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
+-- Half the mean squared difference of two values, exactly 0 if all are equal.
 CREATE OR REPLACE MACRO rankql_variance(x) AS
     CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
 
--- The disagreement of two labels of one unit, in the mean, over that of any two labels. Ranks of the labels, equal ones
--- sharing theirs, differ by as much as ordinal labels do.
+-- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
@@ -1838,7 +1825,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
--- How far two labels are apart.
+-- The distance of two labels.
 CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
     CASE rankql_text(weights)
         WHEN 'none' THEN CAST(x <> y AS DOUBLE)
@@ -1913,17 +1900,17 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
--- The time of a row of a log, as it is.
+-- The checked time of a row.
 CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
     CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
          ELSE rankql_refuse_time(value, moment) END;
 
--- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
+-- 'test' or 'train'. `kind` is the type of the row, `others` its type without a column `split`.
 CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
     CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
          WHEN is_test THEN 'test' ELSE 'train' END;
 
--- Rows of one time and item are not told apart: they go together, and nothing is drawn.
+-- Rows with the same time and item stay together; nothing is random.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
@@ -1940,8 +1927,7 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
--- Rows of one time stand on one side. The latest time is for the test also where it holds more than `share` of the rows,
--- as one of few dates may, unless it is the only one.
+-- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_slice(rankql_row, query) AS q,
@@ -1969,30 +1955,29 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
 
--- Debias: what clicks tell of items, once it counts where they were shown; and labels that are missing. Load
--- common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias, and missing labels. Load common.sql and gain.sql first.
 
--- The grade of an item: the prediction, corrected by what the clicks say otherwise.
+-- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
     coalesce(avg(coalesce(prediction, 0) + (clicked - seen * coalesce(prediction, 0)) / divisor), avg(prediction));
 
--- A chance that can be divided by.
+-- A probability above 0.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1, name,
                   'above 0 and at most 1');
 
--- The chance that a slot is looked at, known wherever something was shown.
+-- The propensity of a position, which must be given for every item shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
          THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
          ELSE rankql_chance(propensity, name) END;
 
--- The least that a click is divided by; NULL where there is none.
+-- The smallest propensity to divide by; NULL without clipping.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
     CASE WHEN clip IS NOT NULL THEN rankql_argument(
         clip, rankql_option(clip) > 0 AND rankql_option(clip) <= 1, 'clip', ' must be above 0 and at most 1') END;
 
--- What a click is divided by.
+-- The propensity to divide a click by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
@@ -2007,7 +1992,7 @@ CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := N
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
 COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
 
--- The weights of clicks: their sum, that of their squares, the largest, and how many of them were cut.
+-- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
     {'clicks': coalesce(sum(clicked), 0), 'weight': coalesce(sum(clicked / divisor), 0),
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
@@ -2019,42 +2004,42 @@ CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) A
         lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
 
--- The number of positions of a query, each of one item.
+-- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
          THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
                     || ' have the same')
          ELSE count(p) END;
 
--- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
--- estimates above 1 or below 0 do no harm.
+-- The expected reciprocal rank if grades are probabilities of relevance. It is linear in each grade, so estimates above 1
+-- or below 0 are possible.
 CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
     rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_checked(rankql_pos(p, k), grade) IS NOT NULL),
                           'ASC', 'NULLS LAST'));
 
--- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
+-- A position up to 2^53, beyond which two positions can be the same DOUBLE.
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
          WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
 
--- What must be the same in all rows of a query and item, as DOUBLE.
+-- A value that must be the same in all rows of a query and item.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
     CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
          THEN rankql_fail(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
 
--- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
+-- The standard error of a ratio of sums over independent rows, by the delta method.
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
     sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
     / nullif(sum(rankql_checked(part, value)), 0);
 
--- A metric as evaluate names it.
+-- The name of a metric with its cutoff.
 CREATE OR REPLACE MACRO rankql_at(metric, k) AS
     CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
 
--- What is to be watched in an estimate.
+-- Warnings about an estimate.
 CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, unsupported) AS
     nullif(concat_ws('; ',
         CASE WHEN clicks = 0 THEN 'there is no click in the first positions'
@@ -2063,10 +2048,9 @@ CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, un
         CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
         CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
 
--- The columns are named by text; s and q are the keys of slice and query. By item: where it stands, p, how likely it is
--- looked at there, e, and by each way to estimate its grade and the weights of its clicks. Each value is a sum over a sum
--- of parts: of ones where it is a mean over queries, of grades in SNIPS. Whether a query counts does not depend on the
--- estimator; value is NULL where it does not.
+-- Columns are named by text; s and q are the keys of slice and query. Per item: position p, examination e, and for each
+-- estimator its grade and the weights of its clicks. Each value is a ratio of sums: the denominator counts queries, or sums
+-- grades in SNIPS. The same queries count for every estimator; value is NULL for the others.
 CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
@@ -2153,7 +2137,7 @@ CREATE OR REPLACE MACRO counterfactual(
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
                rankql_warning(n, clicks, size, largest, weight, never) AS warning
         FROM watched
-        UNION ALL BY NAME -- no row, but checked also where the log has none
+        UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
@@ -2164,19 +2148,19 @@ CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
     rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
                     ' must be a finite number above 0');
 
--- Of fewer than three users the formula has no chances to give.
+-- The formula needs at least three users.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
     1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
              * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
 COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
 
--- Whether it is relevant, 1 or 0; NULL where it is not known.
+-- 1 if relevant, 0 if not, NULL if unknown.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
     CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
 
--- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
--- the plain labels, which is the same for both.
+-- Sums of the weights of relevant items, divided by the best possible sums. For nDCG both are first divided by the ideal of
+-- the plain labels.
 CREATE OR REPLACE MACRO propensity_scored(
     rankings, k := NULL, threshold := 1, query := 'query', rel := 'rel', pos := 'pos', propensity := 'propensity',
     slice := NULL, confidence := 0.95
@@ -2188,7 +2172,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
-        -- Not hit / t alone: where all hits of a vector are NULL, DuckDB would not look at t.
+        -- Not hit / t alone: DuckDB skips the checks of t if every hit of a vector is NULL.
         SELECT s, q, hit, p,
                CASE WHEN t IS NOT NULL THEN hit / t
                     WHEN hit = 1 THEN rankql_fail(propensity || ' must be given where an item is relevant')
@@ -2212,19 +2196,17 @@ CREATE OR REPLACE MACRO propensity_scored(
                any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
                count(value) AS queries
         FROM summed GROUP BY s, line, metric
-        UNION ALL BY NAME -- no row, but checked also where there are no rankings
+        UNION ALL BY NAME -- no row: checks the options of an empty table
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';
 
 
--- Propensities: how likely each position is looked at, relative to the first, from a log of what was shown where and
--- clicked. Under the position-based model a click has the chance propensity(position) * attraction(query, item). Load
--- common.sql first.
+-- Propensities: the probability that users look at a position, relative to position 1, from a log of impressions and
+-- clicks. In the position-based model P(click) = propensity(position) * attraction(query, item). Load common.sql first.
 
--- What was shown: the impressions and clicks of each item of each query by position. A row without a position is checked
--- too, but not counted.
+-- Impressions and clicks by query, item and position. Rows without a position are checked, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
     FROM (SELECT s, q, i, k,
@@ -2236,9 +2218,9 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
                        struct_extract(rankql_row, click) AS c
                 FROM query_table(log) AS rankql_row))
     GROUP BY s, q, i, k
-    HAVING count(k) > 0; -- k IS NOT NULL would be looked at before what is to be checked
+    HAVING count(k) > 0; -- WHERE k IS NOT NULL would run before the checks
 
--- The clicks at a position, once the log is found fit to compare positions.
+-- The clicks at a position. An error if the log cannot compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
          THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
@@ -2248,15 +2230,13 @@ CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
                             ELSE '; there are none where ' || slice || ' is ' || rankql_text(s.value) END)
          ELSE sum(c) END;
 
--- The propensity at a logarithm x and what is beyond it, up or down: position 1 is what the others are relative to, and
--- an interval beyond all numbers is none.
+-- The propensity from its logarithm x, or the end of its interval in a direction. Position 1 is always 1.
 CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
     CASE WHEN k = 1 THEN 1::DOUBLE
          WHEN direction = 0 THEN exp(x)
          WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
 
--- What is said of a position: why it has no propensity, or no interval, or one to beware of. x is NULL where it cannot
--- be told, `lo` where it has no interval, which would rest on so many queries.
+-- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning.
 CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo) AS
     CASE WHEN k = 1 THEN NULL
          WHEN c = 0 THEN 'no click'
@@ -2276,7 +2256,7 @@ CREATE OR REPLACE MACRO randomised_propensity(
         FROM rankql_impressions(log, query, NULL, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), moves AS ( -- how far each query moves the logarithm of the rate of each position
+    ), moves AS ( -- the influence of each query on the logarithm of the rate of each position
         SELECT shown.s AS s, q, shown.k AS k,
                (shown.c - shown.n * positions.c / positions.n) / nullif(positions.c, 0) AS move
         FROM shown JOIN positions ON shown.s IS NOT DISTINCT FROM positions.s AND shown.k = positions.k
@@ -2307,28 +2287,27 @@ CREATE OR REPLACE MACRO randomised_propensity(
                rankql_position_note(k, c, first, 1, x, true, false, queries,
                                     rankql_propensity(k, x, reach, -1)) AS note
         FROM compared
-        UNION ALL BY NAME -- no row, but checked also where the log has none
+        UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
 
--- What of a unit, the impressions and clicks of an item of a query by position, tells on positions that can be told,
--- these numbered, unclicked impressions as m.
+-- The cells of a unit (impressions and clicks of an item of a query by position) at identified positions: their number k,
+-- unclicked impressions m and clicks c.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
         list_filter(unit, lambda a_: list_contains(told, a_['k'])),
         lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
         CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
 
--- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
--- never more likely.
+-- A step from x within the limit of 1. The best position has propensity 1, which is never less likely.
 CREATE OR REPLACE MACRO rankql_moved(x, step) AS
     list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
         list_transform(y, lambda a: a - list_max(y)))[1];
 
--- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
--- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
+-- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
+-- is not positive definite. Entries with 1e300 added become 0.
 CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
     list_transform([list_transform(matrix, lambda line, i: list_concat(
             list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
@@ -2342,7 +2321,7 @@ CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
                         ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
             lambda line: line[len(line) // 2 + 1:]))[1];
 
--- Newton's step from x, damped, as some directions may be flat; what the limit of 1 binds stays.
+-- Newton's step, damped because some directions can be flat. Propensities at the limit of 1 stay.
 CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
     list_transform([list_transform(
         rankql_inverse(matrix, list_transform(x, lambda a, i:
@@ -2350,9 +2329,8 @@ CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
         lambda line: list_inner_product(line, slope))], lambda step:
         list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
 
--- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
--- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
--- It rises ever less, so that Newton's steps from below stay below.
+-- The odds o of a click at the best position, from clicks = the sum over `parts` of m * share * o / (1 + (1 - share) * o): m
+-- unclicked impressions, `share` the propensity relative to the best. The sum is concave, so Newton's steps stay below.
 CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
     list_reduce(
         list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_['m'] * x_['share']))],
@@ -2362,16 +2340,15 @@ CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
                               / list_sum(list_transform(parts, lambda x_:
                                    x_['m'] * x_['share'] / pow(1 + (1 - x_['share']) * o, 2))));
 
--- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
+-- The maximum likelihood attraction of an item, at most 1, given the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
     list_transform([list_max([p[a_['k']] for a_ in unit if a_['m'] > 0])], lambda best: coalesce(least(1, list_transform([
         rankql_odds(list_transform(list_filter(unit, lambda a_: a_['m'] > 0),
                                    lambda a_: {'m': a_['m'], 'share': p[a_['k']] / best}),
                     list_sum([a_['c'] for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
--- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
--- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
--- expected; of an item seen at one position nothing then remains.
+-- Gradient and Hessian of a unit's likelihood in the logarithms of the propensities p. The attraction is optimised along,
+-- unless it is at its limit of 1; then an item seen at one position contributes nothing.
 CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
     list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
         list_transform(unit, lambda a_: {'k': a_['k'], 'm': a_['m'], 'c': a_['c'],
@@ -2387,9 +2364,9 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                          - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
--- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
--- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
--- of 1 binds: its likelihood is then that of Bradley and Terry.
+-- Harvesting and the click model: maximum likelihood of the logarithms x of the propensities by Newton's method, and their
+-- covariance, clustered by query. A pair of positions is a unit with so many impressions that attraction has no limit: the
+-- model of Bradley and Terry.
 CREATE OR REPLACE MACRO rankql_propensities(
     log, pairs, query, item, pos, click, slice, confidence, max_iterations
 ) AS TABLE
@@ -2397,7 +2374,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         FROM rankql_impressions(log, query, item, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), games AS MATERIALIZED ( -- of two positions the clicks of each, had both been shown equally often
+    ), games AS MATERIALIZED ( -- the clicks of two positions, as if shown equally often
         SELECT a.s AS s, a.q AS q, a.k AS k, b.k AS l, sum(a.c * b.n / (a.n + b.n)) AS x,
                sum(b.c * a.n / (a.n + b.n)) AS y
         FROM shown AS a JOIN shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
@@ -2414,7 +2391,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, unit, CAST(count(*) AS DOUBLE) AS times FROM units WHERE pairs = 'model' GROUP BY s, unit
         UNION ALL
         SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
-    ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
+    ), edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
         FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
                          list_filter(unit, lambda b_: a_['k'] <> b_['k']),
@@ -2438,13 +2415,13 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
                list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS guess, list(0::DOUBLE) AS still
         FROM placed WHERE told GROUP BY s
-    ), rounds AS MATERIALIZED ( -- and one of no impressions, so that the matrix has all its places
+    ), rounds AS MATERIALIZED ( -- and one without impressions, so that the matrix is complete
         SELECT patterns.s AS s, times, rankql_telling(unit, ks) AS unit
         FROM patterns JOIN starts ON patterns.s IS NOT DISTINCT FROM starts.s
         WHERE len(rankql_telling(unit, ks)) > 0
         UNION ALL
         SELECT s, 0, list_transform(ks, lambda k, i: {'k': i, 'm': 1::DOUBLE, 'c': 0::DOUBLE}) FROM starts
-    ), climb AS ( -- by a step from x to y; it is halved where the likelihood falls at y more than half as fast as it rose
+    ), climb AS ( -- a step from x to y, halved if the likelihood falls at y more than half as fast as it rose at x
         SELECT s, 0 AS turn, clicks[1] = 0 AS done, clicks, x, x AS y, still AS step, still AS slope,
                CAST(NULL AS DOUBLE[][]) AS matrix
         FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
@@ -2485,10 +2462,10 @@ CREATE OR REPLACE MACRO rankql_propensities(
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
         GROUP BY s, q, a.k
-    ), apart AS ( -- how far a slope at k moves position j against the first
+    ), apart AS ( -- the influence of a slope at k on position j, relative to the first
         SELECT s, j, unnest(range(1, len(line) + 1)) AS k, unnest(list_transform(line, lambda a, k: a - first[k])) AS push
         FROM (SELECT s, unnest(range(1, len(x) + 1)) AS j, unnest(inverse) AS line, inverse[1] AS first FROM fitted)
-    ), moves AS ( -- how far each query moves it
+    ), moves AS ( -- the influence of each query
         SELECT slopes.s AS s, q, j, sum(u * push) AS move, bool_or(slopes.k = j) AS there
         FROM slopes JOIN apart ON slopes.s IS NOT DISTINCT FROM apart.s AND slopes.k = apart.k
         GROUP BY slopes.s, q, j
@@ -2516,7 +2493,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
            rankql_position_note(k, c, first, component, x, done, one, queries,
                                 rankql_propensity(k, x, reach, -1)) AS note
     FROM compared
-    UNION ALL BY NAME -- no row, but checked also where the log has none
+    UNION ALL BY NAME -- no row: checks the options of an empty log
     SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')
                         + len(pairs) < 0;
 
@@ -2543,9 +2520,9 @@ CREATE OR REPLACE MACRO click_model(
 COMMENT ON MACRO TABLE click_model IS 'The position-based click model: the propensities under which the clicks are most likely.';
 
 
--- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
+-- Interleaving: two rankings shown as one, and which one the clicks prefer. Load common.sql first.
 
--- A ranking as text, in which no item stands twice.
+-- A ranking as text, without duplicates.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
     CASE WHEN typeof(items) NOT LIKE '%]'
          THEN rankql_fail(name || ' must be a list of items, not ' || rankql_text(items))
@@ -2555,30 +2532,30 @@ CREATE OR REPLACE MACRO rankql_side(items, name) AS
          THEN rankql_fail(name || ' must not hold an item twice')
          ELSE TRY_CAST(items AS VARCHAR[]) END;
 
--- How many items are shown, at most: turns enough for both rankings.
+-- The turns of a draft: at most k, enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
     range(0, CAST(least(rankql_cutoff(k), len(a) + len(b)) AS BIGINT));
 
--- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
--- are not written alike everywhere.
+-- Heads or tails: the first bit of an MD5 sum, the same for a seed and toss in every engine. Seeds of other types are refused,
+-- because engines write them differently.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
     CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
          THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
--- The best item of a ranking that is not shown yet.
+-- The best item that is not shown yet.
 CREATE OR REPLACE MACRO rankql_next(items, shown) AS
     list_filter(items, lambda item: NOT list_contains(shown, item))[1];
 
--- Can the one who comes second in a round pick something, and could the other if they changed places? Without the last
--- condition the longer ranking would have more places than its share.
+-- Whether the second team of a round can pick an item, and the first could as second. Otherwise the longer ranking would get
+-- more than its share.
 CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
     rankql_next(second, shown) IS NOT NULL AND (
         rankql_next(first, shown) IS NOT NULL
         OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
 
--- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
+-- One pick. Turns, from 0, come in pairs: a toss decides who is first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
     list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
         WHEN state['done'] OR CASE
@@ -2604,7 +2581,7 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
         lambda state, next_: rankql_pick(state, next_['turn'], a, b, seed))],
         lambda state_: list_transform(state_['items'], lambda item, i: {'item': item, 'team': state_['teams'][i]}))[1];
 
--- What both have at their tops.
+-- The common prefix of two rankings.
 CREATE OR REPLACE MACRO rankql_common(a, b) AS
     a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
                 least(len(a), len(b)))];
@@ -2617,19 +2594,19 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
--- What team_draft shows, to which a log may have added fields.
+-- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
               AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
          THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
          ELSE rankql_fail('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
 
--- The items that were clicked, in any order, and again and again.
+-- The clicked items, in any order, with repetitions.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
--- 1 where A has more of the clicks, -1 where B has, 0 where neither.
+-- 1 if A has more clicks, -1 if B has, else 0.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
@@ -2638,11 +2615,10 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
--- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
     rankql_number(preference, true, 'preference', 'a finite number');
 
--- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
+-- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
         exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
@@ -2654,28 +2630,25 @@ CREATE OR REPLACE MACRO sign_test(preference) AS
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
 
 
--- Bounds: the lowest and the highest value that a metric could take once every unjudged item retrieved were judged,
--- as {'low', 'high'}; both NULL where no judgement defines it. Load the other families first.
--- These helpers are not part of the interface; their names start with rankql_. All of them take
---   items    the items retrieved for one query, [{'pos', 'rel'}], by pos, which may have gaps; rel NULL: unjudged
+-- Bounds: the lowest and highest possible value of a metric if all unjudged items that were retrieved were judged, as
+-- {'low', 'high'}; NULL if the metric stays undefined. Load the other families first. The macros take
+--   items    the retrieved items of one query, [{'pos', 'rel'}], by pos; rel NULL: unjudged
 --   judged   the grades of all judged items of the query, retrieved or not
---   levels   the grades that an unjudged item could be given, ascending from 0
--- and k and the options of the metric. Of m unjudged items that are relevant it is best that they are the top m, worst
--- that they are the bottom m; so for hits it is enough to look at m = 0, 1, 2, ...
+--   levels   the possible grades of an unjudged item, ascending from 0
+-- and k and the options of the metric. If m unjudged items are relevant, the top m are best and the bottom m are worst, so
+-- metrics of hits only need m = 0, 1, 2, ...
 
--- The items, typed; none where there is no list.
+-- The typed items, empty without a list.
 CREATE OR REPLACE MACRO rankql_items(items) AS coalesce(CAST(items AS STRUCT(pos DOUBLE, rel DOUBLE)[]), []);
 
--- 1 or 0 as in rankql_hit, also for the unjudged where no level or every level is relevant; NULL where it is open.
+-- 1 or 0 as in rankql_hit, also for unjudged items if all or no levels are relevant; NULL if it is open.
 CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
     coalesce(rankql_hit(rel, threshold), CASE WHEN levels[1] >= rankql_threshold(threshold) THEN 1
                                               WHEN levels[-1] < rankql_threshold(threshold) THEN 0 END);
 
--- The positions of some items.
 CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
--- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
--- are relevant while the open ones are not.
+-- The items, the positions of hits and of open items, and the number of relevant items without the open ones.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
@@ -2685,11 +2658,11 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
                     + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1))})[1];
 
--- How many of the positions lie within the cutoff.
+-- The number of positions within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
     len(list_filter(positions, lambda p: p <= rankql_cutoff(k)));
 
--- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
+-- For m = 0, 1, 2, ... relevant open items: the fewest and most hits within the cutoff, and all relevant items.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([{
@@ -2701,7 +2674,7 @@ CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) A
                 'relevant': n_['relevant'] + m,
                 'retrieved': n_['retrieved']}))[1])[1];
 
--- The lowest and the highest of the values at hand; what is undefined is left out.
+-- The minimum and maximum, ignoring undefined values.
 CREATE OR REPLACE MACRO rankql_span(lows, highs) AS
     {'low': CAST(list_min(lows) AS DOUBLE), 'high': CAST(list_max(highs) AS DOUBLE)};
 
@@ -2723,8 +2696,8 @@ CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold 
         list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
         list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
 
--- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
--- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
+-- For metrics that never fall with one more relevant item: the positions of hits with the fewest relevant items (one at the
+-- bottom if there is none) and with all; NULL if undefined.
 CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
         'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
@@ -2738,18 +2711,17 @@ CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
 
--- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
--- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
--- relevant so far, `best` the highest or the lowest ap so far.
+-- The state while open items become relevant one by one: `above` hits above, `rest` the sum of 1 / position over the hits
+-- below, `total` the sum of precisions at the hits, `m` items so far, `best` the extreme ap so far.
 CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) AS {
     'open': CAST(open AS DOUBLE), 'weight': CAST(weight AS DOUBLE), 'above': CAST(above AS DOUBLE),
     'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
 
--- The ap with m of the open relevant. (`n` are the numbers that do not change.)
+-- The ap with m open items relevant. `n` are constants.
 CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
     rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
 
--- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
+-- The sum of precisions with one more hit: its own, and the increase of those below.
 CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
 
 CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
@@ -2760,7 +2732,6 @@ CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
         'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
             rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
--- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
 CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
     list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             steps), lambda a_, b_: {
@@ -2769,7 +2740,7 @@ CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
         'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
             rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
--- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
+-- With denominator 'found', items beyond the cutoff only make ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([list_transform(
@@ -2788,8 +2759,7 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
 
--- The sums of the first 0, 1, 2, ... of a list: that of the first m stands at m + 1. (A slice copies, but the copying
--- of 100 items costs less than anything else here.)
+-- The sums of the first 0, 1, 2, ... entries: that of m is at m + 1.
 CREATE OR REPLACE MACRO rankql_sums(list) AS
     list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
@@ -2804,13 +2774,13 @@ CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold :
         'low': rankql_sum(list_transform(x_['low'], lambda p: 1 / p)),
         'high': rankql_sum(list_transform(x_['high'], lambda p: 1 / p))})[1];
 
--- err with every unjudged item at one level.
+-- err with all unjudged items at one level.
 CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
     rankql_walk(list_transform(list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)), lambda x_: rankql_step(
         x_['pos'], rankql_stop(coalesce(x_['rel'], level), max_rel, stop), rankql_utility(x_['pos'], p))));
 
--- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
--- item at the bottom, a level above 0.
+-- err never falls if a grade rises. If no judged grade is positive, the minimum has one unjudged item at the bottom at the
+-- lowest level above 0.
 CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
     list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
@@ -2821,7 +2791,7 @@ CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := N
             'high': CASE WHEN x_['use'] OR (len(open) > 0 AND levels[-1] > 0)
                          THEN rankql_err_at(x_['items'], levels[-1], k, max_rel, p, stop) END})[1])[1];
 
--- rbp with every unjudged item at one level.
+-- rbp with all unjudged items at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
         list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)),
@@ -2837,13 +2807,13 @@ CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
         'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[1]))),
         'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[-1])))})[1];
 
--- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
+-- The weight of a position in dcg, 0 beyond the cutoff.
 CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
     CASE WHEN pos > rankql_cutoff(k) THEN 0
          WHEN discounts IS NULL THEN rankql_base(base) / log2(pos + 1)
          ELSE 1 / rankql_listed(pos, discounts) END;
 
--- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
+-- The dcg of the judged items, and the weights of the unjudged items, descending.
 CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
@@ -2857,9 +2827,9 @@ CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts :=
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
         'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
--- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
--- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
--- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
+-- Slices of the grade scale, from each grade that occurs to the next: width, the number of judged items at least that high,
+-- and the lowest level of an unjudged item that high (NULL without one). idcg is the sum of width times the sum of the
+-- weights of the items that high.
 CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
     list_transform([list_sort(list_distinct(list_concat(best, list_filter(levels, lambda level: level > 0))),
                               'ASC', 'NULLS LAST')], lambda edges:
@@ -2868,18 +2838,18 @@ CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
             'judged': len(list_filter(best, lambda grade: grade >= edge)),
             'level': list_min(list_filter(levels, lambda level: level >= edge))}))[1];
 
--- What a gain of 1 adds at each of the first n positions of the ideal ranking, the best first.
+-- The weights of the first n positions of the ideal ranking, descending.
 CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
     CASE WHEN discounts IS NULL THEN list_transform(range(1, n + 1), lambda i: rankql_base(base) / log2(i + 1))
          ELSE list_transform([list_sort(rankql_top(CAST(discounts AS DOUBLE[]), k), 'ASC', 'NULLS LAST')], lambda least:
             list_transform(range(1, n + 1), lambda i: 1 / rankql_listed(i, least)))[1] END;
 
--- The part of idcg that some slices have, m more items reaching over them.
+-- The idcg of some slices with m more items that high.
 CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
     rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
 
--- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
--- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
+-- For each level above 0, what it adds to dcg and idcg if the m unjudged items with the largest weights reach it, for
+-- m = 0, 1, 2, ... Items beyond the cutoff are last and add to idcg only.
 CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
     list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
                    lambda level:
@@ -2889,23 +2859,20 @@ CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, level
                 'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
                 'width': width})[1])[1]);
 
--- ndcg with the i-th of the dcg and the idcg that each level adds.
 CREATE OR REPLACE MACRO rankql_one_ndcg(own, above, dcg, idcg) AS
     (own + rankql_sum(dcg)) / nullif(above + rankql_sum(idcg), 0);
 
--- The lowest: 0, or all at one level, for the bottom m.
+-- The minimum: 0 or one level for the bottom m.
 CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
     list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
         rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
                         list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
 
--- Where a list is highest.
 CREATE OR REPLACE MACRO rankql_peak(list) AS
     list_transform([list], lambda x: list_position(x, list_max(x)))[1];
 
--- The highest ndcg: where t is the ndcg reached so far, each level takes the m that has the most dcg - t * idcg, for
--- itself, since a higher level never takes more; what they reach together is the next t (Dinkelbach). It never falls,
--- and is found exactly after a few rounds: t is always one that some judgement reaches.
+-- The maximum by Dinkelbach's method: given the ndcg t so far, each level takes the m with the highest dcg - t * idcg, and the
+-- result is the next t. It never falls and is exact after a few rounds.
 CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
     list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
         list_transform([list_transform(s['levels'], lambda x_:
@@ -2913,10 +2880,10 @@ CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
             coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
                                      list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
--- Where the ideal is made from the retrieved items only, `judged` are the grades of those.
--- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
--- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
--- even the highest dcg is below 0, the highest idcg is best.
+-- If the ideal has retrieved items only, `judged` are their grades.
+-- The minimum has the bottom m unjudged items at the top level, or at the lowest above 0 if the dcg of judged items is
+-- negative and no judged grade positive. The maximum has its own m per level; if the highest dcg is negative, the highest
+-- idcg is best.
 CREATE OR REPLACE MACRO rankql_bounds_ndcg(
     items, judged, k, levels, discounts := NULL, base := 2, negative := 'zero'
 ) AS

@@ -37,12 +37,20 @@ def is_constant(node: exp.Expr) -> bool:
     """Does it depend on no row?"""
     return not any(
         isinstance(part, exp.Column | exp.Star | exp.Window | exp.Query | exp.Lambda)
-        or (
-            isinstance(part, exp.Anonymous)
-            and part.name.lower() in {*AGGREGATES, "error", "raise_error", "row_number"}
-        )
+        or (isinstance(part, exp.Anonymous) and part.name.lower() not in _scalar_functions())
         for part in node.walk()
     )
+
+
+@cache
+def _scalar_functions() -> frozenset[str]:
+    """The scalar functions and macros of DuckDB. Targets have others."""
+    query = (
+        "SELECT function_name FROM duckdb_functions() WHERE function_type IN ('scalar', 'macro')"
+    )
+    with _LOCK:
+        names = {name for (name,) in _connection().execute(query).fetchall()}
+    return frozenset(names - {"error", "max", "min", "list"})
 
 
 def compute_constant(node: exp.Expr, typed: bool = True) -> exp.Expr:
