@@ -1,25 +1,22 @@
--- Bounds: the lowest and the highest value that a metric could take once every unjudged item retrieved were judged,
--- as {'low', 'high'}; both NULL where no judgement defines it. Load the other families first.
--- These helpers are not part of the interface; their names start with rankql_. All of them take
---   items    the items retrieved for one query, [{'pos', 'rel'}], by pos, which may have gaps; rel NULL: unjudged
+-- Bounds: the lowest and highest possible value of a metric if all unjudged items that were retrieved were judged, as
+-- {'low', 'high'}; NULL if the metric stays undefined. Load the other families first. The macros take
+--   items    the retrieved items of one query, [{'pos', 'rel'}], by pos; rel NULL: unjudged
 --   judged   the grades of all judged items of the query, retrieved or not
---   levels   the grades that an unjudged item could be given, ascending from 0
--- and k and the options of the metric. Of m unjudged items that are relevant it is best that they are the top m, worst
--- that they are the bottom m; so for hits it is enough to look at m = 0, 1, 2, ...
+--   levels   the possible grades of an unjudged item, ascending from 0
+-- and k and the options of the metric. If m unjudged items are relevant, the top m are best and the bottom m are worst, so
+-- metrics of hits only need m = 0, 1, 2, ...
 
--- The items, typed; none where there is no list.
+-- The typed items, empty without a list.
 CREATE OR REPLACE MACRO rankql_items(items) AS coalesce(CAST(items AS STRUCT(pos DOUBLE, rel DOUBLE)[]), []);
 
--- 1 or 0 as in rankql_hit, also for the unjudged where no level or every level is relevant; NULL where it is open.
+-- 1 or 0 as in rankql_hit, also for unjudged items if all or no levels are relevant; NULL if it is open.
 CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
     coalesce(rankql_hit(rel, threshold), CASE WHEN levels[1] >= rankql_threshold(threshold) THEN 1
                                               WHEN levels[-1] < rankql_threshold(threshold) THEN 0 END);
 
--- The positions of some items.
 CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
--- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
--- are relevant while the open ones are not.
+-- The items, the positions of hits and of open items, and the number of relevant items without the open ones.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
@@ -29,11 +26,11 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
                     + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1))})[1];
 
--- How many of the positions lie within the cutoff.
+-- The number of positions within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
     len(list_filter(positions, lambda p: p <= rankql_cutoff(k)));
 
--- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
+-- For m = 0, 1, 2, ... relevant open items: the fewest and most hits within the cutoff, and all relevant items.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([{
@@ -45,7 +42,7 @@ CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) A
                 'relevant': n_['relevant'] + m,
                 'retrieved': n_['retrieved']}))[1])[1];
 
--- The lowest and the highest of the values at hand; what is undefined is left out.
+-- The minimum and maximum, ignoring undefined values.
 CREATE OR REPLACE MACRO rankql_span(lows, highs) AS
     {'low': CAST(list_min(lows) AS DOUBLE), 'high': CAST(list_max(highs) AS DOUBLE)};
 
@@ -67,8 +64,8 @@ CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold 
         list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
         list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
 
--- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
--- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
+-- For metrics that never fall with one more relevant item: the positions of hits with the fewest relevant items (one at the
+-- bottom if there is none) and with all; NULL if undefined.
 CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
         'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
@@ -82,18 +79,17 @@ CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
 
--- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
--- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
--- relevant so far, `best` the highest or the lowest ap so far.
+-- The state while open items become relevant one by one: `above` hits above, `rest` the sum of 1 / position over the hits
+-- below, `total` the sum of precisions at the hits, `m` items so far, `best` the extreme ap so far.
 CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) AS {
     'open': CAST(open AS DOUBLE), 'weight': CAST(weight AS DOUBLE), 'above': CAST(above AS DOUBLE),
     'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
 
--- The ap with m of the open relevant. (`n` are the numbers that do not change.)
+-- The ap with m open items relevant. `n` are constants.
 CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
     rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
 
--- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
+-- The sum of precisions with one more hit: its own, and the increase of those below.
 CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
 
 CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
@@ -104,7 +100,6 @@ CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
         'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
             rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
--- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
 CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
     list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             steps), lambda a_, b_: {
@@ -113,7 +108,7 @@ CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
         'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
             rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
--- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
+-- With denominator 'found', items beyond the cutoff only make ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([list_transform(
@@ -132,8 +127,7 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
 
--- The sums of the first 0, 1, 2, ... of a list: that of the first m stands at m + 1. (A slice copies, but the copying
--- of 100 items costs less than anything else here.)
+-- The sums of the first 0, 1, 2, ... entries: that of m is at m + 1.
 CREATE OR REPLACE MACRO rankql_sums(list) AS
     list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
@@ -148,13 +142,13 @@ CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold :
         'low': rankql_sum(list_transform(x_['low'], lambda p: 1 / p)),
         'high': rankql_sum(list_transform(x_['high'], lambda p: 1 / p))})[1];
 
--- err with every unjudged item at one level.
+-- err with all unjudged items at one level.
 CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
     rankql_walk(list_transform(list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)), lambda x_: rankql_step(
         x_['pos'], rankql_stop(coalesce(x_['rel'], level), max_rel, stop), rankql_utility(x_['pos'], p))));
 
--- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
--- item at the bottom, a level above 0.
+-- err never falls if a grade rises. If no judged grade is positive, the minimum has one unjudged item at the bottom at the
+-- lowest level above 0.
 CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
     list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
@@ -165,7 +159,7 @@ CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := N
             'high': CASE WHEN x_['use'] OR (len(open) > 0 AND levels[-1] > 0)
                          THEN rankql_err_at(x_['items'], levels[-1], k, max_rel, p, stop) END})[1])[1];
 
--- rbp with every unjudged item at one level.
+-- rbp with all unjudged items at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
         list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)),
@@ -181,13 +175,13 @@ CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
         'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[1]))),
         'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[-1])))})[1];
 
--- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
+-- The weight of a position in dcg, 0 beyond the cutoff.
 CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
     CASE WHEN pos > rankql_cutoff(k) THEN 0
          WHEN discounts IS NULL THEN rankql_base(base) / log2(pos + 1)
          ELSE 1 / rankql_listed(pos, discounts) END;
 
--- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
+-- The dcg of the judged items, and the weights of the unjudged items, descending.
 CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
@@ -201,9 +195,9 @@ CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts :=
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
         'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
--- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
--- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
--- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
+-- Slices of the grade scale, from each grade that occurs to the next: width, the number of judged items at least that high,
+-- and the lowest level of an unjudged item that high (NULL without one). idcg is the sum of width times the sum of the
+-- weights of the items that high.
 CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
     list_transform([list_sort(list_distinct(list_concat(best, list_filter(levels, lambda level: level > 0))),
                               'ASC', 'NULLS LAST')], lambda edges:
@@ -212,18 +206,18 @@ CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
             'judged': len(list_filter(best, lambda grade: grade >= edge)),
             'level': list_min(list_filter(levels, lambda level: level >= edge))}))[1];
 
--- What a gain of 1 adds at each of the first n positions of the ideal ranking, the best first.
+-- The weights of the first n positions of the ideal ranking, descending.
 CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
     CASE WHEN discounts IS NULL THEN list_transform(range(1, n + 1), lambda i: rankql_base(base) / log2(i + 1))
          ELSE list_transform([list_sort(rankql_top(CAST(discounts AS DOUBLE[]), k), 'ASC', 'NULLS LAST')], lambda least:
             list_transform(range(1, n + 1), lambda i: 1 / rankql_listed(i, least)))[1] END;
 
--- The part of idcg that some slices have, m more items reaching over them.
+-- The idcg of some slices with m more items that high.
 CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
     rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
 
--- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
--- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
+-- For each level above 0, what it adds to dcg and idcg if the m unjudged items with the largest weights reach it, for
+-- m = 0, 1, 2, ... Items beyond the cutoff are last and add to idcg only.
 CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
     list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
                    lambda level:
@@ -233,23 +227,20 @@ CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, level
                 'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
                 'width': width})[1])[1]);
 
--- ndcg with the i-th of the dcg and the idcg that each level adds.
 CREATE OR REPLACE MACRO rankql_one_ndcg(own, above, dcg, idcg) AS
     (own + rankql_sum(dcg)) / nullif(above + rankql_sum(idcg), 0);
 
--- The lowest: 0, or all at one level, for the bottom m.
+-- The minimum: 0 or one level for the bottom m.
 CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
     list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
         rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
                         list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
 
--- Where a list is highest.
 CREATE OR REPLACE MACRO rankql_peak(list) AS
     list_transform([list], lambda x: list_position(x, list_max(x)))[1];
 
--- The highest ndcg: where t is the ndcg reached so far, each level takes the m that has the most dcg - t * idcg, for
--- itself, since a higher level never takes more; what they reach together is the next t (Dinkelbach). It never falls,
--- and is found exactly after a few rounds: t is always one that some judgement reaches.
+-- The maximum by Dinkelbach's method: given the ndcg t so far, each level takes the m with the highest dcg - t * idcg, and the
+-- result is the next t. It never falls and is exact after a few rounds.
 CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
     list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
         list_transform([list_transform(s['levels'], lambda x_:
@@ -257,10 +248,10 @@ CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
             coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
                                      list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
--- Where the ideal is made from the retrieved items only, `judged` are the grades of those.
--- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
--- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
--- even the highest dcg is below 0, the highest idcg is best.
+-- If the ideal has retrieved items only, `judged` are their grades.
+-- The minimum has the bottom m unjudged items at the top level, or at the lowest above 0 if the dcg of judged items is
+-- negative and no judged grade positive. The maximum has its own m per level; if the highest dcg is negative, the highest
+-- idcg is best.
 CREATE OR REPLACE MACRO rankql_bounds_ndcg(
     items, judged, k, levels, discounts := NULL, base := 2, negative := 'zero'
 ) AS

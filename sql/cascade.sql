@@ -1,4 +1,4 @@
--- Cascade: a user who walks down the list and stops. Load common.sql first.
+-- Cascade metrics: a user reads from the top and stops. Load common.sql first.
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
@@ -10,14 +10,14 @@ CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
         coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
 
--- The end of a scale. (NULL in its place would be all that is left of an expression, the errors in it included.)
+-- The highest grade of the scale. Not NULL: DuckDB skips the checks in an expression with a constant NULL.
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
          WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN rankql_option(max_rel)
          ELSE rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
     END;
 
--- The gain on a scale that ends at max_rel.
+-- The gain of a grade, at most max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
@@ -26,7 +26,7 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
          ELSE rankql_scale_end(max_rel)
     END;
 
--- The gain that the chance to stop is made of: a grade on a scale, or the chance itself.
+-- The input of rankql_stop: a grade on a scale, or the probability itself.
 CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, max_rel)
          WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
@@ -36,13 +36,13 @@ CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
          ELSE rankql_grade(rel)
     END;
 
--- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, as a difference that cannot overflow.
+-- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, without overflow.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'rel' THEN rankql_stop_gain(rel, max_rel, stop)
          ELSE pow(2.0::DOUBLE, rankql_stop_gain(rel, max_rel, stop) - rankql_option(max_rel))
               - pow(2.0::DOUBLE, -rankql_option(max_rel)) END;
 
--- What finding it at a position is worth, to a user who goes on with chance p at every step.
+-- The utility of a position to a user who reads on with probability p.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 1 / pos
          WHEN p IS NULL THEN rankql_fail('p must lie between 0 and 1, not NULL')
@@ -56,12 +56,12 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
--- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
+-- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
          ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
 
--- The chance to look at a position.
+-- The probability that a user looks at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
@@ -75,7 +75,7 @@ CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
--- rr over a list of grades, of which so many are relevant in all.
+-- rr of a list, given the number of relevant items.
 CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
     CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
@@ -89,11 +89,10 @@ CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
--- The highest gain of a list.
 CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
     list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
 
--- err over a list of grades, of those of all judged items.
+-- err of a list, given the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
     CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
                              coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN

@@ -1,12 +1,11 @@
--- Catalogue: what all rankings together show of it, to whom, and of whom. A row is an item shown to a user: take the
--- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
--- that slice, which no mean over users gives. Load common.sql first.
+-- Catalogue metrics: what all rankings together show. A row is an item shown to a user; take the top of each ranking with
+-- WHERE pos <= 10. Group by a slice for the value of the slice, which is not a mean over users. Load common.sql first.
 
--- How many different ones there are, whatever the collation.
+-- The number of different items, independent of the collation.
 CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
 
--- A number of items or users, at least as many as were `found`. (The message that it is missing ends with nothing of
--- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
+-- A number of items or users, at least `found`. The first message depends on `found` (by an empty text), because DuckDB
+-- computes constants while it plans.
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
          WHEN rankql_option(total) >= 1 AND rankql_option(total) = floor(rankql_option(total)) AND rankql_option(total) < found
@@ -20,7 +19,7 @@ CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
 
--- How often each item was shown, the least often first.
+-- How often each item was shown, ascending.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
 
@@ -30,7 +29,7 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
                            'items that could be shown (or ''shown'': those that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
-    -- A list, and no division: DuckDB does not look at what NULL is divided by, the errors in it included.
+    -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
     list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
                      'norm': CASE rankql_text(norm) WHEN 'n' THEN 0 WHEN 'n-1' THEN 1
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
@@ -54,16 +53,16 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
--- What it tells to see an item, in bits; NULL where nobody had it.
+-- The self-information of an item in bits, NULL if nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
     log2(rankql_option(users) / nullif(rankql_known_by(
         popularity, rankql_total(users, 0, 'users', 'users in the training data')), 0));
 
--- The bits that it takes to tell one user from all.
+-- The self-information of an item that one user had.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
 
 CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
-    -- A list, and no division by a constant NULL: nothing would be left of what is divided, the errors in it included.
+    -- In a list, because DuckDB skips the checks of a dividend if the divisor is a constant NULL.
     list_transform([{'bits': CASE rankql_text(unseen)
         WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
         WHEN 'drop' THEN avg(rankql_information(popularity, users))
@@ -83,7 +82,6 @@ CREATE OR REPLACE MACRO personalisation(user, item) AS
         / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
--- The attention that a position gets.
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
@@ -97,7 +95,7 @@ CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
 COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
 
--- The exposure of a group or an item: none where it was never shown.
+-- The exposure of a group or an item, 0 if it was never shown.
 CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
 
 CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS

@@ -1,14 +1,13 @@
--- DuckDB's functions in ClickHouse's SQL, for rankql/engines/translation.py: here, the functions called are those of
--- ClickHouse, but for what begins with rankql_. A list is never NULL there: one of an empty group is empty. What may be
--- without a value is of a type that may be NULL, which the casts of the macros see to.
+-- DuckDB's functions in ClickHouse's SQL (rankql/engines/translation.py). Functions called here are ClickHouse's, except
+-- rankql_ macros. Lists are never NULL: that of an empty group is empty. The casts of the macros make values Nullable.
 
--- What type a value has, as DuckDB calls it.
+-- DuckDB's name of the type.
 CREATE OR REPLACE MACRO rankql_type(value) AS
     replace(replace(replace(replace(
         upper(extract(toTypeName(value), '^(?:Nullable\\(|LowCardinality\\()*([^)]*)')),
         'NOTHING', '"NULL"'), 'STRING', 'VARCHAR'), 'FLOAT64', 'DOUBLE'), 'FLOAT32', 'FLOAT');
 
--- How it is raised: rankql/engines/clickhouse_errors.py.
+-- Raised by rankql/engines/clickhouse_errors.py.
 CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
 
 CREATE OR REPLACE MACRO typeof(value) AS rankql_type(value);
@@ -24,7 +23,7 @@ CREATE OR REPLACE MACRO encode(text) AS toString(text);
 
 CREATE OR REPLACE MACRO contains(text, part) AS position(text, part) > 0;
 
--- Numbers that are no whole ones are not the same text in DuckDB, and equal scores would be in another order.
+-- DuckDB writes fractions differently, which would order equal scores differently.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
     CASE WHEN match(toTypeName(item), '^(Nullable\\(|LowCardinality\\()*(String|FixedString|Enum|UInt|Int|Nothing)')
          THEN coalesce(toString(item), '')
@@ -32,7 +31,7 @@ CREATE OR REPLACE MACRO rankql_bytes(item) AS
 
 -- Lists.
 
--- In tuples, for a NULL would be left out.
+-- In tuples, because groupArray drops NULL.
 CREATE OR REPLACE MACRO list(value) AS arrayMap(x -> tupleElement(x, 1), groupArray(tuple(value)));
 
 -- The k largest, best first.
@@ -64,10 +63,10 @@ CREATE OR REPLACE MACRO list_resize(list, n, value) AS arrayResize(list, n, valu
 
 CREATE OR REPLACE MACRO list_inner_product(one, other) AS arraySum((x, y) -> x * y, one, other);
 
--- Never a product with the weights: a walk over the few gains is quicker.
+-- Always false: a loop over the few gains is faster than a product with the weights.
 CREATE OR REPLACE MACRO rankql_few(k) AS false;
 
--- Both ways to keep the k largest would be gone.
+-- One way for all k, without the two branches of DuckDB.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     arraySlice(arrayReverseSort(groupArray(grade) FILTER (WHERE grade > 0)), 1, rankql_limit(k));
 
@@ -78,7 +77,7 @@ CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
                 groupArray(concat(toString(isNull(query)), ifNull(toString(query), '')))
                     FILTER (WHERE rankql_hit(rel, threshold) = 1)))) END;
 
--- A CASE that is an error or a list has no type.
+-- ClickHouse has no type for a CASE of an error or a list.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS arrayMap(x -> rankql_grade(x), rels);
 
 CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
@@ -99,14 +98,14 @@ CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
 CREATE OR REPLACE MACRO range(low, high) AS
     range(toInt64(coalesce(low, 0)), toInt64(coalesce(high + 0 * low, low, 0)));
 
--- The number of pairs of different grades: all, but those of each with the equal ones before it.
+-- The number of pairs of different grades: all pairs minus those of equal grades.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     toInt64(length(grades)) * (toInt64(length(grades)) - 1) / 2 - arraySum(n -> n - 1, arrayEnumerateUniq(grades));
 
--- A list or an error has no common type there: what is no list fails in the cast.
+-- A list and an error have no common type: other values fail in the cast.
 CREATE OR REPLACE MACRO rankql_discounts(discounts) AS accurateCast(discounts, 'Array(Nullable(Float64))');
 
--- Within a lambda ClickHouse works out branches that are not taken: with stop 'rel' the scale must not fail.
+-- In lambdas ClickHouse computes branches that are not taken: with stop 'rel' the scale must not fail.
 CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, CASE WHEN rankql_text(stop) = 'rel' THEN 1 ELSE max_rel END)
          WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))

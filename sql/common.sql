@@ -1,42 +1,38 @@
--- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
--- These helpers are not part of the interface; their names start with rankql_. A field of a variable of a lambda is read
--- as x_['pos']: in HAVING, and in a query of a table that is called x_, DuckDB would take x_.pos for a column.
+-- Helpers of all families: checks of arguments, rankings by score, ties. Load this file first.
+-- Private macros start with rankql_. Fields of lambda variables are written x_['pos'], because DuckDB can take x_.pos for
+-- a column.
 
 
 -- Errors.
 
--- Raise an error. DuckDB's error() is volatile: it would forbid HAVING and QUALIFY by an alias of a metric, and ORDER BY
--- of a metric inside a window. This cast is not volatile and raises: "Could not convert string 'rankql: ...' to INT64".
--- A value of that map has no type of its own, so the call may stand in a CASE of any type. (An entry of [NULL] would do,
--- if DuckDB did not infer from its statistics that it is NULL, and leave the call out.)
--- Call it only as a result of a CASE, not in a condition that is constant: DuckDB works those out when it plans.
+-- Raise an error. DuckDB's error() is volatile, which forbids HAVING and QUALIFY on an alias of a metric, and ORDER BY a
+-- metric in a window. This cast is not volatile: "Could not convert string 'rankql: ...' to INT64". The value of the map has
+-- no type, so a CASE of any type can call it. ([NULL] does not work: DuckDB infers NULL from statistics and drops the call.)
+-- Call it only in a result of CASE. DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_fail(message) AS MAP {0: NULL}[CAST('rankql: ' || message AS BIGINT)];
 
--- A value, once something else is checked: NULL where that is NULL. A sum, because DuckDB works out constant conditions
--- when it plans, and an error must wait for a row.
+-- `value` if `checked` passes its checks. A sum, because DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_checked(value, checked) AS value + 0 * checked;
 
--- A value as an error shows it.
+-- The text of a value in an error.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
 
--- An argument that must be a number, as an error shows it: text as text.
+-- The text of a value that should be a number in an error.
 CREATE OR REPLACE MACRO rankql_number_text(value) AS
     CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
 
--- Is it text, or a list of text? (typeof() of a column is a constant: what is decided by it costs nothing.)
+-- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
 
--- Is it a list?
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
--- Is the number no NaN? DuckDB 2.0 answers isnan() and comparisons of a Parquet column from its minimum and maximum,
--- which leave NaN out; isfinite() and isinf() look.
+-- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
 
 
 -- Arguments, checked.
 
--- An option as DOUBLE, NULL where it is no number.
+-- An option as DOUBLE, NULL if it is not a number.
 CREATE OR REPLACE MACRO rankql_option(value) AS
     CASE WHEN typeof(value) <> 'VARCHAR' THEN TRY_CAST(value AS DOUBLE) END;
 
@@ -45,13 +41,12 @@ CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
          ELSE rankql_fail('threshold must be a finite number, not ' || rankql_number_text(threshold))
     END;
 
--- An option that is true or false.
 CREATE OR REPLACE MACRO rankql_flag(value, name) AS
     CASE rankql_text(value) WHEN 'true' THEN true
                             WHEN 'false' THEN false
                             ELSE rankql_fail(name || ' must be true or false, not ' || rankql_text(value)) END;
 
--- The cutoff as DOUBLE; beyond every position where there is none.
+-- The cutoff as DOUBLE. Without k it is above every position.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
@@ -59,17 +54,17 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
          ELSE rankql_fail('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_number_text(k))
     END;
 
--- The same where it is checked elsewhere, so that an argument of max(x, k) may be made of it.
+-- The cutoff for max(x, k), which does not accept a check.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
 
--- p, the chance to look at the next item.
+-- p, the probability that a user looks at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
          ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
 
--- Does the caller want the mean over all orders of tied items?
+-- true if the result is the mean over all orders of tied items.
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
     CASE rankql_text(ties) WHEN 'item' THEN false
               WHEN 'expected' THEN true
@@ -82,25 +77,24 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- Columns of a row, checked.
 
--- The grade as DOUBLE, NULL where unjudged.
+-- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
--- The grade with its negative part cut off, NULL where unjudged. (greatest() takes four times as long.)
+-- The grade or 0 if it is negative, NULL if unjudged. greatest() takes four times as long.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS
     CASE WHEN rankql_grade(rel) < 0 THEN 0 * rankql_grade(rel) ELSE rankql_grade(rel) END;
 
--- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
+-- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
--- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
--- the cutoff alone, where it is looked at last.
+-- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
@@ -113,21 +107,20 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
                    ELSE CAST(pos AS DOUBLE) END
     END;
 
--- The position of a hit within the cutoff, else NULL. A sum, so that both arguments are checked in every row.
+-- The position of a hit within the cutoff, else NULL. A sum, to check both arguments in every row.
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
--- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
 CREATE OR REPLACE MACRO rankql_score(score) AS
     CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
          ELSE rankql_fail('score must be a number, not nan')
     END;
 
--- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
+-- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
--- 1 where the item was clicked, 0 where it was not, NULL where it was not shown.
+-- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
     CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
@@ -135,23 +128,22 @@ CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
          WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
     END;
 
--- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
--- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
+-- A key that compares and orders values independent of the collation: the bytes of text come first.
 CREATE OR REPLACE MACRO rankql_key(value) AS
     {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
 
--- A column that holds finite numbers, as DOUBLE, NULL where there is none: `must` says in an error which of them fit.
+-- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
     CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
 
--- A finite number from 0, NULL where there is none.
+-- A finite number from 0.
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) >= 0, name, 'a finite number from 0');
 
--- How many of the users had an item.
+-- The number of users who had an item, at most all.
 CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
     CASE WHEN rankql_amount(popularity, 'popularity') > users
          THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
@@ -160,7 +152,7 @@ CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
          THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE rankql_amount(popularity, 'popularity') END;
 
--- An option that must be a number that fits; and one that must be a whole number.
+-- A numeric option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
 
@@ -169,11 +161,11 @@ CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
                            AND rankql_option(value) = floor(rankql_option(value)),
                     name, ' must be a whole number from ' || least);
 
--- The key of a column of a row; of a slice that is not asked for one and the same.
+-- The key of a slice, one for all rows if there is no slice.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
--- The key of a query or an item, which must not be missing.
+-- The key of a query or an item, which must not be NULL.
 CREATE OR REPLACE MACRO rankql_id(row_, name) AS
     CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
          ELSE rankql_key(struct_extract(row_, name)) END;
@@ -181,32 +173,32 @@ CREATE OR REPLACE MACRO rankql_id(row_, name) AS
 
 -- Of a group.
 
--- R, the number of relevant items of the group.
+-- R, the number of relevant items.
 CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 1) AS DOUBLE);
 
--- The number of items that a share is taken of: k, or what was retrieved where k is left out.
+-- The denominator of a share: k, or the retrieved items without k.
 CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
     CASE WHEN k IS NULL THEN CAST(retrieved AS DOUBLE) ELSE rankql_cutoff(k) END;
 
 CREATE OR REPLACE MACRO rankql_shared() AS
     'several items share a position: GROUP BY the query, or number positions with row_number()';
 
--- A metric of one ranking, unless more items stand in the counted positions than there are positions.
--- (The + 1 lets DuckDB work out the position once for the count, the maximum and the discount log2(position + 1).)
+-- A metric of one ranking. An error if several items share a position: more items than the highest position.
+-- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - 1
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
--- A metric that is 1 for a perfect ranking and never more. Sums round, so what is within 2^-40 (4,096 ulps, 9.1e-13) of 1
--- is exactly 1; every engine and form has this rule. What is further above 1 has counted a position twice.
+-- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums
+-- round. A value above that has counted a position twice.
 CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
     list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_fail(rankql_shared())
                                            WHEN x >= 1 - rankql_rounding() THEN 1 ELSE x END)[1];
 
--- The same of a metric that may be above 1.
+-- The same rule for a metric that can exceed 1.
 CREATE OR REPLACE MACRO rankql_near_one(value) AS
     list_transform([value], lambda x: CASE WHEN abs(x - 1) <= rankql_rounding() THEN 1 ELSE x END)[1];
 
@@ -219,13 +211,13 @@ CREATE OR REPLACE MACRO rankql_grades(rels) AS
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
--- A grade that stands in a list more often than in the list of all judged grades; NULL where there is none.
+-- A grade that is in a list more often than among all judged grades, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
     list_transform([{'rels': list_aggregate(rels, 'histogram'), 'ideal': list_aggregate(ideal, 'histogram')}],
         lambda counts_: list_min(list_filter(map_keys(counts_['rels']), lambda grade:
             counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
 
--- The grades of all judged items: those of `ideal`, or of the list itself, which is checked also where they are not.
+-- The grades of all judged items: `ideal`, or the list itself without it.
 CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
     CASE WHEN ideal IS NULL THEN rankql_grades(rels)
          WHEN NOT rankql_is_list(ideal)
@@ -241,15 +233,14 @@ CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
 
--- The sum of a list: 0 where it is empty, NULL where there is no list.
+-- The sum of a list: 0 if it is empty, NULL without a list.
 CREATE OR REPLACE MACRO rankql_sum(list) AS
     CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0) END;
 
--- 1 or 0 for each grade of a list, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
 
--- Where the ones stand in a list of hits.
+-- The positions of ones in a list.
 CREATE OR REPLACE MACRO rankql_ones(hits) AS
     list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
 
@@ -264,11 +255,11 @@ CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
 
 -- A user who walks down the list.
 
--- One step of a user who walks down the list: `stop` where the walk ends with that chance, `utility` if it does.
+-- One step: with probability `stop` the user stops and gains `utility`.
 CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
     {'pos': CAST(pos AS DOUBLE), 'left': 1 - CAST(stop AS DOUBLE), 'gain': CAST(stop * utility AS DOUBLE)};
 
--- The expected utility of a walk: the steps, in order of position, follow one another while the user is left.
+-- The expected utility of a user who walks down the list.
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
         list_concat([rankql_step(0, 0, 0)], steps),
@@ -285,8 +276,8 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
 
--- A ranking cut into groups of equal score: where each begins, and its values.
--- (`list_transform([x], lambda name: ...)[1]` gives x a name. A slice would copy the whole list for each group.)
+-- Groups of equal score: the first position and the values of each.
+-- `list_transform([x], lambda name: ...)[1]` names x. A slice would copy the complete list for each group.
 CREATE OR REPLACE MACRO rankql_tied(ranking) AS
     list_transform([ranking], lambda items:
         list_transform([list_filter(range(1, len(items) + 1),
@@ -296,7 +287,7 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
                 'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)
             }))[1])[1];
 
--- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
+-- Groups of equal score: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
     list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied_: {
         'lo': tied_['lo'],
@@ -304,13 +295,13 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
         'r': coalesce(list_sum(tied_['values']), 0),
         'n': list_count(tied_['values']) - coalesce(list_sum(tied_['values']), 0)});
 
--- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
+-- A ranking by score as arguments of a list form: its grades in order, and the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
     {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))),
      'ideal': coalesce(list(rankql_grade(rel)), [])};
 
--- The values in rank order; with ties 'expected' each tied item has the mean of its peers, unjudged counting 0, NULL
--- where all are unjudged: what is linear in the values is then its own exact mean over all orders.
+-- The values in rank order. With ties 'expected' each tied item has the mean of its group (unjudged items count 0), so a
+-- metric that is linear in the values equals its mean over all orders.
 CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
@@ -320,8 +311,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
--- The chance, by position, of the first hit to stand there if none came before:
--- r / (m - t + 1) for the t-th of a tied group.
+-- The probability of a first hit at each position, given no hit above: r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
     flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
         list_transform(range(1, tied_['m'] + 1), lambda t: least(1, tied_['r'] / (tied_['m'] - t + 1)))));
@@ -329,7 +319,7 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- Tables.
 
--- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
+-- Columns are named by text. struct_insert() refuses a second column `pos`.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
     SELECT unnest(struct_insert(rankql_row, pos :=
         CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
@@ -339,7 +329,7 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
     FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
--- What is read from a table, by the name that an error gives it: grades, scores and positions, from numbers or text.
+-- Columns of files: grades, scores and positions, from numbers or text.
 CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
 
 CREATE OR REPLACE MACRO rankql_is_score(value) AS rankql_no_nan(value);
@@ -361,33 +351,33 @@ CREATE OR REPLACE MACRO rankql_read_score(value, name) AS
 CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
     rankql_read(value, rankql_is_pos(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
 
--- Rounded to 32 bits, as trec_eval's scores are; what is too large for them is infinite.
+-- A score rounded to 32 bits, as in trec_eval. Larger numbers are infinite.
 CREATE OR REPLACE MACRO rankql_float32(score) AS
     CASE WHEN score IS NOT NULL THEN coalesce(
         TRY_CAST(score AS FLOAT), CASE WHEN score > 0 THEN 'inf'::FLOAT ELSE '-inf'::FLOAT END) END;
 
--- Which columns come back: no keys, and the slice where there is one.
+-- Whether a column is returned: not the keys, and `slice` only with a slice.
 CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
     name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
 
 
 -- Quantiles.
 
--- A polynomial, by its coefficients from the highest power down.
+-- A polynomial. Coefficients start at the highest power.
 CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
     list_reduce(coefficients, lambda sum, next: sum * x + next);
 
--- ln(cosh(u)), without loss of digits where u is small.
+-- ln(cosh(u)), exact for small u.
 CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
 
--- ln(B(1/2, a)) of the beta function. A series from 15 on, where the difference of two lgamma() loses digits.
+-- ln(B(1/2, a)) of the beta function. From 15 a series, because the difference of two lgamma() loses digits.
 CREATE OR REPLACE MACRO rankql_log_beta_half(a) AS
     ln(pi()) / 2 + CASE
         WHEN a < 15 THEN lgamma(a) - lgamma(a + 0.5)
         ELSE rankql_polynomial([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], 1 / (a * a)) / a - ln(a) / 2 END;
 
 -- The integral of exp(height - df * ln(cosh(x))) from middle - half to middle + half, by Gauss-Legendre quadrature with
--- 32 nodes: 16 are listed with their weights, the other 16 mirror them.
+-- 32 nodes. The 16 listed nodes are mirrored.
 CREATE OR REPLACE MACRO rankql_integrate_cosh(df, height, middle, half) AS
     half * list_sum(list_transform(
         [0.048307665687738366e0, 0.14447196158279652e0, 0.2392873622521371e0, 0.33186860228212767e0,
@@ -402,13 +392,10 @@ CREATE OR REPLACE MACRO rankql_integrate_cosh(df, height, middle, half) AS
             0.034273862913021765e0, 0.025392065309262024e0, 0.016274394730905743e0,
             0.007018610009470506e0][i]));
 
--- The quantile of Student's t distribution with `df` degrees of freedom: the value below which it lies with
--- probability p. NULL where p is not between 0 and 1 or df is not above 0.
---
--- With t = sqrt(df) * sinh(u), u has the density cosh(u)^-df / B(1/2, df/2). Newton's method finds u, from the quantile
--- of the normal distribution: where p is between 0.1 and 0.9 on the integral from 0 to u, else on the logarithm of the
--- integral from u to where the density has fallen by a factor of exp(-30). Above 1e13 degrees of freedom the normal
--- distribution has the same digits.
+-- The p-quantile of Student's t distribution with `df` degrees of freedom, NULL outside 0 < p < 1 and df > 0.
+-- With t = sqrt(df) * sinh(u), u has the density cosh(u)^-df / B(1/2, df/2). Newton's method starts at the normal quantile.
+-- For p between 0.1 and 0.9 it uses the integral from 0 to u, else the logarithm of the integral of the tail, up to where the
+-- density has fallen by exp(-30). Above 1e13 degrees of freedom the normal distribution has the same digits.
 CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
     list_transform([{
         'p': CAST(p AS DOUBLE),
@@ -428,7 +415,7 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
--- How many standard errors an interval of this confidence reaches to either side: the normal quantile.
+-- Half the width of a confidence interval in standard errors: the normal quantile.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
          THEN rankql_t_quantile((1 + rankql_option(confidence)) / 2, 1e13)

@@ -1,27 +1,26 @@
--- Debias: what clicks tell of items, once it counts where they were shown; and labels that are missing. Load
--- common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias, and missing labels. Load common.sql and gain.sql first.
 
--- The grade of an item: the prediction, corrected by what the clicks say otherwise.
+-- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
     coalesce(avg(coalesce(prediction, 0) + (clicked - seen * coalesce(prediction, 0)) / divisor), avg(prediction));
 
--- A chance that can be divided by.
+-- A probability above 0.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1, name,
                   'above 0 and at most 1');
 
--- The chance that a slot is looked at, known wherever something was shown.
+-- The propensity of a position, which must be given for every item shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
          THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
          ELSE rankql_chance(propensity, name) END;
 
--- The least that a click is divided by; NULL where there is none.
+-- The smallest propensity to divide by; NULL without clipping.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
     CASE WHEN clip IS NOT NULL THEN rankql_argument(
         clip, rankql_option(clip) > 0 AND rankql_option(clip) <= 1, 'clip', ' must be above 0 and at most 1') END;
 
--- What a click is divided by.
+-- The propensity to divide a click by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
@@ -36,7 +35,7 @@ CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := N
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
 COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
 
--- The weights of clicks: their sum, that of their squares, the largest, and how many of them were cut.
+-- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
     {'clicks': coalesce(sum(clicked), 0), 'weight': coalesce(sum(clicked / divisor), 0),
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
@@ -48,42 +47,42 @@ CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) A
         lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
 
--- The number of positions of a query, each of one item.
+-- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
          THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
                     || ' have the same')
          ELSE count(p) END;
 
--- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
--- estimates above 1 or below 0 do no harm.
+-- The expected reciprocal rank if grades are probabilities of relevance. It is linear in each grade, so estimates above 1
+-- or below 0 are possible.
 CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
     rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_checked(rankql_pos(p, k), grade) IS NOT NULL),
                           'ASC', 'NULLS LAST'));
 
--- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
+-- A position up to 2^53, beyond which two positions can be the same DOUBLE.
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
          WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
 
--- What must be the same in all rows of a query and item, as DOUBLE.
+-- A value that must be the same in all rows of a query and item.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
     CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
          THEN rankql_fail(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
 
--- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
+-- The standard error of a ratio of sums over independent rows, by the delta method.
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
     sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
     / nullif(sum(rankql_checked(part, value)), 0);
 
--- A metric as evaluate names it.
+-- The name of a metric with its cutoff.
 CREATE OR REPLACE MACRO rankql_at(metric, k) AS
     CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
 
--- What is to be watched in an estimate.
+-- Warnings about an estimate.
 CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, unsupported) AS
     nullif(concat_ws('; ',
         CASE WHEN clicks = 0 THEN 'there is no click in the first positions'
@@ -92,10 +91,9 @@ CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, un
         CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
         CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
 
--- The columns are named by text; s and q are the keys of slice and query. By item: where it stands, p, how likely it is
--- looked at there, e, and by each way to estimate its grade and the weights of its clicks. Each value is a sum over a sum
--- of parts: of ones where it is a mean over queries, of grades in SNIPS. Whether a query counts does not depend on the
--- estimator; value is NULL where it does not.
+-- Columns are named by text; s and q are the keys of slice and query. Per item: position p, examination e, and for each
+-- estimator its grade and the weights of its clicks. Each value is a ratio of sums: the denominator counts queries, or sums
+-- grades in SNIPS. The same queries count for every estimator; value is NULL for the others.
 CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
@@ -182,7 +180,7 @@ CREATE OR REPLACE MACRO counterfactual(
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
                rankql_warning(n, clicks, size, largest, weight, never) AS warning
         FROM watched
-        UNION ALL BY NAME -- no row, but checked also where the log has none
+        UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
@@ -193,19 +191,19 @@ CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
     rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
                     ' must be a finite number above 0');
 
--- Of fewer than three users the formula has no chances to give.
+-- The formula needs at least three users.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
     1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
              * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
 COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
 
--- Whether it is relevant, 1 or 0; NULL where it is not known.
+-- 1 if relevant, 0 if not, NULL if unknown.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
     CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
 
--- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
--- the plain labels, which is the same for both.
+-- Sums of the weights of relevant items, divided by the best possible sums. For nDCG both are first divided by the ideal of
+-- the plain labels.
 CREATE OR REPLACE MACRO propensity_scored(
     rankings, k := NULL, threshold := 1, query := 'query', rel := 'rel', pos := 'pos', propensity := 'propensity',
     slice := NULL, confidence := 0.95
@@ -217,7 +215,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
-        -- Not hit / t alone: where all hits of a vector are NULL, DuckDB would not look at t.
+        -- Not hit / t alone: DuckDB skips the checks of t if every hit of a vector is NULL.
         SELECT s, q, hit, p,
                CASE WHEN t IS NOT NULL THEN hit / t
                     WHEN hit = 1 THEN rankql_fail(propensity || ' must be given where an item is relevant')
@@ -241,7 +239,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
                count(value) AS queries
         FROM summed GROUP BY s, line, metric
-        UNION ALL BY NAME -- no row, but checked also where there are no rankings
+        UNION ALL BY NAME -- no row: checks the options of an empty table
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;

@@ -1,13 +1,13 @@
--- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
--- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
+-- Diversity: how different and how unexpected the items of one ranking are, in the first k positions or in all. Means divide
+-- by the number of items shown, never by k. Load common.sql first.
 
--- The values shown that are not NULL, in no order. (A value that FILTER asks for, too, is worked out twice.)
+-- The values shown that are not NULL. Not in FILTER, which would compute them twice.
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
     list_filter(coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), []), lambda x: x IS NOT NULL);
 
 CREATE OR REPLACE MACRO rankql_two(n) AS CAST(n AS DOUBLE) * (n - 1) / 2;
 
--- The mean distance over the pairs, NULL where there is none: of their sum over the pairs in which both are known.
+-- The mean distance over pairs, from the sum over pairs with two known values. NULL without pairs.
 CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
     CASE rankql_text(missing)
         WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
@@ -15,7 +15,7 @@ CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
         WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
         ELSE rankql_fail('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
 
--- The number of pairs that are not equal.
+-- The number of pairs of different values.
 CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
     rankql_two(len(known))
     - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
@@ -26,15 +26,15 @@ CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 
             lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
--- A list of attributes as a set of texts, NULL where it has none.
+-- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
          THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
--- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice, and the filter as
--- list_intersect.)
+-- The sum of Jaccard's distance over all pairs of sets. An index is 30 times as fast as a slice, and the filter as
+-- list_intersect.
 CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
     list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
@@ -48,14 +48,14 @@ CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing :=
             lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
--- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
+-- Spark refuses list_dot_product, as its arrays have other type names.
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
 
--- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
--- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+-- A copy as a list: list functions fail on the entries of an array that is NULL. No lambda, because DuckDB 2.0 fails on one
+-- in nested aggregates.
 CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
 
--- Is there a vector? It is checked.
+-- Whether there is a (valid) vector.
 CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
               OR NOT rankql_is_list(embedding)
@@ -69,7 +69,7 @@ CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
          THEN rankql_fail('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
--- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
+-- The vectors shown, in order, all of one length. FLOATs are collected as they are, in half the memory.
 CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
@@ -81,7 +81,7 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
                         || list_max(list_transform(v, lambda a: len(a))))
              ELSE v END)[1];
 
--- The sum of the cosine distance over all pairs: of n unit vectors, the square of their sum is n and twice the cosines.
+-- The sum of the cosine distance over all pairs. The squared sum of n unit vectors is n + twice the cosines.
 CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
     list_transform([vectors], lambda v: list_transform([list_transform(v, lambda a: 1 / sqrt(rankql_squared(a)))],
         lambda scale: greatest(0, CAST(len(v) AS DOUBLE) * len(v) - coalesce(list_sum(list_transform(
@@ -95,7 +95,7 @@ CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := '
             lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
--- The number of items shown, NULL where there is none.
+-- The number of items shown, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
     nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
 
@@ -111,7 +111,7 @@ CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
         (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
 
--- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
+-- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
     list_transform([vectors], lambda v: len(list_filter(v, lambda a, i:
         coalesce(list_max(list_transform(range(1, i), lambda j: list_cosine_similarity(a, v[j]))), -2)
@@ -128,7 +128,7 @@ CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similari
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
 
--- 1 where the baseline shows the item too, 0 where it does not.
+-- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
          THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
@@ -148,10 +148,9 @@ CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 
         / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
--- All different subtopics of a list of sets.
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
 
--- The sets of all judged items that have any.
+-- The sets of all items with subtopics.
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
     list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
 
@@ -161,20 +160,20 @@ CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
         / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
--- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
+-- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
     coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
         list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
             x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
--- Those shown, in order, each with the weight of its position.
+-- The items shown, in order, with the weight of the position.
 CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['set'] IS NOT NULL);
 
--- The chance that an item satisfies who looks for one of its subtopics.
+-- The probability that an item satisfies a user who looks for one of its subtopics.
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
          ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
@@ -184,13 +183,13 @@ CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
         rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
 COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
--- What the topics of an item add to those seen.
+-- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
         pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
 
--- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
--- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.
+-- The greedy ideal: the item with the highest gain at each position. Ties (up to 12 decimals) go to the item that takes least
+-- from the others, then to the first by its subtopics.
 CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
     list_reduce(
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {

@@ -1,4 +1,4 @@
--- Gain: what the items shown are worth, discounted by where they stand. Load common.sql first.
+-- Gain: sums of grades, discounted by position. Load common.sql first.
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
@@ -7,31 +7,30 @@ CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
--- The discounts as numbers.
 CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
     CASE WHEN rankql_is_list(discounts) AND NOT rankql_is_text(discounts) THEN TRY_CAST(discounts AS DOUBLE[])
          ELSE rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts)) END;
 
--- The discount of a position by the list, which must reach that far.
+-- The discount of a position. The list must be long enough.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
     coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN pos > len(rankql_discounts(discounts))
         THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 
--- The factor that turns log2 into the logarithm of a base, once divided by.
+-- log2(base): log2(x) / log2(base) is the logarithm to that base.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
          ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
--- 1, or an error where the discounts cannot be divided by.
+-- 1 if the discounts are finite and above 0, else an error.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
     CASE WHEN len(rankql_discounts(discounts)) = 0 THEN 1
          ELSE list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
              ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
 
--- The discounted sum of checked gains, by row.
+-- The discounted sum of gains.
 CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
     coalesce(sum(gain / CASE WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
                              ELSE rankql_listed(rankql_checked(rankql_pos(pos, k), gain), discounts) END)
@@ -41,24 +40,23 @@ CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) A
     rankql_one_ranking(rankql_dcg(rankql_grade(rel), pos, k, discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
--- The discounted sum of a list of gains that is cut at k; NULL where it is empty.
+-- The discounted sum of a list of gains, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
     list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
         THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
         ELSE list_transform(list, lambda gain, i: gain / rankql_listed(rankql_checked(i, gain), discounts)) END))[1];
 
--- Is a product with the weights of all k positions quicker than a walk over the list?
+-- Whether a product with the weights of k positions is faster than a loop over the list.
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
 
--- k, or 100 where it is more: DuckDB works out constant lists when it plans, also those that are not needed.
+-- At most 100, because DuckDB builds constant lists while it plans, needed or not.
 CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 
--- The weights of the first k positions, which are a constant where k is.
+-- The weights of the first k positions.
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
--- is none.
+-- The dcg of gains in descending order: the best item has the smallest discount. NULL without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
          THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
@@ -69,22 +67,21 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
          ELSE rankql_list_dcg(gains, NULL, base)
     END;
 
--- The positive grades, best first, cut at k. max(x, k) keeps the k largest in one pass, but reserves 16 * k bytes for
--- each group before the first row: it is for small k only.
+-- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
+-- for small k only.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE positive)
          ELSE list_sort(list(grade) FILTER (WHERE positive), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
     END;
 
--- The grades that the ideal ranking is made from.
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
     CASE rankql_text(ideal) WHEN 'judged' THEN rankql_grade(rel)
                WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
                ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
--- The positive grades that the ideal ranking is made from, best first. The filter does not repeat the checks: each place
--- where an error may be raised costs DuckDB up to 0.4 ms when it plans.
+-- The positive grades of the ideal ranking, best first. The filter does not repeat the checks, because every call of
+-- rankql_fail costs up to 0.4 ms while DuckDB plans.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
     rankql_best(rankql_ideal(rel, retrieved, ideal),
                 TRY_CAST(rel AS DOUBLE) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);

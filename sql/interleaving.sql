@@ -1,6 +1,6 @@
--- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
+-- Interleaving: two rankings shown as one, and which one the clicks prefer. Load common.sql first.
 
--- A ranking as text, in which no item stands twice.
+-- A ranking as text, without duplicates.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
     CASE WHEN typeof(items) NOT LIKE '%]'
          THEN rankql_fail(name || ' must be a list of items, not ' || rankql_text(items))
@@ -10,30 +10,30 @@ CREATE OR REPLACE MACRO rankql_side(items, name) AS
          THEN rankql_fail(name || ' must not hold an item twice')
          ELSE TRY_CAST(items AS VARCHAR[]) END;
 
--- How many items are shown, at most: turns enough for both rankings.
+-- The turns of a draft: at most k, enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
     range(0, CAST(least(rankql_cutoff(k), len(a) + len(b)) AS BIGINT));
 
--- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
--- are not written alike everywhere.
+-- Heads or tails: the first bit of an MD5 sum, the same for a seed and toss in every engine. Seeds of other types are refused,
+-- because engines write them differently.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
     CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
          THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
--- The best item of a ranking that is not shown yet.
+-- The best item that is not shown yet.
 CREATE OR REPLACE MACRO rankql_next(items, shown) AS
     list_filter(items, lambda item: NOT list_contains(shown, item))[1];
 
--- Can the one who comes second in a round pick something, and could the other if they changed places? Without the last
--- condition the longer ranking would have more places than its share.
+-- Whether the second team of a round can pick an item, and the first could as second. Otherwise the longer ranking would get
+-- more than its share.
 CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
     rankql_next(second, shown) IS NOT NULL AND (
         rankql_next(first, shown) IS NOT NULL
         OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
 
--- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
+-- One pick. Turns, from 0, come in pairs: a toss decides who is first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
     list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
         WHEN state['done'] OR CASE
@@ -59,7 +59,7 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
         lambda state, next_: rankql_pick(state, next_['turn'], a, b, seed))],
         lambda state_: list_transform(state_['items'], lambda item, i: {'item': item, 'team': state_['teams'][i]}))[1];
 
--- What both have at their tops.
+-- The common prefix of two rankings.
 CREATE OR REPLACE MACRO rankql_common(a, b) AS
     a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
                 least(len(a), len(b)))];
@@ -72,19 +72,19 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
--- What team_draft shows, to which a log may have added fields.
+-- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
               AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
          THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
          ELSE rankql_fail('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
 
--- The items that were clicked, in any order, and again and again.
+-- The clicked items, in any order, with repetitions.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
--- 1 where A has more of the clicks, -1 where B has, 0 where neither.
+-- 1 if A has more clicks, -1 if B has, else 0.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
@@ -93,11 +93,10 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
--- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
     rankql_number(preference, true, 'preference', 'a finite number');
 
--- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
+-- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
         exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;

@@ -1,25 +1,24 @@
--- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
+-- Labels: grades from events and annotators, agreement, splits of a log. Load common.sql first.
 
--- Is it a grade of unknown events?
+-- Is `unknown` valid: a grade, NULL or 'error'?
 CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
     unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
                             ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
--- Is it a point in time?
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
     typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
 
--- The types that count as numbers, as typeof() has them.
+-- Numeric types, as typeof() writes them.
 CREATE OR REPLACE MACRO rankql_numeric() AS
     '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
 
 CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
 
--- Is it of a type that times are of?
+-- Is it a time: a timestamp or a number?
 CREATE OR REPLACE MACRO rankql_is_clock(value) AS
     rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
 
--- A time, or a length of time, as a number: microseconds, a month being 30 days, or the number that it is.
+-- A time or duration as a number: microseconds (a month has 30 days), or the number itself.
 CREATE OR REPLACE MACRO rankql_instant(value) AS
     CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
          THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
@@ -28,17 +27,17 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
 
--- A type as an error shows it.
+-- The name of a type in an error.
 CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
--- The error of what is not a time.
+-- The error for a value that is not a time.
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
     CASE WHEN rankql_is_clock(value)
          THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
          ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
     END;
 
--- A moment on the clock of `moment`.
+-- A time of the same type as `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
     CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
          THEN rankql_instant(value)
@@ -47,15 +46,15 @@ CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
                     || ', as moment is, not ' || rankql_text(value))
     END;
 
--- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
--- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
+-- The age of an event at `until`. A sum, because DuckDB computes constant conditions while it plans. Without `until` nothing
+-- may fail, because DuckDB plans it too.
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
     CASE WHEN until IS NULL THEN NULL
          WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
          ELSE rankql_refuse_time(moment, 'moment') END
     + rankql_moment(until, moment, 'until');
 
--- A length of time on the clock of `moment`.
+-- A duration of the type that fits `moment`.
 CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
     CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
               AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
@@ -66,7 +65,7 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
                     || ', not ' || rankql_text(value))
     END;
 
--- What is left of an event at `until`: NULL from there on and before the window.
+-- The remaining weight of an event at `until`: NULL from `until` on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
     CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
          THEN rankql_fail('until must be given: the time that within and half_life count back from')
@@ -77,7 +76,7 @@ CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
                    ELSE pow(2, -rankql_age(moment, until) / rankql_duration(half_life, moment, 'half_life')) END
     END;
 
--- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
+-- Events and their grades, from a MAP or a STRUCT of numbers, recognised by its type.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
     CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
          THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
@@ -89,7 +88,7 @@ CREATE OR REPLACE MACRO rankql_mapping(grades) AS
          ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
--- The grade of an event: NULL where there is no event, and where the mapping says NULL.
+-- The grade of an event: NULL without an event, or if the mapping says NULL.
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
@@ -123,7 +122,7 @@ CREATE OR REPLACE MACRO graded(
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
--- The weight of a label; that of a missing label is looked at too.
+-- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
@@ -131,12 +130,12 @@ CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
          THEN rankql_fail('weight must be a finite number from 0, not ' || rankql_text(weight))
     END;
 
--- The sum of the weights, where there is a label.
+-- The sum of the weights of labels.
 CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
     CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
--- The weight of each grade by itself, and with all below it.
+-- The weight of each grade, own and cumulative.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
     list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_['rel'])), 'ASC', 'NULLS LAST'),
         lambda grade: {
@@ -144,12 +143,12 @@ CREATE OR REPLACE MACRO rankql_ballots(votes) AS
             'own': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] = grade]),
             'down': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] <= grade])});
 
--- The labels that have a weight, in order.
+-- The labels with a weight, in order.
 CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
     coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
         FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
 
--- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
+-- Weights are equal if they differ by less than 1e-9 of the total, because sums of fractions round.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
     (list_min([b_['rel'] for b_ in ballots if b_['down'] >= whole * (0.5 - 1e-9)])
      + list_min([b_['rel'] for b_ in ballots if b_['down'] > whole * (0.5 + 1e-9)])) / 2;
@@ -177,7 +176,7 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
--- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
+-- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
            CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
@@ -192,7 +191,6 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
 
--- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
@@ -204,27 +202,25 @@ CREATE OR REPLACE MACRO rankql_ratio_label(v) AS
          THEN rankql_fail('labels must be 0 or more for level ''ratio'', not ' || rankql_text(v.value))
          ELSE rankql_label(v, 'level ''ratio''') END;
 
--- The chance that two of the values, drawn without putting back, differ.
+-- The probability that two values, drawn without replacement, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
     (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
     / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
 
--- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
+-- The sum over all ordered pairs of ((a - b) / (a + b))^2, from counts of labels.
 CREATE OR REPLACE MACRO rankql_ratios(counts) AS
     list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
--- The mean over all pairs.
 CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
     rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
 
--- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
+-- Half the mean squared difference of two values, exactly 0 if all are equal.
 CREATE OR REPLACE MACRO rankql_variance(x) AS
     CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
 
--- The disagreement of two labels of one unit, in the mean, over that of any two labels. Ranks of the labels, equal ones
--- sharing theirs, differ by as much as ordinal labels do.
+-- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
@@ -263,7 +259,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
--- How far two labels are apart.
+-- The distance of two labels.
 CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
     CASE rankql_text(weights)
         WHEN 'none' THEN CAST(x <> y AS DOUBLE)
@@ -338,17 +334,17 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
--- The time of a row of a log, as it is.
+-- The checked time of a row.
 CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
     CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
          ELSE rankql_refuse_time(value, moment) END;
 
--- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
+-- 'test' or 'train'. `kind` is the type of the row, `others` its type without a column `split`.
 CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
     CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
          WHEN is_test THEN 'test' ELSE 'train' END;
 
--- Rows of one time and item are not told apart: they go together, and nothing is drawn.
+-- Rows with the same time and item stay together; nothing is random.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
@@ -365,8 +361,7 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
--- Rows of one time stand on one side. The latest time is for the test also where it holds more than `share` of the rows,
--- as one of few dates may, unless it is the only one.
+-- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_slice(rankql_row, query) AS q,

@@ -1,4 +1,4 @@
--- Order: do better items stand above worse ones? Load common.sql first.
+-- Order: whether better items are above worse ones. Load common.sql first.
 
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
@@ -6,9 +6,8 @@ CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
         lambda x_: x_['grade']), []);
 
--- The number of inversions of a permutation: pairs with the higher number first. At the levels of a merge sort, one
--- level after the other: sorted within each block of 2^(b + 1) places, the items of the right halves move up by one
--- place for each inversion. A key holds the block, the number, and whether the item is of a right half.
+-- The number of inversions of a permutation, by merge sort: at each level, sorting a block of 2^(b + 1) places moves items of
+-- its right half up by one place for each inversion. A key holds the block, the number, and the half.
 CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
     list_reduce(
         list_concat([0::BIGINT], range(0, CAST(ceil(log2(greatest(len(places), 1))) AS BIGINT))),
@@ -19,8 +18,7 @@ CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
                     (((i - 1) >> (b + 1)) * len(places) + place - 1) * 2 + ((i - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
                 lambda key, i: key % 2 * i)), 0) AS BIGINT));
 
--- The number of inversions in a list of grades in rank order: pairs with the lower grade above. They are those of the
--- places of the grades, best first, equal grades in order.
+-- The number of pairs with the lower grade above, in a list of grades in rank order.
 CREATE OR REPLACE MACRO rankql_inversions(grades) AS
     list_transform([list_transform(
         list_sort(list_transform(grades, lambda grade, i: {'below': -grade, 'place': i}), 'ASC', 'NULLS LAST'),
@@ -31,7 +29,7 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     (len(grades) * (len(grades) - 1) - coalesce(list_sum(list_transform(
         map_values(list_aggregate(grades, 'histogram')), lambda n: n * (n - 1))), 0)) / 2;
 
--- The number of inversions, or its share of the pairs that could be inverted.
+-- The number of inversions, or its share of the pairs of different grades.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
     list_transform([grades], lambda ordered: CASE WHEN rankql_flag(normalized, 'normalized')
          THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
@@ -41,7 +39,7 @@ CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := 
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
 
--- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
+-- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
     list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
@@ -51,9 +49,9 @@ CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
--- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in that ranking.
+-- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
 
--- An error where two items have one position; else whether the ranking has any item.
+-- Whether the ranking has an item. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS
     CASE WHEN list_unique(positions) < len(positions)
          THEN rankql_fail(name || ' must not be the same for two items of a group: ties have no order')
@@ -64,16 +62,15 @@ CREATE OR REPLACE MACRO rankql_both(reference, pos, k) AS
                     FILTER (WHERE rankql_pos(reference, k, name := 'reference') IS NOT NULL), 'reference')
     AND rankql_once(list(rankql_pos(pos, k)) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), 'pos');
 
--- Where the items of both stand, in the order of the reference: v, the place of the t-th among them by `pos`.
+-- For the items of both rankings in the order of the reference: their places v by `pos`.
 CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['reference']), 'ASC', 'NULLS LAST');
 
--- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
--- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
--- right half stands so much higher than in its block of 2^b. Each x holds its block, v - 1 and its half.
+-- The sum of C / (v - 1) over the places v from 2, where C smaller places are before v: all before it minus the larger
+-- ones, by which v moves up at the levels of a merge sort. Each x holds its block, v - 1 and its half.
 CREATE OR REPLACE MACRO rankql_agreements(places) AS
     list_sum(list_transform(range(0, CAST(ceil(log2(len(places))) AS BIGINT) + 1), lambda b:
         list_sum(list_transform(
@@ -89,9 +86,8 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
                  THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
 COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
 
--- p^(d - 1) * (1 - p) is the weight of depth d: their sum over the first n depths, each times the share of its d items
--- that `depths` says are shared from there on. Sorted among the depths, the j-th number has j before and with it, of
--- which the depths are known. What is beyond the weight 1e-18 is left out.
+-- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
+-- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
 CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
     (1 - p) / p * coalesce(list_sum(list_transform(
         list_sort(list_concat(
@@ -102,19 +98,18 @@ CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
         lambda x, j: CASE WHEN x % 2 = 1 THEN
             (j - x // 2 + list_min(depths) - 1) * pow(p, x // 2) / (x // 2) END)), 0);
 
--- The same of one item shared from the top, over the depths beyond n.
+-- The same for one item shared from the top, over the depths beyond n.
 CREATE OR REPLACE MACRO rankql_beyond(n, p) AS
     greatest(0, least(pow(p, n) / (n + 1),
         (p - 1) / p * ln(1 - p) - rankql_overlap([1], n, p)));
 
--- The weight beyond depth n of what is not known after n items.
+-- The weight beyond depth n that is unknown after n items.
 CREATE OR REPLACE MACRO rankql_unseen(n, p) AS pow(p, n) - n * rankql_beyond(n, p);
 
 CREATE OR REPLACE MACRO rankql_residual(shared, short, long, p) AS
     rankql_unseen(short, p) + rankql_unseen(long, p) - rankql_unseen(short + long - shared, p);
 
--- From the depths at which both rankings have an item, and their lengths. They are the same ranking where as many are
--- shared as the longer one has items, from the first depth on: the sum of the weights is then 1, to the last bit.
+-- rbo from the depths at which both rankings have an item, and the lengths. Identical rankings are exactly 1.
 CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
     CASE rankql_text(bound)
         WHEN 'ext' THEN CASE WHEN len(depths) = long AND list_sum(depths) = long * (long + 1) / 2 THEN 1 ELSE
@@ -158,8 +153,7 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 
--- By score: the grades in rank order, and as the best and the worst order of tied items have them,
--- whose mean is that of all orders.
+-- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]

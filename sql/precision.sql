@@ -1,7 +1,6 @@
--- Precision: which share of the items shown is relevant, and which share of the relevant is shown.
--- Load common.sql first.
+-- Precision and recall, and metrics made from them. Load common.sql first.
 
--- hits over what they are a share of; 0 where that is 0.
+-- hits divided by the denominator, 0 if that is 0.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
     coalesce(hits / nullif(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
@@ -43,7 +42,7 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
         / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
--- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
+-- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
     CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
          THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
@@ -55,7 +54,7 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
         ELSE rankql_size(k, retrieved)
     END, 0), 0) END;
 
--- The sum of the precisions at the hits: the i-th hit stands at positions[i].
+-- The sum of the precisions at the hits: the i-th hit is at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
@@ -67,11 +66,11 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
 
--- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
+-- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
 
--- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
+-- bpref from the judged items in rank order, 1 or 0. The j-th relevant, at i, has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
     list_transform([{'nonrelevant': nonrelevant, 'relevant': relevant}], lambda judged_: CASE WHEN judged_['relevant'] > 0 THEN
         coalesce(list_sum(list_transform(
@@ -96,7 +95,7 @@ COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k pos
 
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
--- The number of positions over all the rankings of a table: k for each.
+-- The number of positions in all rankings: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
@@ -165,7 +164,7 @@ CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
                    lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
--- ap over a list of grades, of which so many are relevant in all.
+-- ap of a list, given the number of relevant items.
 CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
@@ -176,11 +175,10 @@ CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 
                    lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
--- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
     list_count(rels) - rankql_list_relevant(rels, threshold);
 
--- bpref over a list of grades, of those of all judged items.
+-- bpref of a list, given the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
@@ -196,7 +194,7 @@ CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
 
--- Hits in the top k by score, expected ones where ties are.
+-- Hits in the top k by score; the expected number with ties 'expected'.
 CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, ties) AS
     rankql_sum(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k));
 
@@ -235,8 +233,8 @@ COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item 
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
     range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
 
--- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
--- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
+-- The expected sum of precisions over all orders of tied items. The t-th place of a group of m items at lo, r of them hits
+-- and `above` hits before it, adds r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
         list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
@@ -265,8 +263,8 @@ CREATE OR REPLACE MACRO ap_by_score(
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
--- The expected bpref over all orders of tied items: of the n non-relevant items of its own tied group, 0 to n stand
--- above a relevant one, each with equal chance.
+-- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
+-- item, with equal probability.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
     CASE WHEN relevant > 0 THEN list_reduce(
         list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(

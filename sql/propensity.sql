@@ -1,9 +1,7 @@
--- Propensities: how likely each position is looked at, relative to the first, from a log of what was shown where and
--- clicked. Under the position-based model a click has the chance propensity(position) * attraction(query, item). Load
--- common.sql first.
+-- Propensities: the probability that users look at a position, relative to position 1, from a log of impressions and
+-- clicks. In the position-based model P(click) = propensity(position) * attraction(query, item). Load common.sql first.
 
--- What was shown: the impressions and clicks of each item of each query by position. A row without a position is checked
--- too, but not counted.
+-- Impressions and clicks by query, item and position. Rows without a position are checked, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
     FROM (SELECT s, q, i, k,
@@ -15,9 +13,9 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
                        struct_extract(rankql_row, click) AS c
                 FROM query_table(log) AS rankql_row))
     GROUP BY s, q, i, k
-    HAVING count(k) > 0; -- k IS NOT NULL would be looked at before what is to be checked
+    HAVING count(k) > 0; -- WHERE k IS NOT NULL would run before the checks
 
--- The clicks at a position, once the log is found fit to compare positions.
+-- The clicks at a position. An error if the log cannot compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
          THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
@@ -27,15 +25,13 @@ CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
                             ELSE '; there are none where ' || slice || ' is ' || rankql_text(s.value) END)
          ELSE sum(c) END;
 
--- The propensity at a logarithm x and what is beyond it, up or down: position 1 is what the others are relative to, and
--- an interval beyond all numbers is none.
+-- The propensity from its logarithm x, or the end of its interval in a direction. Position 1 is always 1.
 CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
     CASE WHEN k = 1 THEN 1::DOUBLE
          WHEN direction = 0 THEN exp(x)
          WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
 
--- What is said of a position: why it has no propensity, or no interval, or one to beware of. x is NULL where it cannot
--- be told, `lo` where it has no interval, which would rest on so many queries.
+-- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning.
 CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo) AS
     CASE WHEN k = 1 THEN NULL
          WHEN c = 0 THEN 'no click'
@@ -55,7 +51,7 @@ CREATE OR REPLACE MACRO randomised_propensity(
         FROM rankql_impressions(log, query, NULL, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), moves AS ( -- how far each query moves the logarithm of the rate of each position
+    ), moves AS ( -- the influence of each query on the logarithm of the rate of each position
         SELECT shown.s AS s, q, shown.k AS k,
                (shown.c - shown.n * positions.c / positions.n) / nullif(positions.c, 0) AS move
         FROM shown JOIN positions ON shown.s IS NOT DISTINCT FROM positions.s AND shown.k = positions.k
@@ -86,28 +82,27 @@ CREATE OR REPLACE MACRO randomised_propensity(
                rankql_position_note(k, c, first, 1, x, true, false, queries,
                                     rankql_propensity(k, x, reach, -1)) AS note
         FROM compared
-        UNION ALL BY NAME -- no row, but checked also where the log has none
+        UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
 
--- What of a unit, the impressions and clicks of an item of a query by position, tells on positions that can be told,
--- these numbered, unclicked impressions as m.
+-- The cells of a unit (impressions and clicks of an item of a query by position) at identified positions: their number k,
+-- unclicked impressions m and clicks c.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
         list_filter(unit, lambda a_: list_contains(told, a_['k'])),
         lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
         CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
 
--- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
--- never more likely.
+-- A step from x within the limit of 1. The best position has propensity 1, which is never less likely.
 CREATE OR REPLACE MACRO rankql_moved(x, step) AS
     list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
         list_transform(y, lambda a: a - list_max(y)))[1];
 
--- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
--- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
+-- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
+-- is not positive definite. Entries with 1e300 added become 0.
 CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
     list_transform([list_transform(matrix, lambda line, i: list_concat(
             list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
@@ -121,7 +116,7 @@ CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
                         ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
             lambda line: line[len(line) // 2 + 1:]))[1];
 
--- Newton's step from x, damped, as some directions may be flat; what the limit of 1 binds stays.
+-- Newton's step, damped because some directions can be flat. Propensities at the limit of 1 stay.
 CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
     list_transform([list_transform(
         rankql_inverse(matrix, list_transform(x, lambda a, i:
@@ -129,9 +124,8 @@ CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
         lambda line: list_inner_product(line, slope))], lambda step:
         list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
 
--- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
--- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
--- It rises ever less, so that Newton's steps from below stay below.
+-- The odds o of a click at the best position, from clicks = the sum over `parts` of m * share * o / (1 + (1 - share) * o): m
+-- unclicked impressions, `share` the propensity relative to the best. The sum is concave, so Newton's steps stay below.
 CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
     list_reduce(
         list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_['m'] * x_['share']))],
@@ -141,16 +135,15 @@ CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
                               / list_sum(list_transform(parts, lambda x_:
                                    x_['m'] * x_['share'] / pow(1 + (1 - x_['share']) * o, 2))));
 
--- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
+-- The maximum likelihood attraction of an item, at most 1, given the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
     list_transform([list_max([p[a_['k']] for a_ in unit if a_['m'] > 0])], lambda best: coalesce(least(1, list_transform([
         rankql_odds(list_transform(list_filter(unit, lambda a_: a_['m'] > 0),
                                    lambda a_: {'m': a_['m'], 'share': p[a_['k']] / best}),
                     list_sum([a_['c'] for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
--- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
--- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
--- expected; of an item seen at one position nothing then remains.
+-- Gradient and Hessian of a unit's likelihood in the logarithms of the propensities p. The attraction is optimised along,
+-- unless it is at its limit of 1; then an item seen at one position contributes nothing.
 CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
     list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
         list_transform(unit, lambda a_: {'k': a_['k'], 'm': a_['m'], 'c': a_['c'],
@@ -166,9 +159,9 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                          - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
--- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
--- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
--- of 1 binds: its likelihood is then that of Bradley and Terry.
+-- Harvesting and the click model: maximum likelihood of the logarithms x of the propensities by Newton's method, and their
+-- covariance, clustered by query. A pair of positions is a unit with so many impressions that attraction has no limit: the
+-- model of Bradley and Terry.
 CREATE OR REPLACE MACRO rankql_propensities(
     log, pairs, query, item, pos, click, slice, confidence, max_iterations
 ) AS TABLE
@@ -176,7 +169,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         FROM rankql_impressions(log, query, item, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), games AS MATERIALIZED ( -- of two positions the clicks of each, had both been shown equally often
+    ), games AS MATERIALIZED ( -- the clicks of two positions, as if shown equally often
         SELECT a.s AS s, a.q AS q, a.k AS k, b.k AS l, sum(a.c * b.n / (a.n + b.n)) AS x,
                sum(b.c * a.n / (a.n + b.n)) AS y
         FROM shown AS a JOIN shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
@@ -193,7 +186,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, unit, CAST(count(*) AS DOUBLE) AS times FROM units WHERE pairs = 'model' GROUP BY s, unit
         UNION ALL
         SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
-    ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
+    ), edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
         FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
                          list_filter(unit, lambda b_: a_['k'] <> b_['k']),
@@ -217,13 +210,13 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
                list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS guess, list(0::DOUBLE) AS still
         FROM placed WHERE told GROUP BY s
-    ), rounds AS MATERIALIZED ( -- and one of no impressions, so that the matrix has all its places
+    ), rounds AS MATERIALIZED ( -- and one without impressions, so that the matrix is complete
         SELECT patterns.s AS s, times, rankql_telling(unit, ks) AS unit
         FROM patterns JOIN starts ON patterns.s IS NOT DISTINCT FROM starts.s
         WHERE len(rankql_telling(unit, ks)) > 0
         UNION ALL
         SELECT s, 0, list_transform(ks, lambda k, i: {'k': i, 'm': 1::DOUBLE, 'c': 0::DOUBLE}) FROM starts
-    ), climb AS ( -- by a step from x to y; it is halved where the likelihood falls at y more than half as fast as it rose
+    ), climb AS ( -- a step from x to y, halved if the likelihood falls at y more than half as fast as it rose at x
         SELECT s, 0 AS turn, clicks[1] = 0 AS done, clicks, x, x AS y, still AS step, still AS slope,
                CAST(NULL AS DOUBLE[][]) AS matrix
         FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
@@ -264,10 +257,10 @@ CREATE OR REPLACE MACRO rankql_propensities(
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
         GROUP BY s, q, a.k
-    ), apart AS ( -- how far a slope at k moves position j against the first
+    ), apart AS ( -- the influence of a slope at k on position j, relative to the first
         SELECT s, j, unnest(range(1, len(line) + 1)) AS k, unnest(list_transform(line, lambda a, k: a - first[k])) AS push
         FROM (SELECT s, unnest(range(1, len(x) + 1)) AS j, unnest(inverse) AS line, inverse[1] AS first FROM fitted)
-    ), moves AS ( -- how far each query moves it
+    ), moves AS ( -- the influence of each query
         SELECT slopes.s AS s, q, j, sum(u * push) AS move, bool_or(slopes.k = j) AS there
         FROM slopes JOIN apart ON slopes.s IS NOT DISTINCT FROM apart.s AND slopes.k = apart.k
         GROUP BY slopes.s, q, j
@@ -295,7 +288,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
            rankql_position_note(k, c, first, component, x, done, one, queries,
                                 rankql_propensity(k, x, reach, -1)) AS note
     FROM compared
-    UNION ALL BY NAME -- no row, but checked also where the log has none
+    UNION ALL BY NAME -- no row: checks the options of an empty log
     SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')
                         + len(pairs) < 0;
 

@@ -1,42 +1,38 @@
--- What every family stands on: arguments checked and typed, tops of rankings, ties. Load this file first.
--- These helpers are not part of the interface; their names start with rankql_. A field of a variable of a lambda is read
--- as x_['pos']: in HAVING, and in a query of a table that is called x_, DuckDB would take x_.pos for a column.
+-- Helpers of all families: checks of arguments, rankings by score, ties. Load this file first.
+-- Private macros start with rankql_. Fields of lambda variables are written x_['pos'], because DuckDB can take x_.pos for
+-- a column.
 
 
 -- Errors.
 
--- Raise an error. DuckDB's error() is volatile: it would forbid HAVING and QUALIFY by an alias of a metric, and ORDER BY
--- of a metric inside a window. This cast is not volatile and raises: "Could not convert string 'rankql: ...' to INT64".
--- A value of that map has no type of its own, so the call may stand in a CASE of any type. (An entry of [NULL] would do,
--- if DuckDB did not infer from its statistics that it is NULL, and leave the call out.)
--- Call it only as a result of a CASE, not in a condition that is constant: DuckDB works those out when it plans.
+-- Raise an error. DuckDB's error() is volatile, which forbids HAVING and QUALIFY on an alias of a metric, and ORDER BY a
+-- metric in a window. This cast is not volatile: "Could not convert string 'rankql: ...' to INT64". The value of the map has
+-- no type, so a CASE of any type can call it. ([NULL] does not work: DuckDB infers NULL from statistics and drops the call.)
+-- Call it only in a result of CASE. DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_fail(message) AS MAP {0: NULL}[CAST('rankql: ' || message AS BIGINT)];
 
--- A value, once something else is checked: NULL where that is NULL. A sum, because DuckDB works out constant conditions
--- when it plans, and an error must wait for a row.
+-- `value` if `checked` passes its checks. A sum, because DuckDB computes constant conditions while it plans.
 CREATE OR REPLACE MACRO rankql_checked(value, checked) AS value + 0 * checked;
 
--- A value as an error shows it.
+-- The text of a value in an error.
 CREATE OR REPLACE MACRO rankql_text(value) AS coalesce(CAST(value AS VARCHAR), 'NULL');
 
--- An argument that must be a number, as an error shows it: text as text.
+-- The text of a value that should be a number in an error.
 CREATE OR REPLACE MACRO rankql_number_text(value) AS
     CASE WHEN typeof(value) = 'VARCHAR' THEN 'the text ''' || CAST(value AS VARCHAR) || '''' ELSE rankql_text(value) END;
 
--- Is it text, or a list of text? (typeof() of a column is a constant: what is decided by it costs nothing.)
+-- Is it text, or a list of text? typeof() of a column is constant, so this costs nothing.
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) SIMILAR TO '(VARCHAR|ENUM|JSON).*';
 
--- Is it a list?
 CREATE OR REPLACE MACRO rankql_is_list(value) AS typeof(value) LIKE '%]' OR typeof(value) = '"NULL"';
 
--- Is the number no NaN? DuckDB 2.0 answers isnan() and comparisons of a Parquet column from its minimum and maximum,
--- which leave NaN out; isfinite() and isinf() look.
+-- Is the number not NaN? DuckDB 2.0 answers isnan() of Parquet columns from statistics, which leave NaN out.
 CREATE OR REPLACE MACRO rankql_no_nan(value) AS isfinite(value) OR isinf(value);
 
 
 -- Arguments, checked.
 
--- An option as DOUBLE, NULL where it is no number.
+-- An option as DOUBLE, NULL if it is not a number.
 CREATE OR REPLACE MACRO rankql_option(value) AS
     CASE WHEN typeof(value) <> 'VARCHAR' THEN TRY_CAST(value AS DOUBLE) END;
 
@@ -45,13 +41,12 @@ CREATE OR REPLACE MACRO rankql_threshold(threshold) AS
          ELSE rankql_fail('threshold must be a finite number, not ' || rankql_number_text(threshold))
     END;
 
--- An option that is true or false.
 CREATE OR REPLACE MACRO rankql_flag(value, name) AS
     CASE rankql_text(value) WHEN 'true' THEN true
                             WHEN 'false' THEN false
                             ELSE rankql_fail(name || ' must be true or false, not ' || rankql_text(value)) END;
 
--- The cutoff as DOUBLE; beyond every position where there is none.
+-- The cutoff as DOUBLE. Without k it is above every position.
 CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
@@ -59,17 +54,17 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
          ELSE rankql_fail('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_number_text(k))
     END;
 
--- The same where it is checked elsewhere, so that an argument of max(x, k) may be made of it.
+-- The cutoff for max(x, k), which does not accept a check.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
 
--- p, the chance to look at the next item.
+-- p, the probability that a user looks at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
     CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
          ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
 
--- Does the caller want the mean over all orders of tied items?
+-- true if the result is the mean over all orders of tied items.
 CREATE OR REPLACE MACRO rankql_expected(ties) AS
     CASE rankql_text(ties) WHEN 'item' THEN false
               WHEN 'expected' THEN true
@@ -82,25 +77,24 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- Columns of a row, checked.
 
--- The grade as DOUBLE, NULL where unjudged.
+-- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
--- The grade with its negative part cut off, NULL where unjudged. (greatest() takes four times as long.)
+-- The grade or 0 if it is negative, NULL if unjudged. greatest() takes four times as long.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS
     CASE WHEN rankql_grade(rel) < 0 THEN 0 * rankql_grade(rel) ELSE rankql_grade(rel) END;
 
--- 1 where relevant, 0 where judged and not relevant, NULL where unjudged.
+-- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
     CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1.0::DOUBLE
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
--- The position as DOUBLE within the cutoff; NULL beyond it and where not retrieved. A whole number may be wrong within
--- the cutoff alone, where it is looked at last.
+-- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
@@ -113,21 +107,20 @@ CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
                    ELSE CAST(pos AS DOUBLE) END
     END;
 
--- The position of a hit within the cutoff, else NULL. A sum, so that both arguments are checked in every row.
+-- The position of a hit within the cutoff, else NULL. A sum, to check both arguments in every row.
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
--- Scores: the ranking is by score descending; items of equal score are in the order of `tie`, descending.
 CREATE OR REPLACE MACRO rankql_score(score) AS
     CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
          ELSE rankql_fail('score must be a number, not nan')
     END;
 
--- The text bytes of an item, by which equal scores are ordered, an item that is NULL last.
+-- The bytes of an item, which order equal scores. NULL is last.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCHAR)), ''::BLOB);
 
--- 1 where the item was clicked, 0 where it was not, NULL where it was not shown.
+-- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
     CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
@@ -135,23 +128,22 @@ CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
          WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
     END;
 
--- What tells one value from another, and orders them, whatever the collation: text is compared by its bytes, which come
--- first, so that its letters, which a collation may take for equal, are looked at where the bytes are equal alone.
+-- A key that compares and orders values independent of the collation: the bytes of text come first.
 CREATE OR REPLACE MACRO rankql_key(value) AS
     {'bytes': CASE WHEN rankql_is_text(value) THEN encode(CAST(value AS VARCHAR)) END, 'value': value};
 
--- A column that holds finite numbers, as DOUBLE, NULL where there is none: `must` says in an error which of them fit.
+-- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
     CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
 
--- A finite number from 0, NULL where there is none.
+-- A finite number from 0.
 CREATE OR REPLACE MACRO rankql_amount(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) >= 0, name, 'a finite number from 0');
 
--- How many of the users had an item.
+-- The number of users who had an item, at most all.
 CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
     CASE WHEN rankql_amount(popularity, 'popularity') > users
          THEN rankql_fail('popularity must not exceed users: ' || rankql_text(popularity) || ' is above '
@@ -160,7 +152,7 @@ CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
          THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE rankql_amount(popularity, 'popularity') END;
 
--- An option that must be a number that fits; and one that must be a whole number.
+-- A numeric option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
 
@@ -169,11 +161,11 @@ CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
                            AND rankql_option(value) = floor(rankql_option(value)),
                     name, ' must be a whole number from ' || least);
 
--- The key of a column of a row; of a slice that is not asked for one and the same.
+-- The key of a slice, one for all rows if there is no slice.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
--- The key of a query or an item, which must not be missing.
+-- The key of a query or an item, which must not be NULL.
 CREATE OR REPLACE MACRO rankql_id(row_, name) AS
     CASE WHEN struct_extract(row_, name) IS NULL THEN rankql_fail(name || ' must not be NULL')
          ELSE rankql_key(struct_extract(row_, name)) END;
@@ -181,32 +173,32 @@ CREATE OR REPLACE MACRO rankql_id(row_, name) AS
 
 -- Of a group.
 
--- R, the number of relevant items of the group.
+-- R, the number of relevant items.
 CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
     CAST(count(*) FILTER (WHERE rankql_hit(rel, threshold) = 1) AS DOUBLE);
 
--- The number of items that a share is taken of: k, or what was retrieved where k is left out.
+-- The denominator of a share: k, or the retrieved items without k.
 CREATE OR REPLACE MACRO rankql_size(k, retrieved) AS
     CASE WHEN k IS NULL THEN CAST(retrieved AS DOUBLE) ELSE rankql_cutoff(k) END;
 
 CREATE OR REPLACE MACRO rankql_shared() AS
     'several items share a position: GROUP BY the query, or number positions with row_number()';
 
--- A metric of one ranking, unless more items stand in the counted positions than there are positions.
--- (The + 1 lets DuckDB work out the position once for the count, the maximum and the discount log2(position + 1).)
+-- A metric of one ranking. An error if several items share a position: more items than the highest position.
+-- With + 1 DuckDB computes the position once, for this and for the discount log2(position + 1).
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k) + 1) > max(rankql_pos(pos, k) + 1) - 1
          THEN rankql_fail(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_rounding() AS 9.094947017729282e-13::DOUBLE;
 
--- A metric that is 1 for a perfect ranking and never more. Sums round, so what is within 2^-40 (4,096 ulps, 9.1e-13) of 1
--- is exactly 1; every engine and form has this rule. What is further above 1 has counted a position twice.
+-- A metric that is at most 1. Values within 2^-40 (9.1e-13) of 1 are exactly 1 in every engine and form, because sums
+-- round. A value above that has counted a position twice.
 CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
     list_transform([value], lambda x: CASE WHEN x > 1 + rankql_rounding() THEN rankql_fail(rankql_shared())
                                            WHEN x >= 1 - rankql_rounding() THEN 1 ELSE x END)[1];
 
--- The same of a metric that may be above 1.
+-- The same rule for a metric that can exceed 1.
 CREATE OR REPLACE MACRO rankql_near_one(value) AS
     list_transform([value], lambda x: CASE WHEN abs(x - 1) <= rankql_rounding() THEN 1 ELSE x END)[1];
 
@@ -219,13 +211,13 @@ CREATE OR REPLACE MACRO rankql_grades(rels) AS
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
--- A grade that stands in a list more often than in the list of all judged grades; NULL where there is none.
+-- A grade that is in a list more often than among all judged grades, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
     list_transform([{'rels': list_aggregate(rels, 'histogram'), 'ideal': list_aggregate(ideal, 'histogram')}],
         lambda counts_: list_min(list_filter(map_keys(counts_['rels']), lambda grade:
             counts_['rels'][grade] > coalesce(counts_['ideal'][grade], 0))))[1];
 
--- The grades of all judged items: those of `ideal`, or of the list itself, which is checked also where they are not.
+-- The grades of all judged items: `ideal`, or the list itself without it.
 CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
     CASE WHEN ideal IS NULL THEN rankql_grades(rels)
          WHEN NOT rankql_is_list(ideal)
@@ -241,15 +233,14 @@ CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
 -- The first k of a list.
 CREATE OR REPLACE MACRO rankql_top(list, k) AS list[:CAST(rankql_cutoff(k) AS BIGINT)];
 
--- The sum of a list: 0 where it is empty, NULL where there is no list.
+-- The sum of a list: 0 if it is empty, NULL without a list.
 CREATE OR REPLACE MACRO rankql_sum(list) AS
     CASE WHEN list IS NOT NULL THEN coalesce(list_sum(list), 0) END;
 
--- 1 or 0 for each grade of a list, NULL where unjudged.
 CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
     list_transform(rankql_grades(rels), lambda x: rankql_hit(x, threshold));
 
--- Where the ones stand in a list of hits.
+-- The positions of ones in a list.
 CREATE OR REPLACE MACRO rankql_ones(hits) AS
     list_filter(list_transform(hits, lambda hit, i: CASE WHEN hit = 1 THEN i END), lambda i: i IS NOT NULL);
 
@@ -264,11 +255,11 @@ CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
 
 -- A user who walks down the list.
 
--- One step of a user who walks down the list: `stop` where the walk ends with that chance, `utility` if it does.
+-- One step: with probability `stop` the user stops and gains `utility`.
 CREATE OR REPLACE MACRO rankql_step(pos, stop, utility) AS
     {'pos': CAST(pos AS DOUBLE), 'left': 1 - CAST(stop AS DOUBLE), 'gain': CAST(stop * utility AS DOUBLE)};
 
--- The expected utility of a walk: the steps, in order of position, follow one another while the user is left.
+-- The expected utility of a user who walks down the list.
 CREATE OR REPLACE MACRO rankql_walk(steps) AS
     list_reduce(
         list_concat([rankql_step(0, 0, 0)], steps),
@@ -285,8 +276,8 @@ CREATE OR REPLACE MACRO rankql_ranking(value, score, tie) AS
 
 CREATE OR REPLACE MACRO rankql_values(ranking) AS list_transform(ranking, lambda x_: x_['value']);
 
--- A ranking cut into groups of equal score: where each begins, and its values.
--- (`list_transform([x], lambda name: ...)[1]` gives x a name. A slice would copy the whole list for each group.)
+-- Groups of equal score: the first position and the values of each.
+-- `list_transform([x], lambda name: ...)[1]` names x. A slice would copy the complete list for each group.
 CREATE OR REPLACE MACRO rankql_tied(ranking) AS
     list_transform([ranking], lambda items:
         list_transform([list_filter(range(1, len(items) + 1),
@@ -296,7 +287,7 @@ CREATE OR REPLACE MACRO rankql_tied(ranking) AS
                 'values': list_transform(range(coalesce(ends[g - 1], 0) + 1, hi + 1), lambda i: items[i].value)
             }))[1])[1];
 
--- The same of hits, counted: m items from position lo, r of them relevant, n judged and not relevant.
+-- Groups of equal score: m items from position lo, r of them relevant, n judged and not relevant.
 CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
     list_transform(rankql_tied(rankql_ranking(hit, score, NULL)), lambda tied_: {
         'lo': tied_['lo'],
@@ -304,13 +295,13 @@ CREATE OR REPLACE MACRO rankql_tied_hits(hit, score) AS
         'r': coalesce(list_sum(tied_['values']), 0),
         'n': list_count(tied_['values']) - coalesce(list_sum(tied_['values']), 0)});
 
--- A ranking by score as the list forms take it: its grades in order, and those of all judged items.
+-- A ranking by score as arguments of a list form: its grades in order, and the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_lists(rel, score, item) AS
     {'rels': rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))),
      'ideal': coalesce(list(rankql_grade(rel)), [])};
 
--- The values in rank order; with ties 'expected' each tied item has the mean of its peers, unjudged counting 0, NULL
--- where all are unjudged: what is linear in the values is then its own exact mean over all orders.
+-- The values in rank order. With ties 'expected' each tied item has the mean of its group (unjudged items count 0), so a
+-- metric that is linear in the values equals its mean over all orders.
 CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
     CASE WHEN rankql_expected(ties)
          THEN flatten(list_transform(
@@ -320,8 +311,7 @@ CREATE OR REPLACE MACRO rankql_by_score(value, score, item, ties) AS
          ELSE rankql_values(rankql_ranking(value, score, rankql_bytes(item)))
     END;
 
--- The chance, by position, of the first hit to stand there if none came before:
--- r / (m - t + 1) for the t-th of a tied group.
+-- The probability of a first hit at each position, given no hit above: r / (m - t + 1) for the t-th of a tied group.
 CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
     flatten(list_transform(rankql_tied_hits(hit, score), lambda tied_:
         list_transform(range(1, tied_['m'] + 1), lambda t: least(1, tied_['r'] / (tied_['m'] - t + 1)))));
@@ -329,7 +319,7 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- Tables.
 
--- A table of scores with the column `pos` added, the columns named by text. struct_insert() refuses to add it twice.
+-- Columns are named by text. struct_insert() refuses a second column `pos`.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
     SELECT unnest(struct_insert(rankql_row, pos :=
         CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
@@ -339,7 +329,7 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
     FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
--- What is read from a table, by the name that an error gives it: grades, scores and positions, from numbers or text.
+-- Columns of files: grades, scores and positions, from numbers or text.
 CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
 
 CREATE OR REPLACE MACRO rankql_is_score(value) AS rankql_no_nan(value);
@@ -361,33 +351,33 @@ CREATE OR REPLACE MACRO rankql_read_score(value, name) AS
 CREATE OR REPLACE MACRO rankql_read_pos(value, name) AS
     rankql_read(value, rankql_is_pos(TRY_CAST(value AS DOUBLE)), name, 'a whole number from 1');
 
--- Rounded to 32 bits, as trec_eval's scores are; what is too large for them is infinite.
+-- A score rounded to 32 bits, as in trec_eval. Larger numbers are infinite.
 CREATE OR REPLACE MACRO rankql_float32(score) AS
     CASE WHEN score IS NOT NULL THEN coalesce(
         TRY_CAST(score AS FLOAT), CASE WHEN score > 0 THEN 'inf'::FLOAT ELSE '-inf'::FLOAT END) END;
 
--- Which columns come back: no keys, and the slice where there is one.
+-- Whether a column is returned: not the keys, and `slice` only with a slice.
 CREATE OR REPLACE MACRO rankql_handed(name, slice) AS
     name NOT IN ('s', 'a', 'b') AND (slice IS NOT NULL OR name <> 'slice');
 
 
 -- Quantiles.
 
--- A polynomial, by its coefficients from the highest power down.
+-- A polynomial. Coefficients start at the highest power.
 CREATE OR REPLACE MACRO rankql_polynomial(coefficients, x) AS
     list_reduce(coefficients, lambda sum, next: sum * x + next);
 
--- ln(cosh(u)), without loss of digits where u is small.
+-- ln(cosh(u)), exact for small u.
 CREATE OR REPLACE MACRO rankql_log_cosh(u) AS asinh(sinh(u) * tanh(u) / 2);
 
--- ln(B(1/2, a)) of the beta function. A series from 15 on, where the difference of two lgamma() loses digits.
+-- ln(B(1/2, a)) of the beta function. From 15 a series, because the difference of two lgamma() loses digits.
 CREATE OR REPLACE MACRO rankql_log_beta_half(a) AS
     ln(pi()) / 2 + CASE
         WHEN a < 15 THEN lgamma(a) - lgamma(a + 0.5)
         ELSE rankql_polynomial([-17 / 14336, 1 / 640, -1 / 192, 1 / 8], 1 / (a * a)) / a - ln(a) / 2 END;
 
 -- The integral of exp(height - df * ln(cosh(x))) from middle - half to middle + half, by Gauss-Legendre quadrature with
--- 32 nodes: 16 are listed with their weights, the other 16 mirror them.
+-- 32 nodes. The 16 listed nodes are mirrored.
 CREATE OR REPLACE MACRO rankql_integrate_cosh(df, height, middle, half) AS
     half * list_sum(list_transform(
         [0.048307665687738366e0, 0.14447196158279652e0, 0.2392873622521371e0, 0.33186860228212767e0,
@@ -402,13 +392,10 @@ CREATE OR REPLACE MACRO rankql_integrate_cosh(df, height, middle, half) AS
             0.034273862913021765e0, 0.025392065309262024e0, 0.016274394730905743e0,
             0.007018610009470506e0][i]));
 
--- The quantile of Student's t distribution with `df` degrees of freedom: the value below which it lies with
--- probability p. NULL where p is not between 0 and 1 or df is not above 0.
---
--- With t = sqrt(df) * sinh(u), u has the density cosh(u)^-df / B(1/2, df/2). Newton's method finds u, from the quantile
--- of the normal distribution: where p is between 0.1 and 0.9 on the integral from 0 to u, else on the logarithm of the
--- integral from u to where the density has fallen by a factor of exp(-30). Above 1e13 degrees of freedom the normal
--- distribution has the same digits.
+-- The p-quantile of Student's t distribution with `df` degrees of freedom, NULL outside 0 < p < 1 and df > 0.
+-- With t = sqrt(df) * sinh(u), u has the density cosh(u)^-df / B(1/2, df/2). Newton's method starts at the normal quantile.
+-- For p between 0.1 and 0.9 it uses the integral from 0 to u, else the logarithm of the integral of the tail, up to where the
+-- density has fallen by exp(-30). Above 1e13 degrees of freedom the normal distribution has the same digits.
 CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
     list_transform([{
         'p': CAST(p AS DOUBLE),
@@ -428,7 +415,7 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
--- How many standard errors an interval of this confidence reaches to either side: the normal quantile.
+-- Half the width of a confidence interval in standard errors: the normal quantile.
 CREATE OR REPLACE MACRO rankql_z(confidence) AS
     CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
          THEN rankql_t_quantile((1 + rankql_option(confidence)) / 2, 1e13)
@@ -436,7 +423,7 @@ CREATE OR REPLACE MACRO rankql_z(confidence) AS
     END;
 
 
--- Gain: what the items shown are worth, discounted by where they stand. Load common.sql first.
+-- Gain: sums of grades, discounted by position. Load common.sql first.
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
 COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
@@ -445,31 +432,30 @@ CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
 COMMENT ON MACRO cg IS 'Cumulative gain: the sum of the grades in the first k positions.';
 
--- The discounts as numbers.
 CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
     CASE WHEN rankql_is_list(discounts) AND NOT rankql_is_text(discounts) THEN TRY_CAST(discounts AS DOUBLE[])
          ELSE rankql_fail('discounts must be a list of numbers, not ' || rankql_text(discounts)) END;
 
--- The discount of a position by the list, which must reach that far.
+-- The discount of a position. The list must be long enough.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
     coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN pos > len(rankql_discounts(discounts))
         THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 
--- The factor that turns log2 into the logarithm of a base, once divided by.
+-- log2(base): log2(x) / log2(base) is the logarithm to that base.
 CREATE OR REPLACE MACRO rankql_base(base) AS
     CASE WHEN rankql_option(base) > 1 AND isfinite(rankql_option(base)) THEN log2(rankql_option(base))
          ELSE rankql_fail('base must be a finite number above 1, not ' || rankql_text(base))
     END;
 
--- 1, or an error where the discounts cannot be divided by.
+-- 1 if the discounts are finite and above 0, else an error.
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS
     CASE WHEN len(rankql_discounts(discounts)) = 0 THEN 1
          ELSE list_min(list_transform(rankql_discounts(discounts), lambda d: CASE WHEN d > 0 AND isfinite(d) THEN 1
              ELSE rankql_fail('discounts must be finite numbers above 0, not ' || rankql_text(d)) END))
     END;
 
--- The discounted sum of checked gains, by row.
+-- The discounted sum of gains.
 CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
     coalesce(sum(gain / CASE WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
                              ELSE rankql_listed(rankql_checked(rankql_pos(pos, k), gain), discounts) END)
@@ -479,24 +465,23 @@ CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) A
     rankql_one_ranking(rankql_dcg(rankql_grade(rel), pos, k, discounts, base), pos, k);
 COMMENT ON MACRO dcg IS 'Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.';
 
--- The discounted sum of a list of gains that is cut at k; NULL where it is empty.
+-- The discounted sum of a list of gains, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_list_dcg(gains, discounts, base) AS
     list_transform([gains], lambda list: list_sum(CASE WHEN discounts IS NULL
         THEN list_transform(list, lambda gain, i: gain / log2(i + 1) * rankql_base(base))
         ELSE list_transform(list, lambda gain, i: gain / rankql_listed(rankql_checked(i, gain), discounts)) END))[1];
 
--- Is a product with the weights of all k positions quicker than a walk over the list?
+-- Whether a product with the weights of k positions is faster than a loop over the list.
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) <= 100;
 
--- k, or 100 where it is more: DuckDB works out constant lists when it plans, also those that are not needed.
+-- At most 100, because DuckDB builds constant lists while it plans, needed or not.
 CREATE OR REPLACE MACRO rankql_some(k) AS least(rankql_limit(k), 100);
 
--- The weights of the first k positions, which are a constant where k is.
+-- The weights of the first k positions.
 CREATE OR REPLACE MACRO rankql_weights(k) AS
     list_transform(range(1, k + 1), lambda i: 1 / log2(i + 1));
 
--- The best arrangement of gains that are sorted descending: the best item where the discount is least. NULL where there
--- is none.
+-- The dcg of gains in descending order: the best item has the smallest discount. NULL without gains.
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
     CASE WHEN discounts IS NOT NULL
          THEN list_transform([list_sort(rankql_top(rankql_discounts(discounts), k), 'ASC', 'NULLS LAST')],
@@ -507,22 +492,21 @@ CREATE OR REPLACE MACRO rankql_ideal_dcg(gains, k, discounts, base) AS
          ELSE rankql_list_dcg(gains, NULL, base)
     END;
 
--- The positive grades, best first, cut at k. max(x, k) keeps the k largest in one pass, but reserves 16 * k bytes for
--- each group before the first row: it is for small k only.
+-- The k highest positive grades, best first. max(x, k) needs one pass, but reserves 16 * k bytes per group, so it is used
+-- for small k only.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS
     CASE WHEN rankql_limit(k) <= 20 THEN max(grade, least(rankql_limit(k), 20)) FILTER (WHERE positive)
          ELSE list_sort(list(grade) FILTER (WHERE positive), 'DESC', 'NULLS LAST')[:rankql_limit(k)]
     END;
 
--- The grades that the ideal ranking is made from.
 CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS
     CASE rankql_text(ideal) WHEN 'judged' THEN rankql_grade(rel)
                WHEN 'retrieved' THEN rankql_grade(rel) + CASE WHEN retrieved THEN 0 END
                ELSE rankql_fail('ideal must be ''judged'' or ''retrieved'', not ' || rankql_text(ideal))
     END;
 
--- The positive grades that the ideal ranking is made from, best first. The filter does not repeat the checks: each place
--- where an error may be raised costs DuckDB up to 0.4 ms when it plans.
+-- The positive grades of the ideal ranking, best first. The filter does not repeat the checks, because every call of
+-- rankql_fail costs up to 0.4 ms while DuckDB plans.
 CREATE OR REPLACE MACRO rankql_best_ideal(rel, retrieved, ideal, k) AS
     rankql_best(rankql_ideal(rel, retrieved, ideal),
                 TRY_CAST(rel AS DOUBLE) > 0 AND (retrieved OR rankql_text(ideal) = 'judged'), k);
@@ -598,10 +582,9 @@ CREATE OR REPLACE MACRO ndcg_by_score(
 COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';
 
 
--- Precision: which share of the items shown is relevant, and which share of the relevant is shown.
--- Load common.sql first.
+-- Precision and recall, and metrics made from them. Load common.sql first.
 
--- hits over what they are a share of; 0 where that is 0.
+-- hits divided by the denominator, 0 if that is 0.
 CREATE OR REPLACE MACRO rankql_precision(hits, relevant, retrieved, k, denominator) AS
     coalesce(hits / nullif(CASE rankql_text(denominator)
         WHEN 'k' THEN rankql_size(k, retrieved)
@@ -643,7 +626,7 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
         / rankql_relevant(rel, threshold) END, pos, NULL);
 COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
 
--- The sum of the precisions at the hits over the number of hits hoped for; NULL where nothing is relevant.
+-- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
     CASE WHEN rankql_text(denominator) NOT IN ('min', 'R', 'found', 'k')
          THEN rankql_fail('denominator must be ''min'', ''R'', ''found'' or ''k'', not ' || rankql_text(denominator))
@@ -655,7 +638,7 @@ CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, deno
         ELSE rankql_size(k, retrieved)
     END, 0), 0) END;
 
--- The sum of the precisions at the hits: the i-th hit stands at positions[i].
+-- The sum of the precisions at the hits: the i-th hit is at positions[i].
 CREATE OR REPLACE MACRO rankql_precisions(positions) AS
     list_sum(list_transform(list_sort(positions, 'ASC', 'NULLS LAST'), lambda p, i: i / CAST(p AS DOUBLE)));
 
@@ -667,11 +650,11 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);
 COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
 
--- What a relevant item counts for in bpref when n judged non-relevant items stand above it.
+-- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
     1 - least(CAST(n AS DOUBLE), relevant) / greatest(least(relevant, nonrelevant), 1);
 
--- bpref from the hits (1 or 0) of the judged items in rank order: the j-th relevant has i - j others above it.
+-- bpref from the judged items in rank order, 1 or 0. The j-th relevant, at i, has i - j others above it.
 CREATE OR REPLACE MACRO rankql_bpref(hits, relevant, nonrelevant) AS
     list_transform([{'nonrelevant': nonrelevant, 'relevant': relevant}], lambda judged_: CASE WHEN judged_['relevant'] > 0 THEN
         coalesce(list_sum(list_transform(
@@ -696,7 +679,7 @@ COMMENT ON MACRO judged_at IS 'Judged share: the judged items in the first k pos
 
 CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(count(*) > count(query) AS BIGINT);
 
--- The number of positions over all the rankings of a table: k for each.
+-- The number of positions in all rankings: k for each.
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
@@ -765,7 +748,7 @@ CREATE OR REPLACE MACRO list_r_precision(rels, threshold := 1, ideal := NULL) AS
                    lambda relevant: len(rankql_hit_positions(rels, relevant, threshold)) / relevant)[1];
 COMMENT ON MACRO list_r_precision IS 'r_precision over a list of grades in rank order.';
 
--- ap over a list of grades, of which so many are relevant in all.
+-- ap of a list, given the number of relevant items.
 CREATE OR REPLACE MACRO rankql_list_ap(rels, k, threshold, denominator, relevant) AS
     CASE WHEN rels IS NOT NULL THEN rankql_ap(
         rankql_precisions(rankql_hit_positions(rels, k, threshold)), len(rankql_hit_positions(rels, k, threshold)),
@@ -776,11 +759,10 @@ CREATE OR REPLACE MACRO list_ap(rels, k := NULL, threshold := 1, denominator := 
                    lambda relevant: rankql_list_ap(rels, k, threshold, denominator, relevant))[1];
 COMMENT ON MACRO list_ap IS 'ap over a list of grades in rank order.';
 
--- The number of judged items that are not relevant, of a list and of a group.
 CREATE OR REPLACE MACRO rankql_list_nonrelevant(rels, threshold) AS
     list_count(rels) - rankql_list_relevant(rels, threshold);
 
--- bpref over a list of grades, of those of all judged items.
+-- bpref of a list, given the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_list_bpref(rels, threshold, judged) AS
     CASE WHEN rels IS NOT NULL THEN rankql_bpref(
         list_filter(rankql_hits(rels, threshold), lambda hit: hit IS NOT NULL),
@@ -796,7 +778,7 @@ CREATE OR REPLACE MACRO list_judged_at(rels, k := NULL) AS
 COMMENT ON MACRO list_judged_at IS 'judged_at over a list of grades in rank order.';
 
 
--- Hits in the top k by score, expected ones where ties are.
+-- Hits in the top k by score; the expected number with ties 'expected'.
 CREATE OR REPLACE MACRO rankql_hits_by_score(rel, score, item, k, threshold, ties) AS
     rankql_sum(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k));
 
@@ -835,8 +817,8 @@ COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item 
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
     range(tied['lo'], CAST(least(CAST(tied['lo'] + tied['m'] - 1 AS DOUBLE), rankql_cutoff(k)) AS BIGINT) + 1);
 
--- The expected sum of the precisions over all orders of tied items: a tied group of m at lo, r of them hits
--- with `above` hits before, adds at its t-th place r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
+-- The expected sum of precisions over all orders of tied items. The t-th place of a group of m items at lo, r of them hits
+-- and `above` hits before it, adds r/m * (above + 1 + (t - 1) * (r - 1) / (m - 1)) / position.
 CREATE OR REPLACE MACRO rankql_expected_precisions(hit, score, k) AS
     list_reduce(
         list_concat([{'hits': 0::DOUBLE, 'one': 0::DOUBLE, 'more': 0::DOUBLE, 'total': 0::DOUBLE}], list_transform(
@@ -865,8 +847,8 @@ CREATE OR REPLACE MACRO ap_by_score(
     END;
 COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
 
--- The expected bpref over all orders of tied items: of the n non-relevant items of its own tied group, 0 to n stand
--- above a relevant one, each with equal chance.
+-- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
+-- item, with equal probability.
 CREATE OR REPLACE MACRO rankql_expected_bpref(hit, score, relevant, nonrelevant) AS
     CASE WHEN relevant > 0 THEN list_reduce(
         list_concat([{'nonrelevant': 0::DOUBLE, 'relevant': 0::DOUBLE, 'bpref': 0::DOUBLE}], list_transform(
@@ -895,7 +877,7 @@ CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 
 COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stand for the position.';
 
 
--- Cascade: a user who walks down the list and stops. Load common.sql first.
+-- Cascade metrics: a user reads from the top and stops. Load common.sql first.
 
 CREATE OR REPLACE MACRO rr(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
@@ -907,14 +889,14 @@ CREATE OR REPLACE MACRO arhr(rel, pos, k := NULL, threshold := 1) AS
         coalesce(sum(1 / rankql_hit_pos(rel, pos, k, threshold)), 0) END, pos, k);
 COMMENT ON MACRO arhr IS 'Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.';
 
--- The end of a scale. (NULL in its place would be all that is left of an expression, the errors in it included.)
+-- The highest grade of the scale. Not NULL: DuckDB skips the checks in an expression with a constant NULL.
 CREATE OR REPLACE MACRO rankql_scale_end(max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_fail('max_rel must be given: the highest grade of the scale')
          WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN rankql_option(max_rel)
          ELSE rankql_fail('max_rel must be a finite number above 0, not ' || rankql_text(max_rel))
     END;
 
--- The gain on a scale that ends at max_rel.
+-- The gain of a grade, at most max_rel.
 CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
     CASE WHEN rankql_option(max_rel) > 0 AND isfinite(rankql_option(max_rel)) THEN CASE
          WHEN rankql_grade(rel) > rankql_option(max_rel)
@@ -923,7 +905,7 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS
          ELSE rankql_scale_end(max_rel)
     END;
 
--- The gain that the chance to stop is made of: a grade on a scale, or the chance itself.
+-- The input of rankql_stop: a grade on a scale, or the probability itself.
 CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'exp2' THEN rankql_scaled(rel, max_rel)
          WHEN rankql_text(stop) <> 'rel' THEN rankql_fail('stop must be ''exp2'' or ''rel'', not ' || rankql_text(stop))
@@ -933,13 +915,13 @@ CREATE OR REPLACE MACRO rankql_stop_gain(rel, max_rel, stop) AS
          ELSE rankql_grade(rel)
     END;
 
--- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, as a difference that cannot overflow.
+-- The probability that an item satisfies the user: (2^rel - 1) / 2^max_rel, without overflow.
 CREATE OR REPLACE MACRO rankql_stop(rel, max_rel, stop) AS
     CASE WHEN rankql_text(stop) = 'rel' THEN rankql_stop_gain(rel, max_rel, stop)
          ELSE pow(2.0::DOUBLE, rankql_stop_gain(rel, max_rel, stop) - rankql_option(max_rel))
               - pow(2.0::DOUBLE, -rankql_option(max_rel)) END;
 
--- What finding it at a position is worth, to a user who goes on with chance p at every step.
+-- The utility of a position to a user who reads on with probability p.
 CREATE OR REPLACE MACRO rankql_utility(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 1 / pos
          WHEN p IS NULL THEN rankql_fail('p must lie between 0 and 1, not NULL')
@@ -953,12 +935,12 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             'ASC', 'NULLS LAST')) END, pos, k);
 COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
 
--- What an item is worth to rbp: 1 for a hit, or its share of max_rel where that is given.
+-- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
     CASE WHEN max_rel IS NULL THEN rankql_hit(rel, threshold)
          ELSE rankql_scaled(rel, max_rel) / rankql_scale_end(max_rel) END;
 
--- The chance to look at a position.
+-- The probability that a user looks at a position.
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
@@ -972,7 +954,7 @@ CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
 COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
 
 
--- rr over a list of grades, of which so many are relevant in all.
+-- rr of a list, given the number of relevant items.
 CREATE OR REPLACE MACRO rankql_list_rr(rels, k, threshold, relevant) AS
     CASE WHEN rankql_checked(relevant, rankql_cutoff(k)) > 0 THEN
         coalesce(1 / CAST(rankql_hit_positions(rels, k, threshold)[1] AS DOUBLE), 0) END;
@@ -986,11 +968,10 @@ CREATE OR REPLACE MACRO list_arhr(rels, k := NULL, threshold := 1, ideal := NULL
         rankql_sum(list_transform(rankql_hit_positions(rels, k, threshold), lambda i: 1 / CAST(i AS DOUBLE))) END;
 COMMENT ON MACRO list_arhr IS 'arhr over a list of grades in rank order.';
 
--- The highest gain of a list.
 CREATE OR REPLACE MACRO rankql_highest(rels, max_rel, stop) AS
     list_max(list_transform(rankql_grades(rels), lambda grade: rankql_stop_gain(grade, max_rel, stop)));
 
--- err over a list of grades, of those of all judged items.
+-- err of a list, given the grades of all judged items.
 CREATE OR REPLACE MACRO rankql_list_err(rels, k, max_rel, p, stop, judged) AS
     CASE WHEN rankql_checked(rankql_checked(rankql_highest(judged, max_rel, stop), rankql_cutoff(k) * rankql_utility(1, p)),
                              coalesce(rankql_highest(rels, max_rel, stop), 0)) > 0 THEN
@@ -1050,7 +1031,7 @@ CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := 
 COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual where a score and an item stand for the position.';
 
 
--- Order: do better items stand above worse ones? Load common.sql first.
+-- Order: whether better items are above worse ones. Load common.sql first.
 
 -- The grades in rank order, unjudged ones left out.
 CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
@@ -1058,9 +1039,8 @@ CREATE OR REPLACE MACRO rankql_ordered(rel, pos, k) AS
         FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) IS NOT NULL), 'ASC', 'NULLS LAST'),
         lambda x_: x_['grade']), []);
 
--- The number of inversions of a permutation: pairs with the higher number first. At the levels of a merge sort, one
--- level after the other: sorted within each block of 2^(b + 1) places, the items of the right halves move up by one
--- place for each inversion. A key holds the block, the number, and whether the item is of a right half.
+-- The number of inversions of a permutation, by merge sort: at each level, sorting a block of 2^(b + 1) places moves items of
+-- its right half up by one place for each inversion. A key holds the block, the number, and the half.
 CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
     list_reduce(
         list_concat([0::BIGINT], range(0, CAST(ceil(log2(greatest(len(places), 1))) AS BIGINT))),
@@ -1071,8 +1051,7 @@ CREATE OR REPLACE MACRO rankql_permutation_inversions(places) AS
                     (((i - 1) >> (b + 1)) * len(places) + place - 1) * 2 + ((i - 1) >> b) % 2), 'ASC', 'NULLS LAST'),
                 lambda key, i: key % 2 * i)), 0) AS BIGINT));
 
--- The number of inversions in a list of grades in rank order: pairs with the lower grade above. They are those of the
--- places of the grades, best first, equal grades in order.
+-- The number of pairs with the lower grade above, in a list of grades in rank order.
 CREATE OR REPLACE MACRO rankql_inversions(grades) AS
     list_transform([list_transform(
         list_sort(list_transform(grades, lambda grade, i: {'below': -grade, 'place': i}), 'ASC', 'NULLS LAST'),
@@ -1083,7 +1062,7 @@ CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     (len(grades) * (len(grades) - 1) - coalesce(list_sum(list_transform(
         map_values(list_aggregate(grades, 'histogram')), lambda n: n * (n - 1))), 0)) / 2;
 
--- The number of inversions, or its share of the pairs that could be inverted.
+-- The number of inversions, or its share of the pairs of different grades.
 CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
     list_transform([grades], lambda ordered: CASE WHEN rankql_flag(normalized, 'normalized')
          THEN rankql_inversions(ordered) / nullif(rankql_pairs(ordered), 0)
@@ -1093,7 +1072,7 @@ CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := 
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
 COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
 
--- Concordant minus discordant pairs, over the geometric mean of the pairs untied in grade and of all pairs.
+-- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
     list_transform([grades], lambda ordered: list_transform([{'items': len(ordered), 'pairs': rankql_pairs(ordered)}], lambda x_:
         CASE WHEN x_['pairs'] > 0 THEN (x_['pairs'] - 2 * rankql_inversions(ordered))
@@ -1103,9 +1082,9 @@ CREATE OR REPLACE MACRO kendall_tau_b(rel, pos, k := NULL) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_tau_b(x)));
 COMMENT ON MACRO kendall_tau_b IS 'Kendall''s tau-b between grades and positions: 1 for the best order, if no grades are equal.';
 
--- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in that ranking.
+-- Two rankings of the same items, `reference` and `pos`. NULL: the item is not in the ranking.
 
--- An error where two items have one position; else whether the ranking has any item.
+-- Whether the ranking has an item. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS
     CASE WHEN list_unique(positions) < len(positions)
          THEN rankql_fail(name || ' must not be the same for two items of a group: ties have no order')
@@ -1116,16 +1095,15 @@ CREATE OR REPLACE MACRO rankql_both(reference, pos, k) AS
                     FILTER (WHERE rankql_pos(reference, k, name := 'reference') IS NOT NULL), 'reference')
     AND rankql_once(list(rankql_pos(pos, k)) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), 'pos');
 
--- Where the items of both stand, in the order of the reference: v, the place of the t-th among them by `pos`.
+-- For the items of both rankings in the order of the reference: their places v by `pos`.
 CREATE OR REPLACE MACRO rankql_permutation(reference, pos, k) AS
     list_grade_up(list_transform(list_sort(
         list({'pos': rankql_pos(pos, k), 'reference': rankql_pos(reference, k, name := 'reference')})
             FILTER (WHERE rankql_pos(pos, k) + rankql_pos(reference, k, name := 'reference') IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['reference']), 'ASC', 'NULLS LAST');
 
--- The sum of C / (v - 1) over the places v from 2; C: how many smaller ones stand before v. These are those before it
--- less the larger ones, by which v moves up at the levels of a merge sort: sorted in its block of 2^(b + 1), one of the
--- right half stands so much higher than in its block of 2^b. Each x holds its block, v - 1 and its half.
+-- The sum of C / (v - 1) over the places v from 2, where C smaller places are before v: all before it minus the larger
+-- ones, by which v moves up at the levels of a merge sort. Each x holds its block, v - 1 and its half.
 CREATE OR REPLACE MACRO rankql_agreements(places) AS
     list_sum(list_transform(range(0, CAST(ceil(log2(len(places))) AS BIGINT) + 1), lambda b:
         list_sum(list_transform(
@@ -1141,9 +1119,8 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
                  THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
 COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
 
--- p^(d - 1) * (1 - p) is the weight of depth d: their sum over the first n depths, each times the share of its d items
--- that `depths` says are shared from there on. Sorted among the depths, the j-th number has j before and with it, of
--- which the depths are known. What is beyond the weight 1e-18 is left out.
+-- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
+-- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
 CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
     (1 - p) / p * coalesce(list_sum(list_transform(
         list_sort(list_concat(
@@ -1154,19 +1131,18 @@ CREATE OR REPLACE MACRO rankql_overlap(depths, n, p) AS
         lambda x, j: CASE WHEN x % 2 = 1 THEN
             (j - x // 2 + list_min(depths) - 1) * pow(p, x // 2) / (x // 2) END)), 0);
 
--- The same of one item shared from the top, over the depths beyond n.
+-- The same for one item shared from the top, over the depths beyond n.
 CREATE OR REPLACE MACRO rankql_beyond(n, p) AS
     greatest(0, least(pow(p, n) / (n + 1),
         (p - 1) / p * ln(1 - p) - rankql_overlap([1], n, p)));
 
--- The weight beyond depth n of what is not known after n items.
+-- The weight beyond depth n that is unknown after n items.
 CREATE OR REPLACE MACRO rankql_unseen(n, p) AS pow(p, n) - n * rankql_beyond(n, p);
 
 CREATE OR REPLACE MACRO rankql_residual(shared, short, long, p) AS
     rankql_unseen(short, p) + rankql_unseen(long, p) - rankql_unseen(short + long - shared, p);
 
--- From the depths at which both rankings have an item, and their lengths. They are the same ranking where as many are
--- shared as the longer one has items, from the first depth on: the sum of the weights is then 1, to the last bit.
+-- rbo from the depths at which both rankings have an item, and the lengths. Identical rankings are exactly 1.
 CREATE OR REPLACE MACRO rankql_rbo(depths, short, long, p, bound) AS
     CASE rankql_text(bound)
         WHEN 'ext' THEN CASE WHEN len(depths) = long AND list_sum(depths) = long * (long + 1) / 2 THEN 1 ELSE
@@ -1210,8 +1186,7 @@ CREATE OR REPLACE MACRO list_kendall_tau_b(rels, k := NULL) AS
 COMMENT ON MACRO list_kendall_tau_b IS 'kendall_tau_b over a list of grades in rank order.';
 
 
--- By score: the grades in rank order, and as the best and the worst order of tied items have them,
--- whose mean is that of all orders.
+-- The grades in rank order, or with ties 'expected' in the best and in the worst order of ties, whose mean is that of all.
 CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
@@ -1233,9 +1208,9 @@ CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties
 COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';
 
 
--- Rating: how far a predicted score is from the grade. Load common.sql first.
+-- Rating: errors of predicted scores against grades. Load common.sql first.
 
--- The score is checked in a condition, because DuckDB does not look at what is subtracted where every grade is NULL.
+-- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))
@@ -1252,15 +1227,14 @@ CREATE OR REPLACE MACRO mae(rel, score) AS avg(abs(rankql_error(rel, score)));
 COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL where no row has both.';
 
 
--- Catalogue: what all rankings together show of it, to whom, and of whom. A row is an item shown to a user: take the
--- top of each ranking by WHERE pos <= 10. A value belongs to all rows of its group: group by a slice for the value of
--- that slice, which no mean over users gives. Load common.sql first.
+-- Catalogue metrics: what all rankings together show. A row is an item shown to a user; take the top of each ranking with
+-- WHERE pos <= 10. Group by a slice for the value of the slice, which is not a mean over users. Load common.sql first.
 
--- How many different ones there are, whatever the collation.
+-- The number of different items, independent of the collation.
 CREATE OR REPLACE MACRO rankql_distinct(item) AS count(DISTINCT encode(CAST(item AS VARCHAR)));
 
--- A number of items or users, at least as many as were `found`. (The message that it is missing ends with nothing of
--- `found`, so that it is not constant: DuckDB works out constant conditions, as of nullif(), when it plans.)
+-- A number of items or users, at least `found`. The first message depends on `found` (by an empty text), because DuckDB
+-- computes constants while it plans.
 CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
     CASE WHEN total IS NULL THEN rankql_fail(name || ' must be given: the number of ' || of || left(rankql_text(found), 0))
          WHEN rankql_option(total) >= 1 AND rankql_option(total) = floor(rankql_option(total)) AND rankql_option(total) < found
@@ -1274,7 +1248,7 @@ CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
 COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
 
--- How often each item was shown, the least often first.
+-- How often each item was shown, ascending.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
     coalesce(list_sort(CAST(map_values(histogram(item)) AS DOUBLE[]), 'ASC', 'NULLS LAST'), []);
 
@@ -1284,7 +1258,7 @@ CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
                            'items that could be shown (or ''shown'': those that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
-    -- A list, and no division: DuckDB does not look at what NULL is divided by, the errors in it included.
+    -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
     list_transform([{'counts': rankql_counts(item), 'n': rankql_catalogue(catalogue, rankql_counts(item)),
                      'norm': CASE rankql_text(norm) WHEN 'n' THEN 0 WHEN 'n-1' THEN 1
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
@@ -1308,16 +1282,16 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
 COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
 
--- What it tells to see an item, in bits; NULL where nobody had it.
+-- The self-information of an item in bits, NULL if nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
     log2(rankql_option(users) / nullif(rankql_known_by(
         popularity, rankql_total(users, 0, 'users', 'users in the training data')), 0));
 
--- The bits that it takes to tell one user from all.
+-- The self-information of an item that one user had.
 CREATE OR REPLACE MACRO rankql_most_bits(users) AS log2(rankql_total(users, 0, 'users', 'users in the training data'));
 
 CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user', normalized := false) AS
-    -- A list, and no division by a constant NULL: nothing would be left of what is divided, the errors in it included.
+    -- In a list, because DuckDB skips the checks of a dividend if the divisor is a constant NULL.
     list_transform([{'bits': CASE rankql_text(unseen)
         WHEN 'one_user' THEN avg(coalesce(rankql_information(popularity, users), rankql_most_bits(users)))
         WHEN 'drop' THEN avg(rankql_information(popularity, users))
@@ -1337,7 +1311,6 @@ CREATE OR REPLACE MACRO personalisation(user, item) AS
         / nullif(CAST(len(shown) AS DOUBLE) * (list_unique(list_transform(shown, lambda x_: x_['user'])) - 1), 0))[1];
 COMMENT ON MACRO personalisation IS 'Personalisation: the share of their lists that two users do not have in common.';
 
--- The attention that a position gets.
 CREATE OR REPLACE MACRO rankql_attention(pos, attention) AS
     CASE WHEN attention IS NULL THEN 1 / log2(pos + 1)
          WHEN pos IS NOT NULL THEN coalesce(
@@ -1351,7 +1324,7 @@ CREATE OR REPLACE MACRO exposure(pos, k := NULL, attention := NULL) AS
     coalesce(sum(rankql_attention(rankql_pos(pos, k), attention)), 0);
 COMMENT ON MACRO exposure IS 'Exposure: the attention that the positions of a group of items get.';
 
--- The exposure of a group or an item: none where it was never shown.
+-- The exposure of a group or an item, 0 if it was never shown.
 CREATE OR REPLACE MACRO rankql_exposed(exposure) AS coalesce(rankql_amount(exposure, 'exposure'), 0);
 
 CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
@@ -1369,16 +1342,16 @@ CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
 COMMENT ON MACRO expected_exposure_loss IS 'Expected exposure loss: the squared distance of exposure from its target.';
 
 
--- Diversity: how unlike each other, and how unexpected, the items of one ranking are. Of the items in the first k
--- positions, or in all; a mean over them is taken of what was shown, never of k. Load common.sql first.
+-- Diversity: how different and how unexpected the items of one ranking are, in the first k positions or in all. Means divide
+-- by the number of items shown, never by k. Load common.sql first.
 
--- The values shown that are not NULL, in no order. (A value that FILTER asks for, too, is worked out twice.)
+-- The values shown that are not NULL. Not in FILTER, which would compute them twice.
 CREATE OR REPLACE MACRO rankql_known(value, pos, k) AS
     list_filter(coalesce(list(value) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL), []), lambda x: x IS NOT NULL);
 
 CREATE OR REPLACE MACRO rankql_two(n) AS CAST(n AS DOUBLE) * (n - 1) / 2;
 
--- The mean distance over the pairs, NULL where there is none: of their sum over the pairs in which both are known.
+-- The mean distance over pairs, from the sum over pairs with two known values. NULL without pairs.
 CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
     CASE rankql_text(missing)
         WHEN 'drop' THEN total / nullif(rankql_two(known), 0)
@@ -1386,7 +1359,7 @@ CREATE OR REPLACE MACRO rankql_mean_distance(total, known, shown, missing) AS
         WHEN 'same' THEN total / nullif(rankql_two(shown), 0)
         ELSE rankql_fail('missing must be ''drop'', ''different'' or ''same'', not ' || rankql_text(missing)) END;
 
--- The number of pairs that are not equal.
+-- The number of pairs of different values.
 CREATE OR REPLACE MACRO rankql_unlike_pairs(known) AS
     rankql_two(len(known))
     - coalesce(list_sum(list_transform(map_values(list_aggregate(known, 'histogram')), lambda n: rankql_two(n))), 0);
@@ -1397,15 +1370,15 @@ CREATE OR REPLACE MACRO category_diversity(category, pos, k := NULL, missing := 
             lambda x_: rankql_mean_distance(rankql_unlike_pairs(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the share of pairs of different categories.';
 
--- A list of attributes as a set of texts, NULL where it has none.
+-- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
          THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
--- The sum of Jaccard's distance over all pairs of sets. (An index is thirty times as fast as a slice, and the filter as
--- list_intersect.)
+-- The sum of Jaccard's distance over all pairs of sets. An index is 30 times as fast as a slice, and the filter as
+-- list_intersect.
 CREATE OR REPLACE MACRO rankql_jaccard(sets) AS
     list_transform([sets], lambda v: coalesce(list_sum(list_transform(v, lambda a, i:
         list_sum(list_transform(range(i + 1, len(v) + 1), lambda j:
@@ -1419,14 +1392,14 @@ CREATE OR REPLACE MACRO jaccard_diversity(attributes, pos, k := NULL, missing :=
             lambda x_: rankql_mean_distance(rankql_jaccard(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO jaccard_diversity IS 'Intra-list diversity by attributes: the mean Jaccard distance of the pairs.';
 
--- (By this name Spark refuses it: what its arrays are called is not what is asked for above.)
+-- Spark refuses list_dot_product, as its arrays have other type names.
 CREATE OR REPLACE MACRO rankql_squared(vector) AS list_dot_product(vector, vector);
 
--- A list of its own: below an array that is NULL lie NULLs, at which list functions take offence. (No lambda here:
--- DuckDB 2.0 fails on one within an aggregate that stands in another.)
+-- A copy as a list: list functions fail on the entries of an array that is NULL. No lambda, because DuckDB 2.0 fails on one
+-- in nested aggregates.
 CREATE OR REPLACE MACRO rankql_doubles(embedding) AS list_concat(CAST(embedding AS DOUBLE[]), CAST([] AS DOUBLE[]));
 
--- Is there a vector? It is checked.
+-- Whether there is a (valid) vector.
 CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
     CASE WHEN rankql_is_text(embedding) OR typeof(embedding) LIKE '%]%]'
               OR NOT rankql_is_list(embedding)
@@ -1440,7 +1413,7 @@ CREATE OR REPLACE MACRO rankql_is_vector(embedding) AS
          THEN rankql_fail('embedding must not be all zeros, which has no direction: make it NULL')
          ELSE rankql_fail('embedding must hold finite numbers only, not ' || rankql_text(embedding)) END;
 
--- The vectors shown, in order, all of one length. (Collected as they are: FLOATs take half of the memory.)
+-- The vectors shown, in order, all of one length. FLOATs are collected as they are, in half the memory.
 CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
     list_transform([list_transform(coalesce(list_sort(
         list({'pos': rankql_pos(pos, k), 'value': embedding})
@@ -1452,7 +1425,7 @@ CREATE OR REPLACE MACRO rankql_vectors(embedding, pos, k) AS
                         || list_max(list_transform(v, lambda a: len(a))))
              ELSE v END)[1];
 
--- The sum of the cosine distance over all pairs: of n unit vectors, the square of their sum is n and twice the cosines.
+-- The sum of the cosine distance over all pairs. The squared sum of n unit vectors is n + twice the cosines.
 CREATE OR REPLACE MACRO rankql_cosine(vectors) AS
     list_transform([vectors], lambda v: list_transform([list_transform(v, lambda a: 1 / sqrt(rankql_squared(a)))],
         lambda scale: greatest(0, CAST(len(v) AS DOUBLE) * len(v) - coalesce(list_sum(list_transform(
@@ -1466,7 +1439,7 @@ CREATE OR REPLACE MACRO cosine_diversity(embedding, pos, k := NULL, missing := '
             lambda x_: rankql_mean_distance(rankql_cosine(x_['known']), len(x_['known']), x_['shown'], missing))[1], pos, k);
 COMMENT ON MACRO cosine_diversity IS 'Intra-list diversity by embedding: the mean cosine distance of the pairs.';
 
--- The number of items shown, NULL where there is none.
+-- The number of items shown, NULL if there is none.
 CREATE OR REPLACE MACRO rankql_number_shown(pos, k) AS
     nullif(CAST(count(rankql_pos(pos, k)) AS DOUBLE), 0);
 
@@ -1482,7 +1455,7 @@ CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
         (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
 
--- How many have one above them that is as similar as that. (Of equal vectors the cosine may come out a hair below 1.)
+-- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
     list_transform([vectors], lambda v: len(list_filter(v, lambda a, i:
         coalesce(list_max(list_transform(range(1, i), lambda j: list_cosine_similarity(a, v[j]))), -2)
@@ -1499,7 +1472,7 @@ CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similari
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
 
--- 1 where the baseline shows the item too, 0 where it does not.
+-- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
          THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
@@ -1519,10 +1492,9 @@ CREATE OR REPLACE MACRO serendipity(rel, baseline, pos, k := NULL, threshold := 
         / rankql_number_shown(pos, k), pos, k);
 COMMENT ON MACRO serendipity IS 'Serendipity: the share of the items shown that are relevant and not in the baseline.';
 
--- All different subtopics of a list of sets.
 CREATE OR REPLACE MACRO rankql_all(sets) AS coalesce(list_distinct(flatten(sets)), []);
 
--- The sets of all judged items that have any.
+-- The sets of all items with subtopics.
 CREATE OR REPLACE MACRO rankql_sets(subtopics) AS
     list_filter(coalesce(list(rankql_set(subtopics, 'subtopics')), []), lambda x: x IS NOT NULL);
 
@@ -1532,20 +1504,20 @@ CREATE OR REPLACE MACRO subtopic_recall(subtopics, pos, k := NULL) AS
         / nullif(len(rankql_all(rankql_sets(subtopics))), 0), pos, k);
 COMMENT ON MACRO subtopic_recall IS 'Subtopic recall: the share of the subtopics that the items shown cover.';
 
--- The sum of the weights of what each subtopic finds, every item after the first worth 1 - alpha of the one before.
+-- The sum of weights over the items of each subtopic; each item counts 1 - alpha of the one before.
 CREATE OR REPLACE MACRO rankql_novel(shown, alpha) AS
     coalesce(list_sum(list_transform(rankql_all(list_transform(shown, lambda x_: x_['set'])), lambda topic:
         list_sum(list_transform(list_filter(shown, lambda x_: list_contains(x_['set'], topic)), lambda x_, c:
             x_['weight'] * pow(1 - alpha, c - 1))))), 0);
 
--- Those shown, in order, each with the weight of its position.
+-- The items shown, in order, with the weight of the position.
 CREATE OR REPLACE MACRO rankql_weighted(subtopics, pos, k, weight) AS
     list_filter(list_sort(
         list({'pos': rankql_pos(pos, k), 'weight': weight, 'set': rankql_set(subtopics, 'subtopics')})
             FILTER (WHERE rankql_pos(pos, k) IS NOT NULL),
         'ASC', 'NULLS LAST'), lambda x_: x_['set'] IS NOT NULL);
 
--- The chance that an item satisfies who looks for one of its subtopics.
+-- The probability that an item satisfies a user who looks for one of its subtopics.
 CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
     CASE WHEN rankql_option(alpha) BETWEEN 0 AND 1 THEN rankql_option(alpha)
          ELSE rankql_fail('alpha must lie between 0 and 1, not ' || rankql_text(alpha)) END;
@@ -1555,13 +1527,13 @@ CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
         rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
 COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
 
--- What the topics of an item add to those seen.
+-- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
     list_sum(list_transform(topics, lambda topic:
         pow(1 - alpha, len(list_filter(seen, lambda other: encode(other) = encode(topic))))));
 
--- The greedy ideal: at each position the item of most gain; of equal ones that which takes least from those left, then
--- the first by its subtopics. How items are named says nothing, nor does the twelfth decimal of a sum.
+-- The greedy ideal: the item with the highest gain at each position. Ties (up to 12 decimals) go to the item that takes least
+-- from the others, then to the first by its subtopics.
 CREATE OR REPLACE MACRO rankql_greedy(sets, k, alpha) AS
     list_reduce(
         list_transform(range(0, CAST(least(len(sets), rankql_cutoff(k)) AS BIGINT) + 1), lambda t: {
@@ -1594,28 +1566,27 @@ CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
 COMMENT ON MACRO err_ia IS 'Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.';
 
 
--- Labels: from events and annotators to grades, how far annotators agree, splits of a log. Load common.sql first.
+-- Labels: grades from events and annotators, agreement, splits of a log. Load common.sql first.
 
--- Is it a grade of unknown events?
+-- Is `unknown` valid: a grade, NULL or 'error'?
 CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
     unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
                             ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
--- Is it a point in time?
 CREATE OR REPLACE MACRO rankql_is_time(value) AS
     typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
 
--- The types that count as numbers, as typeof() has them.
+-- Numeric types, as typeof() writes them.
 CREATE OR REPLACE MACRO rankql_numeric() AS
     '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
 
 CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
 
--- Is it of a type that times are of?
+-- Is it a time: a timestamp or a number?
 CREATE OR REPLACE MACRO rankql_is_clock(value) AS
     rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
 
--- A time, or a length of time, as a number: microseconds, a month being 30 days, or the number that it is.
+-- A time or duration as a number: microseconds (a month has 30 days), or the number itself.
 CREATE OR REPLACE MACRO rankql_instant(value) AS
     CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
          THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
@@ -1624,17 +1595,17 @@ CREATE OR REPLACE MACRO rankql_instant(value) AS
          WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
     END;
 
--- A type as an error shows it.
+-- The name of a type in an error.
 CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
 
--- The error of what is not a time.
+-- The error for a value that is not a time.
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
     CASE WHEN rankql_is_clock(value)
          THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
          ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
     END;
 
--- A moment on the clock of `moment`.
+-- A time of the same type as `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
     CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)
          THEN rankql_instant(value)
@@ -1643,15 +1614,15 @@ CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
                     || ', as moment is, not ' || rankql_text(value))
     END;
 
--- How long before `until` the event was. (A sum, not a CASE, because DuckDB works out constant conditions when it plans;
--- and of no constant NULL, which would be all that is left of it. Without `until` nothing must fail, as the plan has it.)
+-- The age of an event at `until`. A sum, because DuckDB computes constant conditions while it plans. Without `until` nothing
+-- may fail, because DuckDB plans it too.
 CREATE OR REPLACE MACRO rankql_age(moment, until) AS
     CASE WHEN until IS NULL THEN NULL
          WHEN rankql_is_clock(moment) AND isfinite(rankql_instant(moment)) THEN -rankql_instant(moment)
          ELSE rankql_refuse_time(moment, 'moment') END
     + rankql_moment(until, moment, 'until');
 
--- A length of time on the clock of `moment`.
+-- A duration of the type that fits `moment`.
 CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
     CASE WHEN rankql_instant(value) > 0 AND isfinite(rankql_instant(value))
               AND (typeof(value) = 'INTERVAL') = rankql_is_time(moment) AND NOT rankql_is_time(value)
@@ -1662,7 +1633,7 @@ CREATE OR REPLACE MACRO rankql_duration(value, moment, name) AS
                     || ', not ' || rankql_text(value))
     END;
 
--- What is left of an event at `until`: NULL from there on and before the window.
+-- The remaining weight of an event at `until`: NULL from `until` on and before the window.
 CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
     CASE WHEN until IS NULL AND (within IS NOT NULL OR half_life IS NOT NULL)
          THEN rankql_fail('until must be given: the time that within and half_life count back from')
@@ -1673,7 +1644,7 @@ CREATE OR REPLACE MACRO rankql_left(moment, until, within, half_life) AS
                    ELSE pow(2, -rankql_age(moment, until) / rankql_duration(half_life, moment, 'half_life')) END
     END;
 
--- Events and their grades, from a MAP or a STRUCT of numbers: its type tells, in which names may be quoted.
+-- Events and their grades, from a MAP or a STRUCT of numbers, recognised by its type.
 CREATE OR REPLACE MACRO rankql_mapping(grades) AS
     CASE WHEN typeof(grades) NOT SIMILAR TO '(?s)(MAP|STRUCT)\(.*'
          THEN rankql_fail('grades must be a MAP of events and their grades, not ' || rankql_text(grades))
@@ -1685,7 +1656,7 @@ CREATE OR REPLACE MACRO rankql_mapping(grades) AS
          ELSE rankql_fail('grades must be finite numbers, not ' || rankql_text(grades))
     END;
 
--- The grade of an event: NULL where there is no event, and where the mapping says NULL.
+-- The grade of an event: NULL without an event, or if the mapping says NULL.
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
@@ -1719,7 +1690,7 @@ CREATE OR REPLACE MACRO graded(
     END;
 COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
 
--- The weight of a label; that of a missing label is looked at too.
+-- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
     CASE WHEN rankql_is_number(weight) AND rankql_option(weight) >= 0 AND isfinite(rankql_option(weight))
          THEN CASE WHEN rankql_grade(rel) IS NOT NULL THEN rankql_option(weight) END
@@ -1727,12 +1698,12 @@ CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
          THEN rankql_fail('weight must be a finite number from 0, not ' || rankql_text(weight))
     END;
 
--- The sum of the weights, where there is a label.
+-- The sum of the weights of labels.
 CREATE OR REPLACE MACRO rankql_total_weight(rel, weight) AS
     CASE WHEN sum(rankql_label_weight(rel, weight)) = 0 THEN rankql_fail('weight must not be 0 for all labels of a group')
          ELSE sum(rankql_label_weight(rel, weight)) END;
 
--- The weight of each grade by itself, and with all below it.
+-- The weight of each grade, own and cumulative.
 CREATE OR REPLACE MACRO rankql_ballots(votes) AS
     list_transform(list_sort(list_distinct(list_transform(votes, lambda vote_: vote_['rel'])), 'ASC', 'NULLS LAST'),
         lambda grade: {
@@ -1740,12 +1711,12 @@ CREATE OR REPLACE MACRO rankql_ballots(votes) AS
             'own': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] = grade]),
             'down': list_sum([vote_['weight'] for vote_ in votes if vote_['rel'] <= grade])});
 
--- The labels that have a weight, in order.
+-- The labels with a weight, in order.
 CREATE OR REPLACE MACRO rankql_votes(rel, weight) AS
     coalesce(list_sort(list({'rel': rankql_grade(rel), 'weight': rankql_label_weight(rel, weight)})
         FILTER (WHERE rankql_label_weight(rel, weight) > 0), 'ASC', 'NULLS LAST'), []);
 
--- Weights that differ by less than 1e-9 of the whole are equal: sums of fractions are not exact.
+-- Weights are equal if they differ by less than 1e-9 of the total, because sums of fractions round.
 CREATE OR REPLACE MACRO rankql_median(ballots, whole) AS
     (list_min([b_['rel'] for b_ in ballots if b_['down'] >= whole * (0.5 - 1e-9)])
      + list_min([b_['rel'] for b_ in ballots if b_['down'] > whole * (0.5 + 1e-9)])) / 2;
@@ -1773,7 +1744,7 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
     END;
 COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
 
--- The labels of a table, its columns named by text: s the slice, u the unit, a the annotator, v the label, as keys.
+-- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
     SELECT s, u, a,
            CASE WHEN typeof(v) IN ('FLOAT', 'DOUBLE') AND NOT isfinite(TRY_CAST(v AS DOUBLE))
@@ -1788,7 +1759,6 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
           FROM query_table(labels) AS rankql_row)
     WHERE v IS NOT NULL;
 
--- A label as a number.
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
          ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
@@ -1800,27 +1770,25 @@ CREATE OR REPLACE MACRO rankql_ratio_label(v) AS
          THEN rankql_fail('labels must be 0 or more for level ''ratio'', not ' || rankql_text(v.value))
          ELSE rankql_label(v, 'level ''ratio''') END;
 
--- The chance that two of the values, drawn without putting back, differ.
+-- The probability that two values, drawn without replacement, differ.
 CREATE OR REPLACE MACRO rankql_unlike(v) AS
     (pow(count(v), 2) - list_sum(list_transform(map_values(histogram(v)), lambda n: pow(n, 2))))
     / nullif(count(v) * (count(v) - 1.0::DOUBLE), 0);
 
--- Labels counted: the sum of the squared ratios of difference and sum over all ordered pairs.
+-- The sum over all ordered pairs of ((a - b) / (a + b))^2, from counts of labels.
 CREATE OR REPLACE MACRO rankql_ratios(counts) AS
     list_transform([map_entries(counts)], lambda cells: list_sum(list_transform(cells, lambda a_: list_sum(list_transform(
         cells, lambda b_: CASE WHEN a_['key'] = b_['key'] THEN 0
             ELSE a_['value'] * b_['value'] * pow((a_['key'] - b_['key']) / (a_['key'] + b_['key']), 2) END)))))[1];
 
--- The mean over all pairs.
 CREATE OR REPLACE MACRO rankql_ratio_disagreement(x) AS
     rankql_ratios(histogram(x)) / nullif(count(x) * (count(x) - 1.0::DOUBLE), 0);
 
--- Half the mean square of the difference of two of them. Equal values have none, whatever their mean is rounded to.
+-- Half the mean squared difference of two values, exactly 0 if all are equal.
 CREATE OR REPLACE MACRO rankql_variance(x) AS
     CASE WHEN min(x) < max(x) THEN var_samp(x) WHEN count(x) > 1 THEN 0.0::DOUBLE END;
 
--- The disagreement of two labels of one unit, in the mean, over that of any two labels. Ranks of the labels, equal ones
--- sharing theirs, differ by as much as ordinal labels do.
+-- 1 - the mean disagreement of two labels of one unit, divided by that of any two labels. Ordinal labels become mid-ranks.
 CREATE OR REPLACE MACRO krippendorff_alpha(
     labels, level := 'ordinal', unit := 'unit', annotator := 'annotator', label := 'label', slice := NULL
 ) AS TABLE
@@ -1859,7 +1827,7 @@ CREATE OR REPLACE MACRO krippendorff_alpha(
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST;
 COMMENT ON MACRO TABLE krippendorff_alpha IS 'Krippendorff''s alpha: how far annotators agree beyond chance; labels may be missing.';
 
--- How far two labels are apart.
+-- The distance of two labels.
 CREATE OR REPLACE MACRO rankql_apart(x, y, weights) AS
     CASE rankql_text(weights)
         WHEN 'none' THEN CAST(x <> y AS DOUBLE)
@@ -1934,17 +1902,17 @@ CREATE OR REPLACE MACRO tally(labels, label := 'rel', slice := NULL) AS TABLE
     ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE tally IS 'Which grades there are, and how often; NULL is an item that nobody judged.';
 
--- The time of a row of a log, as it is.
+-- The checked time of a row.
 CREATE OR REPLACE MACRO rankql_logged(value, moment) AS
     CASE WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN value
          ELSE rankql_refuse_time(value, moment) END;
 
--- The part of the split that a row is in; `kind` is the type of the row, `others` that without a column `split`.
+-- 'test' or 'train'. `kind` is the type of the row, `others` its type without a column `split`.
 CREATE OR REPLACE MACRO rankql_part(kind, others, is_test) AS
     CASE WHEN kind <> others THEN rankql_fail('the log has a column ''split'' already: drop or rename it')
          WHEN is_test THEN 'test' ELSE 'train' END;
 
--- Rows of one time and item are not told apart: they go together, and nothing is drawn.
+-- Rows with the same time and item stay together; nothing is random.
 CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'item', moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_key(struct_extract(rankql_row, query)) AS q, struct_extract(rankql_row, item) AS i,
@@ -1961,8 +1929,7 @@ CREATE OR REPLACE MACRO leave_one_out(log, n := 1, query := 'user', item := 'ite
     FROM latest;
 COMMENT ON MACRO TABLE leave_one_out IS 'The log with `split`: test for the last event of each user, train for those before.';
 
--- Rows of one time stand on one side. The latest time is for the test also where it holds more than `share` of the rows,
--- as one of few dates may, unless it is the only one.
+-- Rows with the same time stay together. The latest time is always in the test, unless it is the only one.
 CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := NULL, moment := 'time') AS TABLE
     WITH logged AS (
         SELECT rankql_row, rankql_slice(rankql_row, query) AS q,
@@ -1990,30 +1957,29 @@ CREATE OR REPLACE MACRO time_split(log, since := NULL, share := NULL, query := N
 COMMENT ON MACRO TABLE time_split IS 'The log with `split`: test from a time on, or for the last share of the rows, train before.';
 
 
--- Debias: what clicks tell of items, once it counts where they were shown; and labels that are missing. Load
--- common.sql and gain.sql first.
+-- Debias: clicks corrected for position bias, and missing labels. Load common.sql and gain.sql first.
 
--- The grade of an item: the prediction, corrected by what the clicks say otherwise.
+-- The grade of an item: the prediction, corrected by its clicks.
 CREATE OR REPLACE MACRO rankql_corrected(clicked, seen, divisor, prediction) AS
     coalesce(avg(coalesce(prediction, 0) + (clicked - seen * coalesce(prediction, 0)) / divisor), avg(prediction));
 
--- A chance that can be divided by.
+-- A probability above 0.
 CREATE OR REPLACE MACRO rankql_chance(value, name) AS
     rankql_number(value, TRY_CAST(value AS DOUBLE) > 0 AND TRY_CAST(value AS DOUBLE) <= 1, name,
                   'above 0 and at most 1');
 
--- The chance that a slot is looked at, known wherever something was shown.
+-- The propensity of a position, which must be given for every item shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
          THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
          ELSE rankql_chance(propensity, name) END;
 
--- The least that a click is divided by; NULL where there is none.
+-- The smallest propensity to divide by; NULL without clipping.
 CREATE OR REPLACE MACRO rankql_clip(clip) AS
     CASE WHEN clip IS NOT NULL THEN rankql_argument(
         clip, rankql_option(clip) > 0 AND rankql_option(clip) <= 1, 'clip', ' must be above 0 and at most 1') END;
 
--- What a click is divided by.
+-- The propensity to divide a click by.
 CREATE OR REPLACE MACRO rankql_divisor(seen, clip) AS
     CASE WHEN clip IS NULL THEN seen ELSE greatest(seen, rankql_clip(clip)) END;
 
@@ -2028,7 +1994,7 @@ CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := N
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
 COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
 
--- The weights of clicks: their sum, that of their squares, the largest, and how many of them were cut.
+-- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
     {'clicks': coalesce(sum(clicked), 0), 'weight': coalesce(sum(clicked / divisor), 0),
      'squares': coalesce(sum(clicked / divisor / divisor), 0), 'largest': max(nullif(clicked / divisor, 0)),
@@ -2040,42 +2006,42 @@ CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) A
         lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
 COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
 
--- The number of positions of a query, each of one item.
+-- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
          THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
                     || ' have the same')
          ELSE count(p) END;
 
--- The reciprocal rank to be expected where grades are chances to be relevant. It is linear in each of them, so that
--- estimates above 1 or below 0 do no harm.
+-- The expected reciprocal rank if grades are probabilities of relevance. It is linear in each grade, so estimates above 1
+-- or below 0 are possible.
 CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
     rankql_walk(list_sort(list(rankql_step(p, grade, 1 / p)) FILTER (WHERE rankql_checked(rankql_pos(p, k), grade) IS NOT NULL),
                           'ASC', 'NULLS LAST'));
 
--- A position of a ranking that is taken as a whole. (Beyond 2^53 two of them are one DOUBLE.)
+-- A position up to 2^53, beyond which two positions can be the same DOUBLE.
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
          WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
 
--- What must be the same in all rows of a query and item, as DOUBLE.
+-- A value that must be the same in all rows of a query and item.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS
     CASE WHEN min(value) < max(value) OR count(value) NOT IN (0, count(*))
          THEN rankql_fail(name || ' must be the same in all rows of a query and item: ' || item || ' ' || rankql_text(i.value)
                     || ' of ' || query || ' ' || rankql_text(q.value) || ' has several')
          ELSE min(value) END;
 
--- The standard error of a sum over a sum, of independent rows: that of what each adds to it, by the delta method.
+-- The standard error of a ratio of sums over independent rows, by the delta method.
 CREATE OR REPLACE MACRO rankql_ratio_error(value, part, estimate) AS
     sqrt(sum(pow(value - estimate * part, 2)) * count(value) / nullif(count(value) - 1.0::DOUBLE, 0))
     / nullif(sum(rankql_checked(part, value)), 0);
 
--- A metric as evaluate names it.
+-- The name of a metric with its cutoff.
 CREATE OR REPLACE MACRO rankql_at(metric, k) AS
     CASE WHEN k IS NULL THEN metric ELSE metric || '@' || CAST(rankql_cutoff(k) AS BIGINT) END;
 
--- What is to be watched in an estimate.
+-- Warnings about an estimate.
 CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, unsupported) AS
     nullif(concat_ws('; ',
         CASE WHEN clicks = 0 THEN 'there is no click in the first positions'
@@ -2084,10 +2050,9 @@ CREATE OR REPLACE MACRO rankql_warning(queries, clicks, size, largest, total, un
         CASE WHEN unsupported > 0.1 THEN 'more than 10% of the items were never shown' END,
         CASE WHEN queries < 30 THEN 'the interval rests on fewer than 30 queries' END), '');
 
--- The columns are named by text; s and q are the keys of slice and query. By item: where it stands, p, how likely it is
--- looked at there, e, and by each way to estimate its grade and the weights of its clicks. Each value is a sum over a sum
--- of parts: of ones where it is a mean over queries, of grades in SNIPS. Whether a query counts does not depend on the
--- estimator; value is NULL where it does not.
+-- Columns are named by text; s and q are the keys of slice and query. Per item: position p, examination e, and for each
+-- estimator its grade and the weights of its clicks. Each value is a ratio of sums: the denominator counts queries, or sums
+-- grades in SNIPS. The same queries count for every estimator; value is NULL for the others.
 CREATE OR REPLACE MACRO counterfactual(
     log, k := NULL, clip := NULL, predicted := NULL, examination := NULL, query := 'query', item := 'item',
     click := 'click', propensity := 'propensity', pos := 'pos', slice := NULL, confidence := 0.95
@@ -2174,7 +2139,7 @@ CREATE OR REPLACE MACRO counterfactual(
                cut / nullif(clicks, 0) AS clipped, never AS unsupported,
                rankql_warning(n, clicks, size, largest, weight, never) AS warning
         FROM watched
-        UNION ALL BY NAME -- no row, but checked also where the log has none
+        UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_cutoff(k) + coalesce(rankql_clip(clip), 0) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found
@@ -2185,19 +2150,19 @@ CREATE OR REPLACE MACRO rankql_parameter(value, name) AS
     rankql_argument(value, isfinite(rankql_option(value)) AND rankql_option(value) > 0, name,
                     ' must be a finite number above 0');
 
--- Of fewer than three users the formula has no chances to give.
+-- The formula needs at least three users.
 CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) AS
     1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
              * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
 COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
 
--- Whether it is relevant, 1 or 0; NULL where it is not known.
+-- 1 if relevant, 0 if not, NULL if unknown.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
     CAST(rankql_number(rel, true, name, 'a finite number') >= rankql_threshold(threshold) AS DOUBLE);
 
--- The weights of relevant items against the best that could stand there. Of nDCG both sides are divided by the ideal of
--- the plain labels, which is the same for both.
+-- Sums of the weights of relevant items, divided by the best possible sums. For nDCG both are first divided by the ideal of
+-- the plain labels.
 CREATE OR REPLACE MACRO propensity_scored(
     rankings, k := NULL, threshold := 1, query := 'query', rel := 'rel', pos := 'pos', propensity := 'propensity',
     slice := NULL, confidence := 0.95
@@ -2209,7 +2174,7 @@ CREATE OR REPLACE MACRO propensity_scored(
                rankql_place(struct_extract(rankql_row, pos), pos) AS p
         FROM query_table(rankings) AS rankql_row
     ), weighted AS (
-        -- Not hit / t alone: where all hits of a vector are NULL, DuckDB would not look at t.
+        -- Not hit / t alone: DuckDB skips the checks of t if every hit of a vector is NULL.
         SELECT s, q, hit, p,
                CASE WHEN t IS NOT NULL THEN hit / t
                     WHEN hit = 1 THEN rankql_fail(propensity || ' must be given where an item is relevant')
@@ -2233,19 +2198,17 @@ CREATE OR REPLACE MACRO propensity_scored(
                any_value(estimate) + rankql_z(confidence) * rankql_ratio_error(value, part, estimate) AS hi,
                count(value) AS queries
         FROM summed GROUP BY s, line, metric
-        UNION ALL BY NAME -- no row, but checked also where there are no rankings
+        UNION ALL BY NAME -- no row: checks the options of an empty table
         SELECT 0 AS a WHERE rankql_z(confidence) + rankql_checked(rankql_cutoff(k), rankql_threshold(threshold)) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE propensity_scored IS 'Precision and nDCG for labels that are missing at random by item, over all rankings at once.';
 
 
--- Propensities: how likely each position is looked at, relative to the first, from a log of what was shown where and
--- clicked. Under the position-based model a click has the chance propensity(position) * attraction(query, item). Load
--- common.sql first.
+-- Propensities: the probability that users look at a position, relative to position 1, from a log of impressions and
+-- clicks. In the position-based model P(click) = propensity(position) * attraction(query, item). Load common.sql first.
 
--- What was shown: the impressions and clicks of each item of each query by position. A row without a position is checked
--- too, but not counted.
+-- Impressions and clicks by query, item and position. Rows without a position are checked, but not counted.
 CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) AS TABLE
     SELECT s, q, i, CAST(k AS BIGINT) AS k, CAST(count(*) AS DOUBLE) AS n, sum(c) AS c
     FROM (SELECT s, q, i, k,
@@ -2257,9 +2220,9 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
                        struct_extract(rankql_row, click) AS c
                 FROM query_table(log) AS rankql_row))
     GROUP BY s, q, i, k
-    HAVING count(k) > 0; -- k IS NOT NULL would be looked at before what is to be checked
+    HAVING count(k) > 0; -- WHERE k IS NOT NULL would run before the checks
 
--- The clicks at a position, once the log is found fit to compare positions.
+-- The clicks at a position. An error if the log cannot compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
          THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
@@ -2269,15 +2232,13 @@ CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
                             ELSE '; there are none where ' || slice || ' is ' || rankql_text(s.value) END)
          ELSE sum(c) END;
 
--- The propensity at a logarithm x and what is beyond it, up or down: position 1 is what the others are relative to, and
--- an interval beyond all numbers is none.
+-- The propensity from its logarithm x, or the end of its interval in a direction. Position 1 is always 1.
 CREATE OR REPLACE MACRO rankql_propensity(k, x, reach, direction) AS
     CASE WHEN k = 1 THEN 1::DOUBLE
          WHEN direction = 0 THEN exp(x)
          WHEN abs(x) + reach <= 700 THEN exp(x + direction * reach) END;
 
--- What is said of a position: why it has no propensity, or no interval, or one to beware of. x is NULL where it cannot
--- be told, `lo` where it has no interval, which would rest on so many queries.
+-- Note on a position: why it has no propensity (x is NULL) or no interval (lo is NULL), or a warning.
 CREATE OR REPLACE MACRO rankql_position_note(k, c, first, component, x, done, one, queries, lo) AS
     CASE WHEN k = 1 THEN NULL
          WHEN c = 0 THEN 'no click'
@@ -2297,7 +2258,7 @@ CREATE OR REPLACE MACRO randomised_propensity(
         FROM rankql_impressions(log, query, NULL, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), moves AS ( -- how far each query moves the logarithm of the rate of each position
+    ), moves AS ( -- the influence of each query on the logarithm of the rate of each position
         SELECT shown.s AS s, q, shown.k AS k,
                (shown.c - shown.n * positions.c / positions.n) / nullif(positions.c, 0) AS move
         FROM shown JOIN positions ON shown.s IS NOT DISTINCT FROM positions.s AND shown.k = positions.k
@@ -2328,28 +2289,27 @@ CREATE OR REPLACE MACRO randomised_propensity(
                rankql_position_note(k, c, first, 1, x, true, false, queries,
                                     rankql_propensity(k, x, reach, -1)) AS note
         FROM compared
-        UNION ALL BY NAME -- no row, but checked also where the log has none
+        UNION ALL BY NAME -- no row: checks the options of an empty log
         SELECT 0 AS a WHERE rankql_z(confidence) < 0
     )
     SELECT COLUMNS(lambda name: rankql_handed(name, slice)) FROM found ORDER BY s ASC NULLS LAST, a ASC NULLS LAST;
 COMMENT ON MACRO TABLE randomised_propensity IS 'Propensities of positions from a log in which what stands where was drawn at random.';
 
--- What of a unit, the impressions and clicks of an item of a query by position, tells on positions that can be told,
--- these numbered, unclicked impressions as m.
+-- The cells of a unit (impressions and clicks of an item of a query by position) at identified positions: their number k,
+-- unclicked impressions m and clicks c.
 CREATE OR REPLACE MACRO rankql_telling(unit, told) AS
     list_transform([list_transform(
         list_filter(unit, lambda a_: list_contains(told, a_['k'])),
         lambda a_: {'k': list_position(told, a_['k']), 'm': a_['n'] - a_['c'], 'c': a_['c']})], lambda cells:
         CASE WHEN list_sum([a_['c'] for a_ in cells]) > 0 THEN cells ELSE [] END)[1];
 
--- A step from x, as far as the limit of 1 lets it go. The best position is always looked at: to look less at all is
--- never more likely.
+-- A step from x within the limit of 1. The best position has propensity 1, which is never less likely.
 CREATE OR REPLACE MACRO rankql_moved(x, step) AS
     list_transform([list_transform(x, lambda a, i: least(0, a + step[i]))], lambda y:
         list_transform(y, lambda a: a - list_max(y)))[1];
 
--- The inverse of a matrix, `more` added to its diagonal, by Gauss and Jordan. The matrices here are positive definite
--- and need no pivots; where they are not, it is NULL. What has 1e300 more stays: it comes out as 0.
+-- The inverse of a matrix with `more` added to its diagonal, by Gauss-Jordan elimination without pivots. NULL if the matrix
+-- is not positive definite. Entries with 1e300 added become 0.
 CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
     list_transform([list_transform(matrix, lambda line, i: list_concat(
             list_transform(line, lambda a, j: a + CASE WHEN i = j THEN more[i] ELSE 0 END),
@@ -2363,7 +2323,7 @@ CREATE OR REPLACE MACRO rankql_inverse(matrix, more) AS
                         ELSE list_transform(line, lambda a, c: a - line[i - 1] * top[c]) END))[1]),
             lambda line: line[len(line) // 2 + 1:]))[1];
 
--- Newton's step from x, damped, as some directions may be flat; what the limit of 1 binds stays.
+-- Newton's step, damped because some directions can be flat. Propensities at the limit of 1 stay.
 CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
     list_transform([list_transform(
         rankql_inverse(matrix, list_transform(x, lambda a, i:
@@ -2371,9 +2331,8 @@ CREATE OR REPLACE MACRO rankql_newton(x, slope, matrix, clicks) AS
         lambda line: list_inner_product(line, slope))], lambda step:
         list_transform(step, lambda a: a / greatest(1, list_max([abs(b) for b in step]))))[1];
 
--- The odds o of a click at the best position for which `clicks` are as many as expected: the sum over `parts`,
--- positions with m impressions unclicked and `share` of the propensity of the best, of m share o / (1 + (1 - share) o).
--- It rises ever less, so that Newton's steps from below stay below.
+-- The odds o of a click at the best position, from clicks = the sum over `parts` of m * share * o / (1 + (1 - share) * o): m
+-- unclicked impressions, `share` the propensity relative to the best. The sum is concave, so Newton's steps stay below.
 CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
     list_reduce(
         list_concat([clicks / list_sum(list_transform(parts, lambda x_: x_['m'] * x_['share']))],
@@ -2383,16 +2342,15 @@ CREATE OR REPLACE MACRO rankql_odds(parts, clicks) AS
                               / list_sum(list_transform(parts, lambda x_:
                                    x_['m'] * x_['share'] / pow(1 + (1 - x_['share']) * o, 2))));
 
--- The attraction of an item, at most 1, that makes its clicks most likely; positions have the propensities p.
+-- The maximum likelihood attraction of an item, at most 1, given the propensities p.
 CREATE OR REPLACE MACRO rankql_attraction(unit, p) AS
     list_transform([list_max([p[a_['k']] for a_ in unit if a_['m'] > 0])], lambda best: coalesce(least(1, list_transform([
         rankql_odds(list_transform(list_filter(unit, lambda a_: a_['m'] > 0),
                                    lambda a_: {'m': a_['m'], 'share': p[a_['k']] / best}),
                     list_sum([a_['c'] for a_ in unit]))], lambda o: o / (1 + o) / best)[1]), 1))[1];
 
--- The slope and the curvature of the likelihood of a unit, as terms of a vector and of a matrix over the logarithms of
--- the propensities p. The attraction moves along where its limit of 1 does not bind it: where its clicks are as many as
--- expected; of an item seen at one position nothing then remains.
+-- Gradient and Hessian of a unit's likelihood in the logarithms of the propensities p. The attraction is optimised along,
+-- unless it is at its limit of 1; then an item seen at one position contributes nothing.
 CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
     list_transform([list_transform([rankql_attraction(unit, p)], lambda r: list_transform(
         list_transform(unit, lambda a_: {'k': a_['k'], 'm': a_['m'], 'c': a_['c'],
@@ -2408,9 +2366,9 @@ CREATE OR REPLACE MACRO rankql_terms(unit, p) AS
                          - CASE WHEN whole_['bound'] OR whole_['w'] = 0 THEN 0 ELSE a_['w'] / whole_['w'] * b_['w'] END})))
                  ELSE [] END)[1])[1];
 
--- Harvesting and the click model: the logarithms x of the propensities at which the clicks of units are most likely, by
--- Newton's method; and their covariance, clustered by query. A pair of positions is a unit shown so often that no limit
--- of 1 binds: its likelihood is then that of Bradley and Terry.
+-- Harvesting and the click model: maximum likelihood of the logarithms x of the propensities by Newton's method, and their
+-- covariance, clustered by query. A pair of positions is a unit with so many impressions that attraction has no limit: the
+-- model of Bradley and Terry.
 CREATE OR REPLACE MACRO rankql_propensities(
     log, pairs, query, item, pos, click, slice, confidence, max_iterations
 ) AS TABLE
@@ -2418,7 +2376,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         FROM rankql_impressions(log, query, item, pos, click, slice)
     ), positions AS MATERIALIZED (
         SELECT s, k, sum(n) AS n, rankql_position_clicks(k, n, c, s, slice) AS c FROM shown GROUP BY s, k
-    ), games AS MATERIALIZED ( -- of two positions the clicks of each, had both been shown equally often
+    ), games AS MATERIALIZED ( -- the clicks of two positions, as if shown equally often
         SELECT a.s AS s, a.q AS q, a.k AS k, b.k AS l, sum(a.c * b.n / (a.n + b.n)) AS x,
                sum(b.c * a.n / (a.n + b.n)) AS y
         FROM shown AS a JOIN shown AS b ON a.s IS NOT DISTINCT FROM b.s AND a.q = b.q AND a.i IS NOT DISTINCT FROM b.i
@@ -2435,7 +2393,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, unit, CAST(count(*) AS DOUBLE) AS times FROM units WHERE pairs = 'model' GROUP BY s, unit
         UNION ALL
         SELECT s, [{'k': k, 'n': 1e30, 'c': sum(x)}, {'k': l, 'n': 1e30, 'c': sum(y)}], 1 FROM games GROUP BY s, k, l
-    ), edges AS MATERIALIZED ( -- `win` where clicks say that a is not infinitely worse than b
+    ), edges AS MATERIALIZED ( -- `win`: clicks show that a is not infinitely worse than b
         SELECT edge.s AS s, edge.a AS a, edge.b AS b, bool_or(edge.win AND positions.c > 0) AS win
         FROM (SELECT s, unnest(flatten(list_transform(unit, lambda a_: list_transform(
                          list_filter(unit, lambda b_: a_['k'] <> b_['k']),
@@ -2459,13 +2417,13 @@ CREATE OR REPLACE MACRO rankql_propensities(
         SELECT s, list(k ORDER BY k ASC) AS ks, list(c ORDER BY k ASC) AS clicks,
                list(CASE WHEN c > 0 THEN ln(c / n) ELSE 0 END ORDER BY k ASC) AS guess, list(0::DOUBLE) AS still
         FROM placed WHERE told GROUP BY s
-    ), rounds AS MATERIALIZED ( -- and one of no impressions, so that the matrix has all its places
+    ), rounds AS MATERIALIZED ( -- and one without impressions, so that the matrix is complete
         SELECT patterns.s AS s, times, rankql_telling(unit, ks) AS unit
         FROM patterns JOIN starts ON patterns.s IS NOT DISTINCT FROM starts.s
         WHERE len(rankql_telling(unit, ks)) > 0
         UNION ALL
         SELECT s, 0, list_transform(ks, lambda k, i: {'k': i, 'm': 1::DOUBLE, 'c': 0::DOUBLE}) FROM starts
-    ), climb AS ( -- by a step from x to y; it is halved where the likelihood falls at y more than half as fast as it rose
+    ), climb AS ( -- a step from x to y, halved if the likelihood falls at y more than half as fast as it rose at x
         SELECT s, 0 AS turn, clicks[1] = 0 AS done, clicks, x, x AS y, still AS step, still AS slope,
                CAST(NULL AS DOUBLE[][]) AS matrix
         FROM (SELECT *, rankql_moved(guess, still) AS x FROM starts)
@@ -2506,10 +2464,10 @@ CREATE OR REPLACE MACRO rankql_propensities(
               JOIN starts ON units.s IS NOT DISTINCT FROM starts.s
               WHERE len(rankql_telling(unit, ks)) > 0)
         GROUP BY s, q, a.k
-    ), apart AS ( -- how far a slope at k moves position j against the first
+    ), apart AS ( -- the influence of a slope at k on position j, relative to the first
         SELECT s, j, unnest(range(1, len(line) + 1)) AS k, unnest(list_transform(line, lambda a, k: a - first[k])) AS push
         FROM (SELECT s, unnest(range(1, len(x) + 1)) AS j, unnest(inverse) AS line, inverse[1] AS first FROM fitted)
-    ), moves AS ( -- how far each query moves it
+    ), moves AS ( -- the influence of each query
         SELECT slopes.s AS s, q, j, sum(u * push) AS move, bool_or(slopes.k = j) AS there
         FROM slopes JOIN apart ON slopes.s IS NOT DISTINCT FROM apart.s AND slopes.k = apart.k
         GROUP BY slopes.s, q, j
@@ -2537,7 +2495,7 @@ CREATE OR REPLACE MACRO rankql_propensities(
            rankql_position_note(k, c, first, component, x, done, one, queries,
                                 rankql_propensity(k, x, reach, -1)) AS note
     FROM compared
-    UNION ALL BY NAME -- no row, but checked also where the log has none
+    UNION ALL BY NAME -- no row: checks the options of an empty log
     SELECT 0 AS a WHERE rankql_z(confidence) + rankql_whole(max_iterations, 1, 'max_iterations')
                         + len(pairs) < 0;
 
@@ -2564,9 +2522,9 @@ CREATE OR REPLACE MACRO click_model(
 COMMENT ON MACRO TABLE click_model IS 'The position-based click model: the propensities under which the clicks are most likely.';
 
 
--- Interleaving: two rankings shown as one, and which of them the clicks prefer. Load common.sql first.
+-- Interleaving: two rankings shown as one, and which one the clicks prefer. Load common.sql first.
 
--- A ranking as text, in which no item stands twice.
+-- A ranking as text, without duplicates.
 CREATE OR REPLACE MACRO rankql_side(items, name) AS
     CASE WHEN typeof(items) NOT LIKE '%]'
          THEN rankql_fail(name || ' must be a list of items, not ' || rankql_text(items))
@@ -2576,30 +2534,30 @@ CREATE OR REPLACE MACRO rankql_side(items, name) AS
          THEN rankql_fail(name || ' must not hold an item twice')
          ELSE TRY_CAST(items AS VARCHAR[]) END;
 
--- How many items are shown, at most: turns enough for both rankings.
+-- The turns of a draft: at most k, enough for both rankings.
 CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
     range(0, CAST(least(rankql_cutoff(k), len(a) + len(b)) AS BIGINT));
 
--- Heads or tails, the same for the same seed and toss everywhere: the first bit of an MD5 sum. Seeds of other types
--- are not written alike everywhere.
+-- Heads or tails: the first bit of an MD5 sum, the same for a seed and toss in every engine. Seeds of other types are refused,
+-- because engines write them differently.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
     CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
          THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
 
--- The best item of a ranking that is not shown yet.
+-- The best item that is not shown yet.
 CREATE OR REPLACE MACRO rankql_next(items, shown) AS
     list_filter(items, lambda item: NOT list_contains(shown, item))[1];
 
--- Can the one who comes second in a round pick something, and could the other if they changed places? Without the last
--- condition the longer ranking would have more places than its share.
+-- Whether the second team of a round can pick an item, and the first could as second. Otherwise the longer ranking would get
+-- more than its share.
 CREATE OR REPLACE MACRO rankql_answers(shown, first, second) AS
     rankql_next(second, shown) IS NOT NULL AND (
         rankql_next(first, shown) IS NOT NULL
         OR coalesce(list_position(second, shown[-1]) > list_position(second, rankql_next(second, shown)), true));
 
--- One pick of a team. The turns, from 0, come in pairs: the toss of the pair says who goes first.
+-- One pick. Turns, from 0, come in pairs: a toss decides who is first.
 CREATE OR REPLACE MACRO rankql_pick(state, turn, a, b, seed) AS
     list_transform([{'heads': rankql_toss(seed, turn // 2)}], lambda toss_: CASE
         WHEN state['done'] OR CASE
@@ -2625,7 +2583,7 @@ CREATE OR REPLACE MACRO rankql_draft(a, b, k, seed, top) AS
         lambda state, next_: rankql_pick(state, next_['turn'], a, b, seed))],
         lambda state_: list_transform(state_['items'], lambda item, i: {'item': item, 'team': state_['teams'][i]}))[1];
 
--- What both have at their tops.
+-- The common prefix of two rankings.
 CREATE OR REPLACE MACRO rankql_common(a, b) AS
     a[:coalesce(list_min(list_filter(range(1, least(len(a), len(b)) + 1), lambda i: encode(a[i]) <> encode(b[i]))) - 1,
                 least(len(a), len(b)))];
@@ -2638,19 +2596,19 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
 COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
 
--- What team_draft shows, to which a log may have added fields.
+-- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
     CASE WHEN typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?item"? .*\)\[\]'
               AND typeof(picks) SIMILAR TO '(?is)STRUCT\((.*, )?"?team"? .*\)\[\]'
          THEN TRY_CAST(picks AS STRUCT(item VARCHAR, team VARCHAR)[])
          ELSE rankql_fail('picks must be a list of items and their teams, as of team_draft, not ' || rankql_text(picks)) END;
 
--- The items that were clicked, in any order, and again and again.
+-- The clicked items, in any order, with repetitions.
 CREATE OR REPLACE MACRO rankql_clicks(clicks) AS
     CASE WHEN typeof(clicks) LIKE '%]' THEN TRY_CAST(clicks AS VARCHAR[])
          ELSE rankql_fail('clicks must be a list of items, not ' || rankql_text(clicks)) END;
 
--- 1 where A has more of the clicks, -1 where B has, 0 where neither.
+-- 1 if A has more clicks, -1 if B has, else 0.
 CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
     CASE WHEN picks IS NOT NULL AND clicks IS NOT NULL THEN
         list_transform([[pick_['team'] for pick_ in rankql_picks(picks)
@@ -2659,11 +2617,10 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
         ) AS DOUBLE))[1] END;
 COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
--- A preference as DOUBLE, NULL where there is none.
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
     rankql_number(preference, true, 'preference', 'a finite number');
 
--- ln of n choose i is from lgamma(), good to 1e-9 where n is a million.
+-- The binomial coefficient is computed with lgamma(), exact to 1e-9 for n = 1,000,000.
 CREATE OR REPLACE MACRO rankql_even(fewer, n) AS
     CASE WHEN n > 0 THEN least(1, 2 * list_sum(list_transform(range(0, CAST(fewer AS BIGINT) + 1), lambda i:
         exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) - n * ln(2))))) END;
@@ -2675,28 +2632,25 @@ CREATE OR REPLACE MACRO sign_test(preference) AS
 COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
 
 
--- Bounds: the lowest and the highest value that a metric could take once every unjudged item retrieved were judged,
--- as {'low', 'high'}; both NULL where no judgement defines it. Load the other families first.
--- These helpers are not part of the interface; their names start with rankql_. All of them take
---   items    the items retrieved for one query, [{'pos', 'rel'}], by pos, which may have gaps; rel NULL: unjudged
+-- Bounds: the lowest and highest possible value of a metric if all unjudged items that were retrieved were judged, as
+-- {'low', 'high'}; NULL if the metric stays undefined. Load the other families first. The macros take
+--   items    the retrieved items of one query, [{'pos', 'rel'}], by pos; rel NULL: unjudged
 --   judged   the grades of all judged items of the query, retrieved or not
---   levels   the grades that an unjudged item could be given, ascending from 0
--- and k and the options of the metric. Of m unjudged items that are relevant it is best that they are the top m, worst
--- that they are the bottom m; so for hits it is enough to look at m = 0, 1, 2, ...
+--   levels   the possible grades of an unjudged item, ascending from 0
+-- and k and the options of the metric. If m unjudged items are relevant, the top m are best and the bottom m are worst, so
+-- metrics of hits only need m = 0, 1, 2, ...
 
--- The items, typed; none where there is no list.
+-- The typed items, empty without a list.
 CREATE OR REPLACE MACRO rankql_items(items) AS coalesce(CAST(items AS STRUCT(pos DOUBLE, rel DOUBLE)[]), []);
 
--- 1 or 0 as in rankql_hit, also for the unjudged where no level or every level is relevant; NULL where it is open.
+-- 1 or 0 as in rankql_hit, also for unjudged items if all or no levels are relevant; NULL if it is open.
 CREATE OR REPLACE MACRO rankql_mark(rel, levels, threshold) AS
     coalesce(rankql_hit(rel, threshold), CASE WHEN levels[1] >= rankql_threshold(threshold) THEN 1
                                               WHEN levels[-1] < rankql_threshold(threshold) THEN 0 END);
 
--- The positions of some items.
 CREATE OR REPLACE MACRO rankql_places(items) AS list_transform(items, lambda x_: x_['pos']);
 
--- What the bounds of hits stand on: the items, those that are hits and those that are open, and how many of all items
--- are relevant while the open ones are not.
+-- The items, the positions of hits and of open items, and the number of relevant items without the open ones.
 CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'pos': x_['pos'], 'hit': rankql_mark(x_['rel'], levels, threshold), 'new': x_['rel'] IS NULL})], lambda marks: {
@@ -2706,11 +2660,11 @@ CREATE OR REPLACE MACRO rankql_marked(items, judged, levels, threshold) AS
         'relevant': rankql_list_relevant(coalesce(judged, []), threshold)
                     + len(list_filter(marks, lambda x_: x_['new'] AND x_['hit'] = 1))})[1];
 
--- How many of the positions lie within the cutoff.
+-- The number of positions within the cutoff.
 CREATE OR REPLACE MACRO rankql_within(positions, k) AS
     len(list_filter(positions, lambda p: p <= rankql_cutoff(k)));
 
--- For m = 0, 1, 2, ... open items relevant: the fewest and the most hits within the cutoff, and the relevant in all.
+-- For m = 0, 1, 2, ... relevant open items: the fewest and most hits within the cutoff, and all relevant items.
 CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([{
@@ -2722,7 +2676,7 @@ CREATE OR REPLACE MACRO rankql_bound_hits(items, judged, k, levels, threshold) A
                 'relevant': n_['relevant'] + m,
                 'retrieved': n_['retrieved']}))[1])[1];
 
--- The lowest and the highest of the values at hand; what is undefined is left out.
+-- The minimum and maximum, ignoring undefined values.
 CREATE OR REPLACE MACRO rankql_span(lows, highs) AS
     {'low': CAST(list_min(lows) AS DOUBLE), 'high': CAST(list_max(highs) AS DOUBLE)};
 
@@ -2744,8 +2698,8 @@ CREATE OR REPLACE MACRO rankql_bounds_f1_at(items, judged, k, levels, threshold 
         list_transform(hits, lambda x_: 2 * x_['fewest'] / (rankql_size(k, x_['retrieved']) + x_['relevant'])),
         list_transform(hits, lambda x_: 2 * x_['most'] / (rankql_size(k, x_['retrieved']) + x_['relevant']))))[1];
 
--- For what never falls when one more item is relevant: the positions of the hits within the cutoff if as few as may be
--- are relevant (one at the bottom, where it is undefined without), and if all are; NULL where that is undefined.
+-- For metrics that never fall with one more relevant item: the positions of hits with the fewest relevant items (one at the
+-- bottom if there is none) and with all; NULL if undefined.
 CREATE OR REPLACE MACRO rankql_bound_positions(items, judged, k, levels, threshold) AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_: {
         'low': list_filter(CASE WHEN marked_['relevant'] > 0 THEN marked_['hits']
@@ -2759,18 +2713,17 @@ CREATE OR REPLACE MACRO rankql_bounds_hit_at(items, judged, k, levels, threshold
     list_transform([rankql_bound_positions(items, judged, k, levels, threshold)], lambda x_: {
         'low': CAST(len(x_['low']) > 0 AS DOUBLE), 'high': CAST(len(x_['high']) > 0 AS DOUBLE)})[1];
 
--- One item of the walk in which the open items become relevant one after another: `above` hits stand above it, `rest`
--- is the sum of 1 / position over the hits below it, `total` the sum of the precisions at the hits, `m` how many became
--- relevant so far, `best` the highest or the lowest ap so far.
+-- The state while open items become relevant one by one: `above` hits above, `rest` the sum of 1 / position over the hits
+-- below, `total` the sum of precisions at the hits, `m` items so far, `best` the extreme ap so far.
 CREATE OR REPLACE MACRO rankql_ap_item(open, weight, above, rest, total, best) AS {
     'open': CAST(open AS DOUBLE), 'weight': CAST(weight AS DOUBLE), 'above': CAST(above AS DOUBLE),
     'rest': CAST(rest AS DOUBLE), 'total': CAST(total AS DOUBLE), 'm': 0::DOUBLE, 'best': CAST(best AS DOUBLE)};
 
--- The ap with m of the open relevant. (`n` are the numbers that do not change.)
+-- The ap with m open items relevant. `n` are constants.
 CREATE OR REPLACE MACRO rankql_ap_of(total, m, n, k, denominator) AS
     rankql_ap(total, n['hits'] + m, n['relevant'] + m, n['retrieved'], k, denominator);
 
--- The sum of the precisions with one more hit: its own, and the share by which it lifts those below.
+-- The sum of precisions with one more hit: its own, and the increase of those below.
 CREATE OR REPLACE MACRO rankql_ap_total(a, b) AS a['total'] + b['open'] * ((a['above'] + 1) * b['weight'] + a['rest']);
 
 CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
@@ -2781,7 +2734,6 @@ CREATE OR REPLACE MACRO rankql_ap_lowest(steps, n, k, denominator) AS
         'best': least(a_['best'], CASE WHEN b_['open'] = 1 THEN
             rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
--- The walk from the top, where an item passed stands above the next, and from the bottom, where it stands below.
 CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
     list_reduce(list_concat([rankql_ap_item(0, 0, 0, n['rest'], n['total'], rankql_ap_of(n['total'], 0, n, k, denominator))],
                             steps), lambda a_, b_: {
@@ -2790,7 +2742,7 @@ CREATE OR REPLACE MACRO rankql_ap_highest(steps, n, k, denominator) AS
         'best': greatest(a_['best'], CASE WHEN b_['open'] = 1 THEN
             rankql_ap_of(rankql_ap_total(a_, b_), a_['m'] + 1, n, k, denominator) END)}).best;
 
--- With denominator 'found' the items beyond the cutoff do not count, but may be what makes ap defined.
+-- With denominator 'found', items beyond the cutoff only make ap defined.
 CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 1, denominator := 'min') AS
     list_transform([rankql_marked(items, judged, levels, threshold)], lambda marked_:
         list_transform([list_transform(
@@ -2809,8 +2761,7 @@ CREATE OR REPLACE MACRO rankql_bounds_ap(items, judged, k, levels, threshold := 
                     'low': rankql_ap_lowest(steps, n, k, denominator),
                     'high': rankql_ap_highest(steps, n, k, denominator)})[1])[1])[1])[1];
 
--- The sums of the first 0, 1, 2, ... of a list: that of the first m stands at m + 1. (A slice copies, but the copying
--- of 100 items costs less than anything else here.)
+-- The sums of the first 0, 1, 2, ... entries: that of m is at m + 1.
 CREATE OR REPLACE MACRO rankql_sums(list) AS
     list_transform([list], lambda x: list_transform(range(len(x) + 1), lambda m:
         CAST(coalesce(list_sum(x[:m]), 0) AS DOUBLE)))[1];
@@ -2825,13 +2776,13 @@ CREATE OR REPLACE MACRO rankql_bounds_arhr(items, judged, k, levels, threshold :
         'low': rankql_sum(list_transform(x_['low'], lambda p: 1 / p)),
         'high': rankql_sum(list_transform(x_['high'], lambda p: 1 / p))})[1];
 
--- err with every unjudged item at one level.
+-- err with all unjudged items at one level.
 CREATE OR REPLACE MACRO rankql_err_at(items, level, k, max_rel, p, stop) AS
     rankql_walk(list_transform(list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)), lambda x_: rankql_step(
         x_['pos'], rankql_stop(coalesce(x_['rel'], level), max_rel, stop), rankql_utility(x_['pos'], p))));
 
--- It never falls when an item is better. Where no judged item is of any use, the least that defines it is one unjudged
--- item at the bottom, a level above 0.
+-- err never falls if a grade rises. If no judged grade is positive, the minimum has one unjudged item at the bottom at the
+-- lowest level above 0.
 CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := NULL, p := 1, stop := 'exp2') AS
     list_transform([{'items': rankql_items(items), 'use': coalesce(rankql_highest(judged, max_rel, stop) > 0, false)
                                                           AND rankql_cutoff(k) * rankql_utility(1, p) > 0}], lambda x_:
@@ -2842,7 +2793,7 @@ CREATE OR REPLACE MACRO rankql_bounds_err(items, judged, k, levels, max_rel := N
             'high': CASE WHEN x_['use'] OR (len(open) > 0 AND levels[-1] > 0)
                          THEN rankql_err_at(x_['items'], levels[-1], k, max_rel, p, stop) END})[1])[1];
 
--- rbp with every unjudged item at one level.
+-- rbp with all unjudged items at one level.
 CREATE OR REPLACE MACRO rankql_rbp_at(items, level, k, p, threshold, max_rel) AS
     (1 - rankql_patience(p)) * rankql_sum(list_transform(
         list_filter(items, lambda x_: x_['pos'] <= rankql_cutoff(k)),
@@ -2858,13 +2809,13 @@ CREATE OR REPLACE MACRO rankql_bounds_cg(items, judged, k, levels) AS
         'low': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[1]))),
         'high': rankql_sum(list_transform(xs, lambda x_: coalesce(x_['rel'], levels[-1])))})[1];
 
--- What a gain of 1 adds to dcg at a position; 0 beyond the cutoff.
+-- The weight of a position in dcg, 0 beyond the cutoff.
 CREATE OR REPLACE MACRO rankql_weight(pos, k, discounts, base) AS
     CASE WHEN pos > rankql_cutoff(k) THEN 0
          WHEN discounts IS NULL THEN rankql_base(base) / log2(pos + 1)
          ELSE 1 / rankql_listed(pos, discounts) END;
 
--- What dcg and ndcg stand on: the dcg of the judged items, and the weights of the unjudged, the largest first.
+-- The dcg of the judged items, and the weights of the unjudged items, descending.
 CREATE OR REPLACE MACRO rankql_open_gains(items, k, discounts, base, negative) AS
     list_transform([list_transform(rankql_items(items), lambda x_:
         {'gain': rankql_negative(x_['rel'], negative), 'weight': rankql_weight(x_['pos'], k, discounts, base)})], lambda xs: {
@@ -2878,9 +2829,9 @@ CREATE OR REPLACE MACRO rankql_bounds_dcg(items, judged, k, levels, discounts :=
         'low': x_['own'] + levels[1] * rankql_sum(x_['weights']),
         'high': x_['own'] + levels[-1] * rankql_sum(x_['weights'])})[1];
 
--- The grades of the ideal ranking cut into slices, the scale from one grade that occurs to the next: how wide a slice
--- is, how many judged items reach over it, and the level that an unjudged item must have to reach over it, NULL where
--- none does. idcg is the sum over the slices of width times the sum of the weights of as many items as reach over it.
+-- Slices of the grade scale, from each grade that occurs to the next: width, the number of judged items at least that high,
+-- and the lowest level of an unjudged item that high (NULL without one). idcg is the sum of width times the sum of the
+-- weights of the items that high.
 CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
     list_transform([list_sort(list_distinct(list_concat(best, list_filter(levels, lambda level: level > 0))),
                               'ASC', 'NULLS LAST')], lambda edges:
@@ -2889,18 +2840,18 @@ CREATE OR REPLACE MACRO rankql_slices(best, levels) AS
             'judged': len(list_filter(best, lambda grade: grade >= edge)),
             'level': list_min(list_filter(levels, lambda level: level >= edge))}))[1];
 
--- What a gain of 1 adds at each of the first n positions of the ideal ranking, the best first.
+-- The weights of the first n positions of the ideal ranking, descending.
 CREATE OR REPLACE MACRO rankql_ideal_weights(n, k, discounts, base) AS
     CASE WHEN discounts IS NULL THEN list_transform(range(1, n + 1), lambda i: rankql_base(base) / log2(i + 1))
          ELSE list_transform([list_sort(rankql_top(CAST(discounts AS DOUBLE[]), k), 'ASC', 'NULLS LAST')], lambda least:
             list_transform(range(1, n + 1), lambda i: 1 / rankql_listed(i, least)))[1] END;
 
--- The part of idcg that some slices have, m more items reaching over them.
+-- The idcg of some slices with m more items that high.
 CREATE OR REPLACE MACRO rankql_slices_idcg(slices, ideal, m) AS
     rankql_sum(list_transform(slices, lambda slice_: slice_['width'] * ideal[least(slice_['judged'] + m + 1, len(ideal))]));
 
--- For each level above 0 what it adds to dcg and to idcg when the m unjudged items of the largest weights reach it, for
--- m = 0, 1, 2, ...; those beyond the cutoff, which are the last, add to idcg only and are left out of dcg.
+-- For each level above 0, what it adds to dcg and idcg if the m unjudged items with the largest weights reach it, for
+-- m = 0, 1, 2, ... Items beyond the cutoff are last and add to idcg only.
 CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, levels) AS
     list_transform(list_sort(list_distinct(list_filter(levels, lambda level: level > 0)), 'ASC', 'NULLS LAST'),
                    lambda level:
@@ -2910,23 +2861,20 @@ CREATE OR REPLACE MACRO rankql_level_gains(slices, ideal, shown, unjudged, level
                 'idcg': list_transform(range(unjudged + 1), lambda m: rankql_slices_idcg(own, ideal, m)),
                 'width': width})[1])[1]);
 
--- ndcg with the i-th of the dcg and the idcg that each level adds.
 CREATE OR REPLACE MACRO rankql_one_ndcg(own, above, dcg, idcg) AS
     (own + rankql_sum(dcg)) / nullif(above + rankql_sum(idcg), 0);
 
--- The lowest: 0, or all at one level, for the bottom m.
+-- The minimum: 0 or one level for the bottom m.
 CREATE OR REPLACE MACRO rankql_lowest_ndcg(levels, s) AS
     list_transform([levels], lambda chosen: list_min(list_transform(s['hidden'], lambda sum, m:
         rankql_one_ndcg(s['own'], s['above'], list_transform(chosen, lambda x_: x_['width'] * sum),
                         list_transform(chosen, lambda x_: x_['idcg'][m])))))[1];
 
--- Where a list is highest.
 CREATE OR REPLACE MACRO rankql_peak(list) AS
     list_transform([list], lambda x: list_position(x, list_max(x)))[1];
 
--- The highest ndcg: where t is the ndcg reached so far, each level takes the m that has the most dcg - t * idcg, for
--- itself, since a higher level never takes more; what they reach together is the next t (Dinkelbach). It never falls,
--- and is found exactly after a few rounds: t is always one that some judgement reaches.
+-- The maximum by Dinkelbach's method: given the ndcg t so far, each level takes the m with the highest dcg - t * idcg, and the
+-- result is the next t. It never falls and is exact after a few rounds.
 CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
     list_reduce(list_concat([CAST(start AS DOUBLE)], list_transform(range(10), lambda i: 0::DOUBLE)), lambda t, i:
         list_transform([list_transform(s['levels'], lambda x_:
@@ -2934,10 +2882,10 @@ CREATE OR REPLACE MACRO rankql_highest_ndcg(start, s) AS
             coalesce(rankql_one_ndcg(s['own'], s['above'], list_transform(s['levels'], lambda x_, i: x_['dcg'][peaks[i]]),
                                      list_transform(s['levels'], lambda x_, i: x_['idcg'][peaks[i]])), t))[1]);
 
--- Where the ideal is made from the retrieved items only, `judged` are the grades of those.
--- The low has the unjudged at 0 or all at one level, the bottom m of them: at the top level, or where the dcg of the
--- judged is below 0 and no judged grade above, at the lowest above 0. In the high each level has an m of its own; where
--- even the highest dcg is below 0, the highest idcg is best.
+-- If the ideal has retrieved items only, `judged` are their grades.
+-- The minimum has the bottom m unjudged items at the top level, or at the lowest above 0 if the dcg of judged items is
+-- negative and no judged grade positive. The maximum has its own m per level; if the highest dcg is negative, the highest
+-- idcg is best.
 CREATE OR REPLACE MACRO rankql_bounds_ndcg(
     items, judged, k, levels, discounts := NULL, base := 2, negative := 'zero'
 ) AS

@@ -1,6 +1,6 @@
--- Rating: how far a predicted score is from the grade. Load common.sql first.
+-- Rating: errors of predicted scores against grades. Load common.sql first.
 
--- The score is checked in a condition, because DuckDB does not look at what is subtracted where every grade is NULL.
+-- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
     CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
          WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))

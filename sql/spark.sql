@@ -1,13 +1,13 @@
--- DuckDB's functions in Spark's SQL, for rankql/engines/translation.py: here, the functions called are those of Spark, but for
--- what begins with rankql_. Lists keep DuckDB's meaning: NULL for an empty group, and NULL entries are kept.
+-- DuckDB's functions in Spark's SQL (rankql/engines/translation.py). Functions called here are Spark's, except rankql_ macros.
+-- As in DuckDB, the list of an empty group is NULL, and lists keep NULL entries.
 
--- What type a value has, as DuckDB calls it.
+-- DuckDB's name of the type.
 CREATE OR REPLACE MACRO typeof(value) AS
     replace(replace(upper(typeof(value)), 'STRING', 'VARCHAR'), 'VOID', '"NULL"');
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
--- The checks of a row in few words: they are most of the text of a metric.
+-- Short checks of rows, because they are most of the text of a metric.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text; cast it first')
          WHEN abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
@@ -48,14 +48,14 @@ CREATE OR REPLACE MACRO error(message) AS raise_error(message);
 
 CREATE OR REPLACE MACRO rankql_fail(message) AS raise_error(message);
 
--- NaN is above all numbers.
+-- In Spark NaN is above all numbers.
 CREATE OR REPLACE MACRO isfinite(value) AS abs(value) < CAST('Infinity' AS DOUBLE);
 
 CREATE OR REPLACE MACRO isinf(value) AS abs(value) = CAST('Infinity' AS DOUBLE);
 
 CREATE OR REPLACE MACRO encode(text) AS CAST(text AS BINARY);
 
--- Numbers that are no whole ones are not the same text in DuckDB, and equal scores would be in another order.
+-- DuckDB writes fractions differently, which would order equal scores differently.
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
     CASE WHEN typeof(item) RLIKE '^(string|varchar|char|tinyint|smallint|int|bigint|void)'
          THEN coalesce(CAST(CAST(item AS STRING) AS BINARY), CAST('' AS BINARY))
@@ -110,7 +110,7 @@ CREATE OR REPLACE MACRO list_resize(list, n, value) AS
 CREATE OR REPLACE MACRO list_inner_product(one, other) AS
     aggregate(zip_with(one, other, (x, y) -> x * y), CAST(0 AS DOUBLE), (total, x) -> total + x);
 
--- Never: the weights would be worked out for every group. (But k is looked at.)
+-- Always false (k is checked): Spark would compute the weights for every group.
 CREATE OR REPLACE MACRO rankql_few(k) AS rankql_cutoff(k) < 1;
 
 CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
@@ -119,7 +119,7 @@ CREATE OR REPLACE MACRO list_grade_up(list, direction, nulls) AS
 CREATE OR REPLACE MACRO range(low, high) AS
     slice(sequence(CAST(low AS BIGINT), CAST(greatest(low, high - 1) AS BIGINT)), 1, CAST(greatest(0, high - low) AS INT));
 
--- The number of pairs of different grades: sorted, each makes a pair with all before it but those of its run.
+-- The number of pairs of different grades, counted in sorted order.
 CREATE OR REPLACE MACRO rankql_pairs(grades) AS
     aggregate(sort_array(grades), struct(CAST(NULL AS DOUBLE) AS grade, 0L AS run, 0L AS n, 0D AS pairs),
               (a, grade) -> CASE WHEN grade = a.grade
@@ -134,7 +134,7 @@ CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
         array_min(filter(array_distinct(lists.rels), grade ->
             array_size(filter(lists.rels, x -> x = grade)) > array_size(filter(lists.ideal, x -> x = grade))))), 0);
 
--- The hits of all rankings, at most k of each: sorted, all but those that the one k places before is of the same ranking.
+-- The hits of all rankings, at most k of each: in sorted order, those without a hit of the same ranking k places before.
 CREATE OR REPLACE MACRO rankql_hits_wanted(rel, pos, k, threshold, query) AS
     CASE WHEN k IS NULL THEN rankql_relevant(rel, threshold)
          WHEN rankql_slots(pos, k, query) >= 0

@@ -1,5 +1,4 @@
--- What rankql.evaluate loads over common.sql and the families: the same helpers for columns and arguments
--- that have been checked when they were read. The metrics themselves stay as they are.
+-- Replaces helpers in rankql.evaluate, which has checked columns and arguments. Metrics stay the same.
 
 CREATE OR REPLACE MACRO rankql_grade(rel) AS rel;
 

@@ -1,13 +1,13 @@
--- The metrics for engines without lists, for rankql/engines/windows.py: in place of the macros of these names. An OVER here has
--- the keys of the GROUP BY as its partition and is worked out before the rows are grouped. Logarithms and powers keep
--- within what a DOUBLE holds: some engines call it an error when they do not.
+-- Macros for engines without lists (rankql/engines/windows.py), which replace those of the same name. OVER is partitioned by
+-- the keys of GROUP BY and computed before the rows are grouped. Logarithms and powers stay within DOUBLE, because some
+-- engines raise errors otherwise.
 
--- How it is raised: `Engine.error` of rankql/engines/window_engines.py.
+-- Raised as `Engine.error` of rankql/engines/window_engines.py says.
 CREATE OR REPLACE MACRO rankql_fail(message) AS error(message);
 
 CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);
 
--- The messages are not constant, because Postgres works out constant casts when it plans.
+-- The messages are not constant, because Postgres computes constant casts while it plans.
 CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
     CASE WHEN count(rankql_pos(pos, k)) > max(rankql_pos(pos, k))
          THEN rankql_fail(rankql_shared() || CASE WHEN count(*) > 0 THEN '' END) ELSE value END;
@@ -16,7 +16,7 @@ CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
     CASE WHEN value > 1 + rankql_rounding() THEN rankql_fail(rankql_shared() || CASE WHEN count(*) > 0 THEN '' END)
          WHEN value >= 1 - rankql_rounding() THEN 1.0::DOUBLE ELSE value END;
 
--- The position, checked beyond the cutoff too, so that one column does for all cutoffs.
+-- Checked beyond the cutoff too, so that one column serves all cutoffs.
 CREATE OR REPLACE MACRO rankql_position(pos, name) AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
          WHEN CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))
@@ -33,37 +33,37 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
          WHEN rankql_grade(rel) IS NOT NULL THEN 0.0::DOUBLE
     END;
 
--- A sum, so that both are checked in every row.
+-- A sum, to check both in every row.
 CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 0 END;
 
 CREATE OR REPLACE MACRO rankql_relevant(rel, threshold) AS
     CAST(count(CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1 END) AS DOUBLE);
 
--- Those that have a position come first, in its order.
+-- Items with a position first, in order.
 CREATE OR REPLACE MACRO rankql_in_order(pos) AS coalesce(pos, 1e16);
 
--- R, in every row of the group, and the number of judged items that are not relevant.
+-- R in every row, and the number of judged non-relevant items.
 CREATE OR REPLACE MACRO rankql_all_relevant(rel, threshold) AS
     CAST(count(CASE WHEN rankql_grade(rel) >= rankql_threshold(threshold) THEN 1 END) OVER () AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_all_nonrelevant(rel, threshold) AS
     CAST(count(CASE WHEN rankql_grade(rel) < rankql_threshold(threshold) THEN 1 END) OVER () AS DOUBLE);
 
--- The place in the ideal ranking of what gains.
+-- The position in the ideal ranking.
 CREATE OR REPLACE MACRO rankql_place(gain) AS
     CAST(row_number() OVER (ORDER BY CASE WHEN gain > 0 THEN gain ELSE 0 END DESC) AS DOUBLE);
 
--- The how manieth hit it is.
+-- The number of the hit, from 1.
 CREATE OR REPLACE MACRO rankql_nth(hit_pos) AS CAST(row_number() OVER (ORDER BY rankql_in_order(hit_pos)) AS DOUBLE);
 
--- The judged items above that are not relevant.
+-- The number of judged non-relevant items above.
 CREATE OR REPLACE MACRO rankql_above(rel, pos, threshold) AS
     CAST(count(CASE WHEN rankql_grade(rel) < rankql_threshold(threshold) THEN rankql_pos(pos, NULL) END) OVER (
         ORDER BY rankql_in_order(rankql_pos(pos, NULL)), rankql_grade(rel)
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS DOUBLE);
 
--- The logarithm of the chance to come so far, a sum over what stands above.
+-- The logarithm of the probability that the user reaches a position: a sum over the items above.
 CREATE OR REPLACE MACRO rankql_arrival(rel, pos, k, max_rel, stop) AS
     sum(CASE WHEN rankql_stop_gain(rel, max_rel, stop) > 0 AND rankql_pos(pos, k) > 0
              THEN ln(greatest(1 - rankql_stop(rel, max_rel, stop), 1e-300)) END) OVER (
@@ -72,11 +72,11 @@ CREATE OR REPLACE MACRO rankql_arrival(rel, pos, k, max_rel, stop) AS
 CREATE OR REPLACE MACRO rankql_look(pos, p) AS
     pow(rankql_patience(p), CASE WHEN pos <= floor(-700 / ln(rankql_patience(p))) THEN pos - 1 END);
 
--- The logarithm of the chance to go on to a position.
+-- The logarithm of p^(pos - 1).
 CREATE OR REPLACE MACRO rankql_onward(pos, p) AS
     CASE WHEN rankql_option(p) = 1 THEN 0 * pos ELSE (pos - 1) * ln(rankql_patience(p)) END;
 
--- The ideal takes grades by their place.
+-- The ideal takes grades by position.
 CREATE OR REPLACE MACRO rankql_best(grade, positive, k) AS grade;
 
 CREATE OR REPLACE MACRO rankql_ideal_dcg(gain, k, discounts, base) AS

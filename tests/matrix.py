@@ -136,7 +136,7 @@ WINDOWS = ("Postgres", "DataFusion", "DuckDB windows")
 WINDOWS += tuple(name for name, engine in ENGINES.items() if not engine.executed)
 # Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
 IN_SPARK = [
-    "catalogue_coverage", "average_popularity", "novelty", "exposure_disparity",
+    "catalogue_coverage", "average_popularity", "novelty", "exposure", "exposure_disparity",
     "expected_exposure_loss", "missing_at", "duplicate_share",
     "unexpectedness", "serendipity",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from rankql.engines.folding import function_call
+from rankql.engines.constants import function_call
 from rankql.engines.sql_trees import replace_node
 
 

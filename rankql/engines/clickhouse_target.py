@@ -6,11 +6,8 @@ from sqlglot import exp
 
 from rankql import macros
 from rankql.engines.clickhouse_errors import cast_errors
-from rankql.engines.folding import NOT_CONSTANT, constant_value, fold, function_call
+from rankql.engines.constants import function_call
 from rankql.engines.rewrites import (
-    cast_rule,
-    divide_as_double,
-    is_plain_condition,
     similar_to_pattern,
     sort_rule,
     split_index,
@@ -25,63 +22,24 @@ def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.E
     values, step = node.expressions
     name = "arrayMap" if node.name == "list_transform" else "arrayFilter"
     index = [function_call("arrayEnumerate", values.copy())] if len(step.expressions) == 2 else []
-    return translator.call_function(name, step, values, *index)
+    return function_call(name, step, values, *index)
 
 
 def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
     """One entry, from 1, or a slice."""
-    index, is_slice = split_index(translator, node)
+    index, is_slice = split_index(node)
     if is_slice:
         return function_call("arraySlice", node.this, exp.Literal.number(1), index)
     return function_call("arrayElement", node.this, index)
 
 
 def _rewrite_try_cast(translator: Translator, node: exp.TryCast) -> exp.Expr:
-    if constant_value(node.this) is not NOT_CONSTANT:
-        return exp.Cast(this=node.this, to=node.to)
     kind = exp.Literal.string(node.to.sql("clickhouse"))
     return function_call("accurateCastOrNull", node.this, kind)
 
 
-def _refuse_for_clickhouse(translator: Translator, node: exp.Expr) -> None:
-    match node:
-        case exp.In() if any(isinstance(part, exp.Null) for part in node.expressions):
-            translator.refuse("NULL within IN, which is passed over there", "leave it out")
-        case exp.In() if node.args.get("query") and not is_plain_condition(node):
-            remedy = "join it; NULL is not what it is in DuckDB there"
-            translator.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
-        case exp.Struct():
-            translator.refuse("a struct")
-        case exp.Column() if node.table and _is_outer_column(node):
-            remedy = "join it, or group it by that"
-            translator.refuse(f"{node.sql()} in a query within the one that has it", remedy)
-
-
-def _is_outer_column(column: exp.Column) -> bool:
-    """Does it belong to a query around its own?"""
-    select, names = column.find_ancestor(exp.Select), []
-    while select:
-        joins = [select.args.get("from_"), *(select.args.get("joins") or [])]
-        names.append({part.this.alias_or_name.lower() for part in joins if part})
-        select = select.find_ancestor(exp.Select)
-    own, *others = names or [set()]
-    return column.table.lower() not in own and any(column.table.lower() in n for n in others)
-
-
 def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
-    return function_call("match", node.this, similar_to_pattern(translator, node))
-
-
-def _rewrite_case(translator: Translator, node: exp.Case) -> exp.Expr:
-    """CASE x WHEN y as CASE WHEN x = y: of the other all values are worked out, errors too."""
-    made = fold(node)
-    if not isinstance(made, exp.Case) or made.this is None:
-        return made
-    ifs = [
-        exp.If(this=exp.EQ(this=made.this.copy(), expression=branch.this), true=branch.args["true"])
-        for branch in made.args["ifs"]
-    ]
-    return exp.Case(ifs=ifs, default=made.args.get("default"))
+    return function_call("match", node.this, similar_to_pattern(node))
 
 
 def _rename_rule(name: str) -> Rule:
@@ -134,14 +92,12 @@ CLICKHOUSE = Target(
     metrics=macros.list_metric_macros("gain", "precision", "cascade", "order", "rating"),
     functions=frozenset({"ceil", "error", "greatest", "least", "log2", "pow", "power"}),
     helpers=frozenset({"typeof", "encode", "len"}),
-    check=_refuse_for_clickhouse,
     aggregates=frozenset(
         {"any", "avgOrNull", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}
     ),
-    types={int: "Int64", str: "String", type(None): "Nullable(Nothing)"},
-    null_for_null=frozenset({"arrayMap", "arrayFilter"}),
+    # Of the other form all values are computed, errors too.
+    searched_case=True,
     rules={
-        exp.Case: _rewrite_case,
         "list_transform": _rewrite_list_function,
         "list_filter": _rewrite_list_function,
         "list_sort": sort_rule(
@@ -151,12 +107,8 @@ CLICKHOUSE = Target(
         "count": _rewrite_count,
         # Without a value where there is none to take.
         **{name: _rename_rule(f"{name}OrNull") for name in ("sum", "avg", "min", "max")},
-        # Its own know the letters of ASCII alone.
-        **{name: _rename_rule(f"{name}UTF8") for name in ("lower", "upper")},
         exp.Bracket: _rewrite_bracket,
         exp.Slice: lambda _, node: node,
-        exp.Cast: cast_rule("error"),
-        exp.Div: divide_as_double,
         exp.TryCast: _rewrite_try_cast,
         exp.SimilarTo: _rewrite_similar_to,
         exp.BitwiseRightShift: _operator_rule("bitShiftRight"),

@@ -8,12 +8,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rankql.engines.folding import function_call, parenthesise
+from rankql.engines.constants import function_call, parenthesise
 from rankql.engines.rewrites import (
     average_as_double,
-    cast_rule,
-    divide_as_double,
-    is_plain_condition,
     similar_to_pattern,
     sort_rule,
     split_index,
@@ -33,12 +30,12 @@ def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.E
             if name.name == index:
                 place = exp.Paren(this=exp.Add(this=name.copy(), expression=one.copy()))
                 name.replace(place) if name is not step.this else step.set("this", place)
-    return translator.call_function(node.name.removeprefix("list_"), values, step)
+    return function_call(node.name.removeprefix("list_"), values, step)
 
 
 def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
     """One entry, from 1, or a slice; NULL beyond the end."""
-    index, is_slice = split_index(translator, node)
+    index, is_slice = split_index(node)
     if is_slice:
         end = function_call("least", index, exp.Literal.number(2**31 - 1))
         return function_call("slice", node.this, exp.Literal.number(1), exp.cast(end, "INT"))
@@ -55,7 +52,7 @@ def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
 
 
 def _rewrite_similar_to(translator: Translator, node: exp.SimilarTo) -> exp.Expr:
-    return exp.RegexpLike(this=node.this, expression=similar_to_pattern(translator, node))
+    return exp.RegexpLike(this=node.this, expression=similar_to_pattern(node))
 
 
 def _shift_rule(name: str) -> Rule:
@@ -77,14 +74,6 @@ def _rewrite_avg(translator: Translator, node: exp.Anonymous) -> exp.Expr:
     return average_as_double(node) if translator.in_user_sql else node
 
 
-def _refuse_for_spark(translator: Translator, node: exp.Expr) -> None:
-    if isinstance(node, exp.In) and node.args.get("query"):
-        negated = node.parent if isinstance(node.parent, exp.Not) else node
-        if not is_plain_condition(negated):
-            remedy = "join it; there it is false where it should be NULL"
-            translator.refuse("IN (SELECT ...) beyond a condition of WHERE", remedy)
-
-
 SPARK = Target(
     "Spark",
     "spark",
@@ -95,11 +84,7 @@ SPARK = Target(
         }
     ),
     aggregates=frozenset({"any_value", "collect_list", "count_if"}),
-    types={int: "int", str: "string", type(None): "void"},
-    null_for_null=frozenset({"transform", "filter"}),
     helpers=frozenset({"typeof", "encode", "left"}),
-    zero_is_null=True,  # unless spark.sql.ansi.enabled
-    check=_refuse_for_spark,
     rules={
         "list_transform": _rewrite_list_function,
         "list_filter": _rewrite_list_function,
@@ -110,8 +95,6 @@ SPARK = Target(
         exp.Bracket: _rewrite_bracket,
         exp.Slice: lambda _, node: node,
         exp.SimilarTo: _rewrite_similar_to,
-        exp.Cast: cast_rule("raise_error"),
-        exp.Div: divide_as_double,
         "avg": _rewrite_avg,
         exp.BitwiseRightShift: _shift_rule("shiftright"),
         exp.BitwiseLeftShift: _shift_rule("shiftleft"),

@@ -1,4 +1,4 @@
-"""SQL texts and macros as trees of sqlglot."""
+"""Parse SQL and macros into trees of sqlglot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rankql.errors import RankqlError
 
 @dataclass(frozen=True)
 class Macro:
-    """A macro as a tree, with the defaults of its parameters as trees."""
+    """A parsed macro with the defaults of its parameters."""
 
     name: str
     parameters: Mapping[str, exp.Expr | None]
     body: exp.Expr
-    # Are the functions that it calls those of the target?
+    # Whether it is written in the SQL of the target.
     native: bool = False
 
 
 @cache
 def macro_trees(dialect: str) -> dict[str, Macro]:
-    """The macros of sql/ as trees, or those that are written in the SQL of an engine."""
+    """The macros of sql/, or those in sql/<dialect>.sql."""
     native = dialect != "duckdb"
     return read_macros(
         macros.read_statements(dialect) if native else macros.read_statements(), dialect, native
@@ -40,7 +40,7 @@ def macro_trees(dialect: str) -> dict[str, Macro]:
 def read_macros(
     statements: Mapping[str, str], dialect: str = "duckdb", native: bool = False
 ) -> dict[str, Macro]:
-    """Statements that make macros, as trees; those that make tables are left out."""
+    """Parse CREATE MACRO statements, except those of table macros."""
     return {
         name: Macro(
             name, _parse_defaults(match["parameters"]), _parse_body(match["body"], dialect), native
@@ -50,14 +50,14 @@ def read_macros(
     }
 
 
-# A macro that is an expression; those that are tables are no part of one.
+# A macro that is an expression, not a table.
 _SCALAR = re.compile(
     r"\A[^(]*\((?P<parameters>[^)]*)\)\s+AS(?!\s+TABLE\b)\s(?P<body>.*?);\s*$", re.M | re.S
 )
 
 
 def _parse_body(text: str, dialect: str) -> exp.Expr:
-    """The body of a macro, with fields of structs, x['pos'], as x.pos."""
+    """Parse the body of a macro. Fields of structs, x['pos'], become x.pos."""
 
     def dotted(node: exp.Expr) -> exp.Expr:
         match node:
@@ -74,7 +74,7 @@ def _parse_defaults(listed: str) -> dict[str, exp.Expr | None]:
 
 
 def bind_arguments(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
-    """The arguments of a call by the names of the parameters."""
+    """The arguments of a call by parameter."""
     given: dict[str, exp.Expr] = {}
     free = iter(macro.parameters)
     for argument in arguments:
@@ -89,7 +89,7 @@ def bind_arguments(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp
 
 
 def name_projection(projection: exp.Expr) -> exp.Expr:
-    """A column of a SELECT that calls a macro, by the name that DuckDB gives it."""
+    """Name a selected expression that calls a macro as DuckDB names it."""
     ours = macro_trees("duckdb")
     calls = (match.name.lower() for match in projection.find_all(exp.Anonymous))
     if isinstance(projection, exp.Alias) or not any(name in ours for name in calls):
@@ -99,20 +99,20 @@ def name_projection(projection: exp.Expr) -> exp.Expr:
 
 
 def parse_sql(text: str, dialect: str = "duckdb") -> exp.Expr:
-    """The tree of a text, with all functions as they are written; a RankqlError if it has none."""
+    """Parse a statement. Functions keep the names that are written."""
     try:
         return _parse(_OPEN_SLICE.sub("[1:", text), dialect)
     except sqlglot.errors.SqlglotError as error:
         line = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()[0]
-        raise RankqlError(f"the query cannot be read as DuckDB's SQL: {line}") from error
+        raise RankqlError(f"The query cannot be read as DuckDB's SQL: {line}") from error
 
 
-# `[:f(x)]` would be read as a placeholder.
+# sqlglot reads `[:f(x)]` as a placeholder.
 _OPEN_SLICE = re.compile(r"(?<=[\w)\]])\[:")
 
 
 def _parse(text: str, dialect: str) -> exp.Expr:
-    """The tree of a statement, or a SqlglotError."""
+    """Parse a statement or raise a SqlglotError."""
     kind, (names, functions) = _DIALECTS[dialect](), _parser_words(dialect)
     tokens = kind.tokenize(text)
     for token in [*_function_names(tokens, functions, dialect), *_lambda_variables(tokens)]:
@@ -128,20 +128,20 @@ def _parse(text: str, dialect: str) -> exp.Expr:
 
 
 _DIALECTS = {
-    # Indices are kept as they are written.
+    # Keep indices as they are written.
     kind.__name__.lower(): type("Plain", (kind,), {"INDEX_OFFSET": 0})
     for kind in (DuckDB, Spark, ClickHouse)
 }
 
 
-# The end of a name that sqlglot does not know, so that functions and variables are kept as they are
-# written. A parser of our own would do, but there can be none where sqlglot is compiled.
+# A suffix that makes names unknown to sqlglot, so that it keeps functions and variables as written.
+# Compiled sqlglot does not allow a subclass of its parser.
 _UNKNOWN = "\x1a"
 
 
 @cache
 def _parser_words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
-    """The kinds of words that may be names, and the functions that sqlglot knows."""
+    """Token types that can be names, and the functions that sqlglot knows."""
     parser = _DIALECTS[dialect]().parser()
     names = frozenset({*parser.ID_VAR_TOKENS, *parser.FUNC_TOKENS} - {TokenType.STRING})
     known = {*parser.FUNCTIONS, *parser.FUNCTION_PARSERS, *parser.NO_PAREN_FUNCTION_PARSERS}
@@ -151,19 +151,19 @@ def _parser_words(dialect: str) -> tuple[frozenset[Any], frozenset[str]]:
 def _function_names(
     tokens: list[Token], functions: Collection[str], dialect: str
 ) -> Iterator[Token]:
-    """The names of functions, and what sqlglot would take for one."""
+    """Tokens that name functions, or that sqlglot would take for functions."""
     for token, after in itertools.pairwise(tokens):
         name, then = token.text.upper(), after.token_type
-        # ClickHouse puts names of functions together from parts.
+        # sqlglot splits names of ClickHouse's functions into parts.
         ours = dialect == "clickhouse" and token.token_type == TokenType.VAR
         called = then == TokenType.L_PAREN and (ours or name in functions)
-        # Where `list` is a name, list[1] is an entry of it.
+        # If `list` is a name, list[1] is an entry of it.
         if called or name == "ANY" or (name == "LIST" and then == TokenType.L_BRACKET):
             yield token
 
 
 def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
-    """The variables of lambdas, `lambda x, i: ...`, `x -> ...` and `(x, i) -> ...`."""
+    """Tokens of lambda variables: `lambda x, i: ...`, `x -> ...`, `(x, i) -> ...`."""
     for i, token in enumerate(tokens):
         if token.text.lower() == "lambda":
             yield from itertools.takewhile(lambda part: part.text != ":", tokens[i + 1 :])
@@ -174,7 +174,7 @@ def _lambda_variables(tokens: list[Token]) -> Iterator[Token]:
 
 
 def replace_node(tree: exp.Expr, node: exp.Expr, replacement: exp.Expr) -> exp.Expr:
-    """The tree with another node in the place of one."""
+    """Replace a node of a tree, which may be the tree itself."""
     if node is tree:
         return replacement
     node.replace(replacement)

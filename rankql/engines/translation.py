@@ -1,9 +1,7 @@
-"""The macros in the SQL of other engines: calls expanded, and what DuckDB alone knows rewritten.
+"""Translate macros into the SQL of engines with lists: expand calls, rewrite DuckDB's syntax.
 
-A `Target` is an engine: the functions that mean the same there, rules for what is written
-otherwise, and `sql/<dialect>.sql`, in which functions of DuckDB, and helpers of ours that depend on
-its types, are macros in the SQL of that engine. Only what one of these three knows is let through:
-anything else is refused by name, and never passed on in the hope that it means the same.
+A `Target` describes an engine: functions with the same meaning, rewrite rules, and
+`sql/<dialect>.sql` with DuckDB's functions as macros. Everything else is refused by name.
 """
 
 from __future__ import annotations
@@ -18,19 +16,20 @@ import sqlglot
 from sqlglot import exp
 
 from rankql import macros
-from rankql.engines.folding import (
-    CONSTANT_FUNCTIONS,
-    NOT_CONSTANT,
-    constant_value,
-    evaluate_call,
+from rankql.engines.constants import (
+    compute_constant,
+    constant_condition,
     fold,
     function_call,
+    is_computable,
+    is_constant,
     parenthesise,
 )
 from rankql.engines.sql_trees import Macro, bind_arguments, macro_trees, name_projection, parse_sql
+from rankql.engines.window_macros import is_scalar
 from rankql.errors import RankqlError
 
-# Syntax that means the same everywhere.
+# Syntax with the same meaning in every engine.
 _COMMON: tuple[type[exp.Expr], ...] = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.DPipe, exp.Paren),
     *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In, exp.Is, exp.Like),
@@ -42,10 +41,10 @@ _COMMON: tuple[type[exp.Expr], ...] = (
     *(exp.Values, exp.Tuple, exp.Window, exp.WindowSpec, exp.Offset),
 )
 
-# Functions that mean the same everywhere, NULL and empty groups included.
+# Functions with the same meaning in every engine, including NULL and empty groups.
 FUNCTIONS = {
-    *("abs", "avg", "coalesce", "count", "dense_rank", "exp", "floor", "ln", "lower", "max", "min"),
-    *("nullif", "rank", "row_number", "sqrt", "sum", "trim", "upper"),
+    *("abs", "avg", "coalesce", "count", "exp", "floor", "ln", "max", "min"),
+    *("nullif", "row_number", "sqrt", "sum"),
 }
 
 Rule = Callable[["Translator", Any], exp.Expr]
@@ -53,42 +52,36 @@ Rule = Callable[["Translator", Any], exp.Expr]
 
 @dataclass(frozen=True)
 class Target:
-    """An engine that the macros are translated for."""
+    """An engine into whose SQL macros are translated."""
 
     name: str
-    # As sqlglot calls it, and as the file of its macros is called.
+    # The name in sqlglot, and of the file in sql/.
     dialect: str
-    # Beyond those that mean the same everywhere.
+    # Functions with the same meaning, in addition to FUNCTIONS.
     functions: frozenset[str] = frozenset()
-    # What `sql/<dialect>.sql` calls that takes many rows: a FILTER belongs there.
+    # Aggregates that `sql/<dialect>.sql` calls: FILTER is written after them.
     aggregates: frozenset[str] = frozenset()
-    # What typeof() says of constants, and what is NULL where an argument is.
-    types: Mapping[type, str] = field(default_factory=dict)
-    null_for_null: frozenset[str] = frozenset()
-    # By the kind of syntax, or by the name of a function: what is written in its place. They are
-    # given the node with its parts already translated.
+    # Write CASE x WHEN y as CASE WHEN x = y.
+    searched_case: bool = False
+    # Rewrites by type of node or name of function. A rule receives the node with translated parts.
     rules: Mapping[type[exp.Expr] | str, Rule] = field(default_factory=dict)
-    # The metrics that are shown to be the same there; None: all that have a translation.
+    # Metrics on offer; None: all that can be translated.
     metrics: frozenset[str] | None = None
-    # Macros in place of those of the file.
+    # Macros that replace those of the file.
     macros: Mapping[str, Macro] = field(default_factory=dict)
-    # Macros that are functions there: calls of them stay calls.
+    # Macros that exist as functions in the engine: their calls are kept.
     function_macros: frozenset[str] = frozenset()
-    # What stands for functions in the macros, but not for all that a user may give them.
+    # Functions that only macros may call.
     helpers: frozenset[str] = frozenset()
-    # Is what is divided by 0 NULL there, or may it be?
-    zero_is_null: bool = False
-    # Refuses what else the user wrote and means something else there.
-    check: Callable[[Translator, exp.Expr], None] = lambda translator, node: None
-    # What is done to the whole, in the end.
+    # Rewrites the complete tree at the end.
     finish: Callable[[exp.Expr], exp.Expr] = lambda tree: tree
 
 
 def translate_query(text: str, target: Target) -> str:
-    """A query that may call our macros, in the SQL of the target."""
+    """Translate a query that calls metrics."""
     tree = parse_sql(text)
     for select in tree.find_all(exp.Select):
-        # What DuckDB would call it.
+        # Keep the column names of DuckDB.
         select.set("expressions", [name_projection(part) for part in select.expressions])
     return _render(Translator(target).translate(tree), target)
 
@@ -96,24 +89,22 @@ def translate_query(text: str, target: Target) -> str:
 def translate_call(
     metric: str, columns: Mapping[str, str], options: Mapping[str, Any], target: Target
 ) -> str:
-    """A call of a macro, its columns by their names, in the SQL of the target."""
+    """Translate a call of a metric with columns by name."""
     given: dict[str, exp.Expr] = {
         name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
     }
     given |= {name: _literal(name, value) for name, value in options.items()}
     named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=g) for n, g in given.items()]
-    return _render(
-        Translator(target).translate(exp.Anonymous(this=metric, expressions=named)), target
-    )
+    return _render(Translator(target).translate(function_call(metric, *named)), target)
 
 
 def translate_expression(text: str, target: Target) -> str:
-    """An expression that may call our macros, in the SQL of the target."""
+    """Translate an expression that calls metrics."""
     return _render(Translator(target).translate(parse_sql(text)), target)
 
 
 def macro_parameters(name: str, target: Target) -> list[str]:
-    """The parameters of a macro, of ours or of those that are written for the target."""
+    """The parameters of a macro, as the target defines it or as DuckDB does."""
     macro = macro_trees(target.dialect).get(name) or macro_trees("duckdb")[name]
     return [*macro.parameters]
 
@@ -129,7 +120,7 @@ def _render(tree: exp.Expr, target: Target) -> str:
 
 
 def _literal(name: str, value: Any) -> exp.Expr:
-    """A value of an option as a literal."""
+    """The literal of an option's value."""
     if isinstance(value, list | tuple):
         return exp.Array(expressions=[_literal(name, part) for part in value])
     if isinstance(value, float) and not math.isfinite(value):
@@ -137,31 +128,31 @@ def _literal(name: str, value: Any) -> exp.Expr:
     if value is None or isinstance(value, bool | int | float | str):
         return exp.convert(value)
     raise RankqlError(
-        f"{name} must be a number, a text, a list of them or the name of a column, not "
-        f"{type(value).__name__}; make it a column first"
+        f"{name} must be a number, a text, a list of them or a column name, not "
+        f"{type(value).__name__}. Make it a column first."
     )
 
 
 class Translator:
-    """One tree, translated: macros expanded, and everything in it known to the target."""
+    """Translates one tree: expands macros and refuses what the target does not support."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self._numbers = itertools.count(1)
-        # The macros that are being expanded, the innermost last.
+        # The macros that are being expanded, innermost last.
         self._expanding: list[Macro] = []
 
     def translate(self, node: Any, scope: Mapping[str, exp.Expr] | None = None) -> Any:
-        """The translation of a tree, in which the names of `scope` stand for trees."""
+        """Translate a tree. Names in `scope` are replaced by their trees."""
         scope = scope or {}
         if isinstance(node, list):
             return [self.translate(part, scope) for part in node]
         if not isinstance(node, exp.Expr):
             return node
         if isinstance(node, exp.Column):
-            if self.in_user_sql:
-                self.target.check(self, node)
             return self._translate_column(node, scope)
+        if isinstance(node, exp.Case):
+            return self._translate_case(node, scope)
         if isinstance(node, exp.Lambda):
             return self._translate_lambda(node, scope)
         if isinstance(node, exp.Anonymous):
@@ -175,31 +166,39 @@ class Translator:
         if not self.in_native_macro and rule is None and kind not in _COMMON:
             self.refuse(kind.__name__)
         if self.in_user_sql:
-            _refuse_differences(self, node)
-            self.target.check(self, node)
+            _refuse_in_queries(self, node)
         made = kind(**{name: self.translate(part, scope) for name, part in node.args.items()})
-        made = rule(self, made) if rule else made
-        return fold(made)
+        if self.in_user_sql:
+            return rule(self, made) if rule else made
+        # DuckDB cannot compute functions of the target.
+        plain = isinstance(made, exp.Predicate) and not made.find(exp.Anonymous)
+        if is_computable(made) and (plain or not self.in_native_macro):
+            return self.compute(made)
+        return fold(rule(self, made) if rule else made)
+
+    def compute(self, node: exp.Expr) -> exp.Expr:
+        """The literal of a constant expression."""
+        return compute_constant(node)
 
     @property
     def in_user_sql(self) -> bool:
-        """Is this the text of the user, not of a macro?"""
+        """Whether the node comes from the user's query, not from a macro."""
         return not self._expanding
 
     @property
     def in_native_macro(self) -> bool:
-        """Is this the text of the target, which is as it should be?"""
+        """Whether the node comes from a macro in the SQL of the target."""
         return bool(self._expanding) and self._expanding[-1].native
 
     def refuse(self, construct: str, remedy: str = "") -> NoReturn:
-        """Refuse what has no translation, naming the macro that it is in."""
+        """Raise an error that names the construct and the metric that contains it."""
         ours = [macro.name for macro in self._expanding if not macro.name.startswith("rankql_")]
         place = f"{ours[0]}: " if ours else ""
         hint = f"; {remedy}" if remedy else ""
         raise RankqlError(f"{place}{construct} has no translation for {self.target.name}{hint}")
 
     def new_variable(self) -> exp.Identifier:
-        """A variable that nobody else has."""
+        """A new, unique variable."""
         return exp.to_identifier(f"rankql_{next(self._numbers)}")
 
     def _translate_column(self, node: exp.Column, scope: Mapping[str, exp.Expr]) -> exp.Expr:
@@ -211,8 +210,34 @@ class Translator:
             made = exp.Dot(this=made, expression=exp.to_identifier(name.name, quoted=True))
         return made
 
+    def _translate_case(self, node: exp.Case, scope: Mapping[str, exp.Expr]) -> exp.Expr:
+        """A CASE without the branches that constants rule out, whose errors are not raised."""
+        operand = self.translate(node.this, scope) if node.this else None
+        kept, default = [], node.args.get("default")
+        for branch in node.args["ifs"]:
+            condition = self.translate(branch.this, scope)
+            decided = condition
+            if operand is not None and self._expanding:
+                equal = exp.EQ(this=operand.copy(), expression=condition.copy())
+                decided = self.compute(equal) if is_computable(equal) else equal
+            value = constant_condition(decided) if self._expanding else decided
+            if value is None or value is False:
+                continue
+            if value is True:
+                default = branch.args["true"]
+                break
+            result = self.translate(branch.args["true"], scope)
+            if operand is not None and self.target.searched_case:
+                condition = exp.EQ(this=operand.copy(), expression=condition)
+            kept.append(exp.If(this=condition, true=result))
+        result = self.translate(default, scope) if default is not None else exp.Null()
+        if not kept:
+            return result
+        made_operand = None if self.target.searched_case else operand
+        return exp.Case(this=made_operand, ifs=kept, default=result)
+
     def _translate_lambda(self, node: exp.Lambda, scope: Mapping[str, exp.Expr]) -> exp.Expr:
-        # With names of their own, so that no column of the user's is taken for one of them.
+        # New names, which cannot be columns of the user.
         names = {name.name.lower(): self.new_variable() for name in node.expressions}
         inner = {**scope, **{name: exp.column(made) for name, made in names.items()}}
         return exp.Lambda(this=self.translate(node.this, inner), expressions=list(names.values()))
@@ -222,7 +247,7 @@ class Translator:
         if any(isinstance(argument, exp.Order) for argument in node.expressions):
             self.refuse(f"ORDER BY within {name}()")
         if self.in_native_macro and not name.startswith("rankql_"):
-            return self.call_function(node.name, *self.translate(node.expressions, scope))
+            return function_call(node.name, *self.translate(node.expressions, scope))
         offered = target.metrics is None or name in target.metrics
         unknown = name in target.helpers or (name in macros.read_comments() and not offered)
         if self.in_user_sql and unknown:
@@ -230,34 +255,26 @@ class Translator:
         macro = target.macros.get(name) or macro_trees(target.dialect).get(name)
         if macro is None or len(macro.parameters) != len(node.expressions):
             macro = macro_trees("duckdb").get(name)
-        if macro and name in target.function_macros:
-            given = [*self._bind_translated(macro, node.expressions, scope).values()]
-            if any(constant_value(argument) is NOT_CONSTANT for argument in given):
-                return exp.Anonymous(this=name, expressions=given)
-        if macro and name not in CONSTANT_FUNCTIONS:
+        if macro:
             return self._expand(macro, node.expressions, scope)
-        made = exp.Anonymous(this=name, expressions=self.translate(node.expressions, scope))
-        if macro and evaluate_call(made) is NOT_CONSTANT:
-            return self._expand(macro, node.expressions, scope)
+        made = function_call(name, *self.translate(node.expressions, scope))
+        if self._expanding and name not in _FAILING and is_constant(made):
+            return self.compute(made)
         if rule := target.rules.get(name):
             return rule(self, made)
-        if not macro and name not in FUNCTIONS and name not in target.functions:
+        if name not in FUNCTIONS and name not in target.functions:
             self.refuse(f"{name}()")
         return fold(made)
-
-    def call_function(self, name: str, *arguments: exp.Expr) -> exp.Expr:
-        """A call of a function of the target, worked out where its argument is a constant."""
-        values = [constant_value(argument) for argument in arguments]
-        if name in ("typeof", "toTypeName") and type(values[0]) in self.target.types:
-            return exp.Literal.string(self.target.types[type(values[0])])
-        if None in values and name in self.target.null_for_null:
-            return exp.Null()
-        return fold(function_call(name, *arguments))
 
     def _expand(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> exp.Expr:
         bound = self._bind_translated(macro, arguments, scope)
+        values = [*bound.values()]
+        if macro.name not in _FAILING and all(map(is_constant, values)) and is_scalar(macro.name):
+            return self.compute(function_call(macro.name, *values))
+        if macro.name in self.target.function_macros:
+            return function_call(macro.name, *values)
         self._expanding.append(macro)
         made = self.translate(macro.body, bound)
         self._expanding.pop()
@@ -266,7 +283,7 @@ class Translator:
     def _bind_translated(
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> dict[str, exp.Expr]:
-        """What each parameter of a macro stands for in a call."""
+        """The translated argument of each parameter."""
         given = bind_arguments(macro, arguments)
         bound = {}
         for parameter, default in macro.parameters.items():
@@ -288,50 +305,41 @@ class Translator:
                 return exp.Filter(this=part.copy(), expression=condition.copy())
             return part
 
-        # transform() would go on into what it has made
+        # transform() would visit its own output
         return _replace_outermost(made, filtered)
 
 
-_INTEGER_TYPES = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+# Not computed: errors, and rankql_few, which differs by target for speed.
+_FAILING = {"error", "rankql_fail", "rankql_few"}
 
 
-def _refuse_differences(translator: Translator, node: exp.Expr) -> None:
-    """Refuse what the user wrote if it may mean something else for some values."""
+def _refuse_in_queries(translator: Translator, node: exp.Expr) -> None:
+    """Refuse what may mean something else in the target, outside the macros."""
     match node:
-        case exp.Cast() if node.to.this in _INTEGER_TYPES and not isinstance(
-            node.this, exp.Predicate
+        case exp.Cast() | exp.TryCast() if not is_constant(node.this):
+            construct = "a cast"
+        case exp.Div() | exp.IntDiv() | exp.Mod():
+            construct = "a division"
+        case exp.Like() | exp.Struct() | exp.Bracket() | exp.SimilarTo():
+            construct = type(node).__name__
+        case exp.In() if node.args.get("query") or any(
+            isinstance(part, exp.Null) for part in node.expressions
         ):
-            remedy = "DuckDB rounds, others cut off: round() or floor() will do"
-            translator.refuse("a cast of a number to a whole one", remedy)
-        case exp.TryCast():
-            translator.refuse("TRY_CAST", "cast in a view")
-        case exp.Like() if "\\" in node.expression.name:
-            translator.refuse("LIKE with a backslash")
-        # Elsewhere the word may be taken for an alias of the table before it.
+            construct = "IN with a query or NULL"
+        case exp.Subquery() if not isinstance(node.parent, exp.From | exp.Join | exp.SetOperation):
+            construct = "a query within an expression"
         case exp.Join() if {node.method, node.kind} & {"ASOF", "POSITIONAL", "SEMI", "ANTI"}:
-            word = node.kind if node.kind in ("SEMI", "ANTI") else node.method
-            translator.refuse(f"{word} JOIN", "join on a condition, or EXISTS")
+            # Other engines may take the word for an alias of the table before it.
+            construct = f"{node.kind if node.kind in ('SEMI', 'ANTI') else node.method} JOIN"
         case exp.SetOperation() if node.args.get("by_name"):
-            translator.refuse("BY NAME", "write the columns in one order")
-        case exp.Div() | exp.IntDiv() | exp.Mod() if translator.target.zero_is_null:
-            if _can_be_zero(node.expression):
-                divisor = node.expression.sql()
-                remedy = f"nullif({divisor}, 0) says that it is NULL"
-                translator.refuse(f"a division by {divisor}, which may be 0,", remedy)
-
-
-def _can_be_zero(node: exp.Expr) -> bool:
-    """Is it neither a constant nor NULL where it is 0?"""
-    node = node.unnest()
-    if isinstance(node, exp.Literal):
-        return not node.is_string and float(node.this) == 0
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    known = name == "nullif" or (name == "count" and node.find(exp.Star) is not None)
-    return not known and node.find(exp.Column, exp.Star) is not None
+            construct = "BY NAME"
+        case _:
+            return
+    translator.refuse(construct, "put it into a view")
 
 
 def _replace_outermost(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """The tree with its outermost parts changed."""
+    """Replace the outermost parts of a tree."""
     changed = change(node)
     if changed is not node:
         return changed

@@ -1,4 +1,4 @@
-"""The engines that have a window form, and what differs between them."""
+"""Engines that get window queries, and how they differ."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine, and the little that is not the same for all."""
+    """An engine that runs window queries."""
 
     name: str
-    # As sqlglot calls it.
+    # The name in sqlglot.
     dialect: str
-    # Do the tests run its queries?
+    # Whether tests run its queries.
     executed: bool = False
-    # How a query fails with a message; a text that is not a number is an error everywhere.
+    # An expression that raises an error. Every engine fails on a text cast to a number.
     error: str = "CAST({} AS DOUBLE)"
 
 

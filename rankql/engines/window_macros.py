@@ -1,4 +1,4 @@
-"""The macros of window queries, and where a query calls them."""
+"""The macros of window queries, and the places where a query calls them."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from functools import cache
 from sqlglot import exp
 
 from rankql import macros
+from rankql.engines.constants import AGGREGATES
 from rankql.engines.sql_trees import Macro, macro_trees, read_macros
 
 
 @cache
 def window_macros() -> dict[str, Macro]:
-    """The macros of sql/, those of sql/windows.sql before them."""
+    """The macros of sql/; those of sql/windows.sql replace others of the same name."""
     return {**macro_trees("duckdb"), **read_macros(macros.read_statements("windows"))}
 
 
 @cache
 def window_metrics() -> frozenset[str]:
-    """The metrics that have a window form: those of rows, made of sums and windows."""
+    """The metrics with a window form: metrics of rows that need only sums and windows."""
     listed = {name for family in _FAMILIES for name in macros.read_statements(family)}
     return frozenset(
         name for name in listed & set(macros.read_comments()) if not alternative_form(name)
     )
 
 
-# Whose metrics are offered: in rows, and made of sums and windows.
+# Families of metrics that need only sums and windows.
 _FAMILIES = ("gain", "precision", "cascade", "rating")
 
 
 def alternative_form(name: str) -> str:
-    """What will do in place of a metric in another form than that of rows."""
+    """What to use instead of a list or score form, or an empty text."""
     if name.startswith("list_"):
         return f"{name.removeprefix('list_')} takes the entries as rows"
     if name.endswith("_by_score"):
@@ -40,12 +41,11 @@ def alternative_form(name: str) -> str:
     return ""
 
 
-AGGREGATES = {"any_value", "avg", "count", "list", "max", "min", "sum"}
-
-
 @cache
 def is_scalar(name: str) -> bool:
-    """Is the macro an expression over one row?"""
+    """Whether a macro or a DuckDB function is an expression over one row."""
+    if name not in window_macros():
+        return name not in AGGREGATES
     body = window_macros()[name].body
     called = {call.name.lower() for call in body.find_all(exp.Anonymous)}
     if called & AGGREGATES or body.find(exp.Window):
@@ -54,26 +54,26 @@ def is_scalar(name: str) -> bool:
 
 
 def calls_metric(node: exp.Expr) -> bool:
-    """Is a metric called here, not in a query within?"""
+    """Whether the node calls a metric, ignoring subqueries."""
     if isinstance(node, exp.Anonymous) and node.name.lower() in window_macros():
         return not is_scalar(node.name.lower())
     return not isinstance(node, exp.Query) and any(map(calls_metric, node.iter_expressions()))
 
 
 def calls_aggregate(node: exp.Expr) -> bool:
-    """Is a metric or another aggregate called here?"""
+    """Whether the node calls a metric or another aggregate."""
     calls = (call.name.lower() for call in node.find_all(exp.Anonymous))
     return calls_metric(node) or any(name in AGGREGATES for name in calls)
 
 
 def metric_places(select: exp.Select) -> Iterable[exp.Expr]:
-    """Where metrics may be asked for."""
+    """The clauses that can call metrics."""
     yield from select.expressions
     yield from filter(None, (select.args.get("having"), select.args.get("order")))
 
 
 def is_in_aggregate(column: exp.Column) -> bool:
-    """Is it the aggregate of a group that the column is in, not one over groups?"""
+    """Whether the column is an argument of an aggregate that is not a window function."""
     call = column.find_ancestor(exp.Anonymous)
     while call and call.name.lower() not in AGGREGATES:
         call = call.find_ancestor(exp.Anonymous)

@@ -1,4 +1,4 @@
-"""The steps of a window query: each adds columns to the rows of the step before."""
+"""The steps of a window query. Each step adds columns to the rows of the previous step."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ INTERNAL = "rankql"
 
 
 def transform_parts(tree: exp.Expr, kind: type[exp.Expr], change: Callable[[Any], exp.Expr]) -> Any:
-    """The tree with its parts of a kind changed."""
+    """Replace the parts of one type in a tree."""
     return tree.transform(lambda part: change(part) if isinstance(part, kind) else part)
 
 
 def normalise_names(node: exp.Expr) -> str:
-    """The text of an expression, the same however its names are written."""
+    """The text of an expression with names in lower case."""
     return str(
         transform_parts(node, exp.Identifier, lambda n: exp.to_identifier(n.name.lower())).sql()
     )
 
 
 class Steps:
-    """The columns of the rows that are grouped: each step may use those of the steps before."""
+    """Columns by step. A column can use those of earlier steps."""
 
     def __init__(self) -> None:
         self.partition: list[exp.Expr] = []
@@ -33,7 +33,7 @@ class Steps:
         self._step: dict[str, int] = {}
 
     def column(self, name: str, value: exp.Expr) -> exp.Column:
-        """The column that holds a value; columns of the source in it are carried along."""
+        """The column for a value, added if it is new."""
         used = [self._step[c.name] for c in value.find_all(exp.Column) if INTERNAL in c.meta]
         if used:
             value = self.carry_columns(value)
@@ -45,7 +45,7 @@ class Steps:
         return self._known[key].copy()
 
     def carry_columns(self, value: exp.Expr) -> exp.Expr:
-        """The value with the columns of the source as columns of the steps."""
+        """Replace columns of the source by columns of the steps."""
         return cast(
             exp.Expr,
             transform_parts(
@@ -54,7 +54,7 @@ class Steps:
         )
 
     def source(self, column: exp.Column) -> exp.Column:
-        """A column of the source, by its own name if that is free."""
+        """A column of the source, under its own name if that is free."""
         key = normalise_names(column)
         if key not in self._known:
             self._known[key] = self._add(0, column.name, column, column.this.quoted)
@@ -74,7 +74,7 @@ class Steps:
 def chain_steps(
     made: exp.Select, steps: Steps, source: Mapping[str, Any], given: exp.With | None
 ) -> exp.Select:
-    """The steps one after the other, each a part of WITH, and what is grouped of the last."""
+    """The final query: one CTE per step, then the SELECT over the last step."""
     ctes = list(given.expressions) if given else []
     last = None
     for n, columns in enumerate(steps.steps, 1):

@@ -20,8 +20,8 @@ def rr(
 ) -> pl.Expr:
     """Reciprocal rank: 1 / the position of the first relevant item in the first k positions.
 
-    0 where none stands there, NULL where no judged item is relevant. Its mean over rankings is the
-    MRR. Voorhees 1999.
+    0 if no relevant item is in the first k positions, NULL if no judged item is relevant. The mean
+    over rankings is the MRR. Voorhees 1999.
 
     >>> df = pl.DataFrame({"rel": [0, 1, 1], "pos": [1, 2, 3]})
     >>> df.select(rr("rel", "pos")).item()
@@ -42,7 +42,7 @@ def arhr(
 ) -> pl.Expr:
     """Reciprocal hit rank: the sum of 1 / position over the hits in the first k positions.
 
-    NULL where no judged item is relevant. Its mean over rankings is the ARHR. Deshpande & Karypis
+    NULL if no judged item is relevant. The mean over rankings is the ARHR. Deshpande & Karypis
     2004.
 
     >>> df = pl.DataFrame({"rel": [0, 1, 0, 1], "pos": [1, 2, 3, 4]})
@@ -65,11 +65,11 @@ def err(
 ) -> pl.Expr:
     """Expected reciprocal rank of the item where a user stops, the better the likelier.
 
-    The user stops at an item with probability (2^rel - 1) / 2^max_rel, `max_rel` being the highest
-    grade of the scale, and goes on past one with probability `p`. An unjudged item and a negative
-    grade stop nobody; a grade above max_rel is refused. With stop="rel" the grades, from 0 to 1,
-    are the probabilities themselves, and there is no max_rel. NULL where no grade is positive.
-    Chapelle et al. 2009.
+    The user stops at an item with probability (2^rel - 1) / 2^max_rel, where `max_rel` is the
+    highest grade of the scale, and otherwise reads on with probability `p`. Unjudged items and
+    negative grades never stop the user. Grades above max_rel raise an error. With stop="rel",
+    grades from 0 to 1 are the probabilities themselves, without max_rel. NULL if no grade is
+    positive. Chapelle et al. 2009.
 
     >>> df = pl.DataFrame({"rel": [0, 2, 1], "pos": [1, 2, 3]})
     >>> df.select(err("rel", "pos", max_rel=2)).item()
@@ -97,9 +97,10 @@ def rbp(
 ) -> pl.Expr:
     """Rank-biased precision: the hits, weighted by the chance that a user gets to see them.
 
-    (1 - p) * sum of p^(pos - 1) over the hits in the first k positions; the user looks at the next
-    item with probability `p`. With `max_rel`, graded: rel / max_rel in the place of a hit's 1, a
-    negative grade 0, one above max_rel refused. 0 where nothing counts. Moffat & Zobel 2008.
+    (1 - p) * the sum of p^(pos - 1) over the hits in the first k positions. `p` is the probability
+    that the user looks at the next item. With `max_rel`, an item counts rel / max_rel instead of 1;
+    negative grades count 0 and grades above max_rel raise an error. 0 without hits. Moffat & Zobel
+    2008.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1], "pos": [1, 2, 3]})
     >>> df.select(rbp("rel", "pos", p=0.5)).item()
@@ -118,7 +119,7 @@ def rbp_residual(
 ) -> pl.Expr:
     """Residual of rbp: what it could still gain if all that is unjudged were relevant.
 
-    1 - (1 - p) * sum of p^(pos - 1) over the judged items in the first k positions. Moffat &
+    1 - (1 - p) * the sum of p^(pos - 1) over the judged items in the first k positions. Moffat &
     Zobel 2008.
 
     >>> df = pl.DataFrame({"rel": [1, None, 0], "pos": [1, 2, 3]})

@@ -25,7 +25,7 @@ from rankql.registry.argument_checks import (
 def catalogue_coverage(item: Column = "item", catalogue: float | None = None) -> pl.Expr:
     """Catalogue coverage: the share of the catalogue that is shown to anyone.
 
-    catalogue: the number of items that could be shown. Herlocker et al. 2004; Ge et al. 2010.
+    `catalogue` is the number of items that could be shown. Herlocker et al. 2004; Ge et al. 2010.
 
     >>> shown = pl.DataFrame({"item": ["a", "b", "a"]})
     >>> shown.select(catalogue_coverage("item", catalogue=5)).item()
@@ -39,10 +39,10 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
 def gini(item: Column = "item", catalogue: float | str | None = None, norm: str = "n") -> pl.Expr:
     """Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.
 
-    The sum of (2i - n - 1) * x_i / (norm * the sum of x): n items in the catalogue, of which the
-    i-th, the least shown first, is shown x_i times. catalogue: n, so that what is never shown
-    counts, or "shown": what was. norm="n" reaches 1 - 1/n, norm="n-1" 1. NULL where nothing is
-    shown. Fleder and Hosanagar 2009.
+    The sum of (2i - n - 1) * x_i / (norm * the sum of x), where x_i is how often the i-th of n
+    items is shown, in ascending order. `catalogue` is n, which includes items that are never shown,
+    or "shown" for the number of items shown. The maximum is 1 - 1/n with norm="n" and 1 with
+    norm="n-1". NULL if nothing is shown. Fleder and Hosanagar 2009.
 
     >>> shown = pl.DataFrame({"item": list("abbccddd")})
     >>> shown.select(gini("item", catalogue=5)).item()
@@ -60,9 +60,9 @@ def shannon_entropy(
 ) -> pl.Expr:
     """Shannon entropy of how often items are shown, in bits: high if attention is spread.
 
-    The sum of -p * log2(p): p is the share of an item among all that is shown. With
-    normalized=True, divided by the log2 of `catalogue`, the number of items that could be shown,
-    or "shown" for those that were: between 0 and 1. NULL where nothing is shown. Shannon 1948.
+    The sum of -p * log2(p), where p is an item's share of everything shown. normalized=True divides
+    by the log2 of `catalogue`, the number of items that could be shown, or "shown" for those that
+    were; the result is between 0 and 1. NULL if nothing is shown. Shannon 1948.
 
     >>> shown = pl.DataFrame({"item": ["a", "b", "a", "b"]})
     >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
@@ -80,9 +80,9 @@ def shannon_entropy(
 def average_popularity(popularity: Column = "popularity", unseen: str = "zero") -> pl.Expr:
     """Average popularity: the mean popularity of what is shown.
 
-    A popularity that is NULL or 0 is that of an item never seen in training: 0, or left out with
-    unseen="drop". Where lists differ in length, the mean over users is that of each user's value.
-    Yin et al. 2012.
+    A popularity of NULL or 0 means that the item was not in the training data. It counts 0, or is
+    left out with unseen="drop". If lists differ in length, compute the value per user and take the
+    mean. Yin et al. 2012.
 
     >>> pl.DataFrame({"popularity": [8, None, 1]}).select(average_popularity("popularity")).item()
     3.0
@@ -100,10 +100,10 @@ def novelty(
 ) -> pl.Expr:
     """Novelty: the mean self-information of what is shown, in bits: high if few users know it.
 
-    The mean of log2(users / popularity): of so many users in the training data, so many had the
-    item. A popularity of NULL or 0, of an item never seen there, counts as if one user had it, or
-    unseen="drop" leaves it out, or unseen="max" takes the rarest item shown that was seen. With
-    normalized=True, divided by log2(users). Zhou et al. 2010; Vargas and Castells 2011.
+    The mean of log2(users / popularity): `users` is the number of users in the training data,
+    popularity how many of them had the item. A popularity of NULL or 0 counts as one user;
+    unseen="drop" leaves such items out, and unseen="max" gives them the value of the rarest item
+    shown. normalized=True divides by log2(users). Zhou et al. 2010; Vargas and Castells 2011.
 
     >>> shown = pl.DataFrame({"popularity": [8, 2, None]})
     >>> shown.select(novelty("popularity", users=8)).item()
@@ -121,10 +121,10 @@ def novelty(
 def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
     """Personalisation: the share of their lists that two users do not have in common.
 
-    Over all pairs of users, the number of items that one of them alone is shown, divided by that
-    of both lists: 0 if all are shown the same, 1 if no two share an item. Where lists have one
-    length L it is the mean of 1 - common / L, the inter-user distance of Zhou et al. 2010. It is
-    worked out from the counts of the items. NULL where there are not two users.
+    Over all pairs of users: the number of items shown to only one of them, divided by the length of
+    both lists. 0 if all users see the same items, 1 if no two users share an item. For lists of one
+    length L it is the mean of 1 - common / L, the inter-user distance of Zhou et al. 2010. NULL
+    with fewer than two users.
 
     >>> shown = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"]})
     >>> shown.select(personalisation("user", "item")).item()
@@ -145,8 +145,9 @@ def exposure(
 ) -> pl.Expr:
     """Exposure: the attention that the positions of a group of items get.
 
-    The sum of 1 / log2(pos + 1), or of `attention`, one value for each position: the propensities
-    of a click log, say. With `by` the provider it is that of each. Singh and Joachims 2018.
+    The sum of 1 / log2(pos + 1), or of `attention`, a list with one value per position, such as the
+    propensities of a click log. Group by provider for the exposure of each. Singh and Joachims
+    2018.
 
     >>> shown = pl.DataFrame({"provider": ["x", "y", "x"], "pos": [1, 2, 3]})
     >>> shown.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
@@ -180,10 +181,10 @@ def exposure(
 def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
     """Exposure disparity: the share of the exposure that would have to move to follow merit.
 
-    One row per group of items, such as a provider: half the sum of the absolute difference of its
-    share of the exposure and its share of the merit. 0 where all get what they merit. An exposure
-    of NULL, never shown, is 0, a row whose merit is NULL left out; NULL where there is none of
-    either. Singh and Joachims 2018, as one distance over any number of groups.
+    One row per group of items, such as a provider: half the sum of absolute differences between its
+    share of exposure and its share of merit. 0 if exposure follows merit. NULL exposure counts 0
+    (never shown); rows with NULL merit are left out. NULL if there is no exposure or no merit.
+    Singh and Joachims 2018, as one distance over any number of groups.
 
     >>> groups = pl.DataFrame({"exposure": [3, 1], "merit": [1, 1]})
     >>> groups.select(exposure_disparity("exposure", "merit")).item()
@@ -199,9 +200,9 @@ def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -
 def expected_exposure_loss(exposure: Column = "exposure", target: Column = "target") -> pl.Expr:
     """Expected exposure loss: the squared distance of exposure from its target.
 
-    One row per item, its exposure the mean over the rankings that a user may be shown, NULL or 0
-    where it never is, and its target that over all orders in which better items stand above worse
-    ones. Diaz et al. 2020.
+    One row per item: exposure is its mean over the rankings that users may see, NULL or 0 if it is
+    never shown. The target is its mean over all rankings with better items above worse ones. Diaz
+    et al. 2020.
 
     >>> items = pl.DataFrame({"exposure": [1.0, 0.5], "target": [0.75, 0.75]})
     >>> items.select(expected_exposure_loss("exposure", "target")).item()

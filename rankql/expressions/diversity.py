@@ -33,9 +33,9 @@ def category_diversity(
 ) -> pl.Expr:
     """Intra-list diversity by category: the share of pairs of different categories.
 
-    An item whose category is NULL is left out; with missing="different" it differs from all
-    others, with missing="same" from none; `missing_at` tells how many there are. NULL where there
-    is no pair. Ziegler et al. 2005, as a mean.
+    Items without a category are left out; missing="different" counts them as different from all
+    others, missing="same" as equal. `missing_at` returns their share. NULL if there is no pair.
+    Ziegler et al. 2005, as a mean.
 
     >>> shown = pl.DataFrame({"category": ["a", "a", "b"], "pos": [1, 2, 3]})
     >>> round(shown.select(category_diversity("category", "pos")).item(), 4)
@@ -58,8 +58,8 @@ def jaccard_diversity(
 ) -> pl.Expr:
     """Intra-list diversity by attributes: the mean Jaccard distance of the pairs.
 
-    1 - (attributes of both) / (attributes of either), from one list of them for each item. NULL or
-    empty is missing, as in `category_diversity`. NULL where there is no pair. Looks at all pairs.
+    1 - (common attributes) / (attributes of either item), from one list per item. NULL and empty
+    lists are missing, see `category_diversity`. NULL if there is no pair. Compares all pairs.
 
     >>> shown = pl.DataFrame({"attributes": [["a", "b"], ["a"]], "pos": [1, 2]})
     >>> shown.select(jaccard_diversity("attributes", "pos")).item()
@@ -83,8 +83,8 @@ def cosine_diversity(
 ) -> pl.Expr:
     """Intra-list diversity by embedding: the mean cosine distance of the pairs.
 
-    1 - cosine, between 0 and 2. NULL is missing, as in `category_diversity`. NULL where there is
-    no pair. Zhang and Hurley 2008.
+    1 - cosine, between 0 and 2. NULL is missing, see `category_diversity`. NULL if there is no
+    pair. Zhang and Hurley 2008.
 
     >>> shown = pl.DataFrame({"embedding": [[1, 0], [0, 2], [1, 0]], "pos": [1, 2, 3]})
     >>> round(shown.select(cosine_diversity("embedding", "pos")).item(), 4)
@@ -102,7 +102,7 @@ def missing_at(
 ) -> pl.Expr:
     """The share of the items shown that have no such attribute.
 
-    NULL, or an empty list. What the diversity by it does not see.
+    Missing is NULL or an empty list. Diversity metrics ignore such items by default.
 
     >>> shown = pl.DataFrame({"attribute": ["a", None], "pos": [1, 2]})
     >>> shown.select(missing_at("attribute", "pos")).item()
@@ -125,7 +125,7 @@ def missing_at(
 def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """The share of the items shown that stand above already.
 
-    By any key: the item, its title, a hash of its picture. NULL is like nothing else.
+    Compares any key: the item, its title, or a hash of its picture. NULL is not a duplicate.
 
     >>> shown = pl.DataFrame({"item": ["a", "a", "b", "a"], "pos": [1, 2, 3, 4]})
     >>> shown.select(duplicate_share("item", "pos")).item()
@@ -145,8 +145,8 @@ def near_duplicate_share(
 ) -> pl.Expr:
     """The share of the items shown that are as good as equal to one above them.
 
-    Those whose greatest cosine with an item above, what MMR holds against them, is at least
-    `similarity`; NULL is like nothing else. Carbonell and Goldstein 1998.
+    Items whose highest cosine with an item above is at least `similarity`. NULL is not a duplicate.
+    Carbonell and Goldstein 1998.
 
     >>> shown = pl.DataFrame({"embedding": [[1, 0], [0, 2], [30, 1]], "pos": [1, 2, 3]})
     >>> round(shown.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
@@ -166,8 +166,8 @@ def unexpectedness(
 ) -> pl.Expr:
     """Unexpectedness: the share of the items shown that the baseline does not show.
 
-    baseline: whether a plain recommender, of the most popular items say, shows the item too; NULL:
-    it does not. Murakami et al. 2008; Ge et al. 2010.
+    `baseline` says whether a simple recommender, such as the most popular items, shows the item
+    too. NULL means no. Murakami et al. 2008; Ge et al. 2010.
 
     >>> shown = pl.DataFrame({"baseline": [True, False, None, True], "pos": [1, 2, 3, 4]})
     >>> shown.select(unexpectedness("baseline", "pos")).item()
@@ -186,7 +186,7 @@ def serendipity(
 ) -> pl.Expr:
     """Serendipity: the share of the items shown that are relevant and not in the baseline.
 
-    baseline: as in `unexpectedness`. Ge et al. 2010.
+    baseline: see `unexpectedness`. Ge et al. 2010.
 
     >>> shown = pl.DataFrame({"rel": [1, 1, 0], "baseline": [True, False, False], "pos": [1, 2, 3]})
     >>> round(shown.select(serendipity("rel", "baseline", "pos")).item(), 4)
@@ -202,8 +202,8 @@ def subtopic_recall(
 ) -> pl.Expr:
     """Subtopic recall: the share of the subtopics that the items shown cover.
 
-    subtopics: a list of those that the item is relevant to; NULL: unjudged. All rows of the group
-    count, retrieved or not. NULL where there is no subtopic. Zhai, Cohen and Lafferty 2003.
+    `subtopics` is the list of subtopics that the item is relevant to, NULL if unjudged. All rows of
+    the group count, retrieved or not. NULL if there is no subtopic. Zhai, Cohen and Lafferty 2003.
 
     >>> shown = pl.DataFrame({"subtopics": [["a", "b"], ["a"], ["c"]], "pos": [1, 2, None]})
     >>> round(shown.select(subtopic_recall("subtopics", "pos")).item(), 4)
@@ -220,8 +220,8 @@ def alpha_dcg(
 ) -> pl.Expr:
     """DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.
 
-    The sum over the items shown, and over the subtopics of each, of (1 - alpha)^c / log2(pos + 1):
-    c items above it have the subtopic too. subtopics: as in `subtopic_recall`. Clarke et al. 2008.
+    The sum over the items shown and their subtopics of (1 - alpha)^c / log2(pos + 1), where c items
+    above have the same subtopic. subtopics: see `subtopic_recall`. Clarke et al. 2008.
 
     >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
     >>> round(shown.select(alpha_dcg("subtopics", "pos")).item(), 4)
@@ -237,9 +237,10 @@ def alpha_ndcg(
 ) -> pl.Expr:
     """alpha_dcg over that of the ideal ranking, which is built greedily, item by item.
 
-    At each position the ideal has the item of most gain; of equal ones that which takes least from
-    those left, then the first by its subtopics: how items are named changes nothing. A ranking may
-    beat the greedy one, and 1. NULL where there is no subtopic. Clarke et al. 2008.
+    The ideal ranking takes the item with the highest gain at each position. Ties go to the item
+    that takes least from the others, then to the first by its subtopics, so names of items do not
+    matter. A ranking can beat the greedy ideal and exceed 1. NULL if there is no subtopic. Clarke
+    et al. 2008.
 
     >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
     >>> round(shown.select(alpha_ndcg("subtopics", "pos")).item(), 4)
@@ -261,8 +262,9 @@ def err_ia(
 ) -> pl.Expr:
     """Intent-aware ERR: the mean over the subtopics of the expected reciprocal rank of each.
 
-    All subtopics are as likely, and alpha is the chance that an item satisfies who looks for one
-    that it has. subtopics: as in `subtopic_recall`. NULL where there is none. Chapelle et al. 2011.
+    All subtopics are equally likely. alpha is the probability that an item satisfies a user who
+    looks for one of its subtopics. subtopics: see `subtopic_recall`. NULL if there is none.
+    Chapelle et al. 2011.
 
     >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
     >>> round(shown.select(err_ia("subtopics", "pos")).item(), 4)

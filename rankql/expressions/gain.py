@@ -46,7 +46,7 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
 def cg(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """Cumulative gain: the sum of the grades in the first k positions.
 
-    A negative grade keeps its sign; 0 where nothing is judged. Järvelin & Kekäläinen 2002.
+    Negative grades are subtracted. 0 if nothing is judged. Järvelin & Kekäläinen 2002.
 
     >>> pl.DataFrame({"rel": [3, 2, 3, 0], "pos": [1, 2, 3, 4]}).select(cg("rel", "pos", 3)).item()
     8.0
@@ -65,9 +65,9 @@ def dcg(
 ) -> pl.Expr:
     """Discounted cumulative gain: the sum of grade / log2(position + 1) over the first k.
 
-    With `base`, the logarithm to another base. With `discounts`, grade / discounts[position]: one
-    divisor per position, from 1. A negative grade keeps its sign; 0 where nothing is judged.
-    Järvelin & Kekäläinen 2002, with the discount of Burges et al. 2005.
+    `base` changes the base of the logarithm. `discounts` is a list of divisors, one per position:
+    grade / discounts[position]. Negative grades are subtracted. 0 if nothing is judged. Järvelin &
+    Kekäläinen 2002, with the discount of Burges et al. 2005.
 
     >>> df = pl.DataFrame({"rel": [5, 2, 3], "pos": [1, 2, 3]})
     >>> round(df.select(dcg("rel", "pos")).item(), 3)
@@ -91,9 +91,9 @@ def idcg(
 ) -> pl.Expr:
     """Ideal dcg: the highest that any order of the judged items could reach.
 
-    The positive grades, best first, cut at k; with `discounts`, the best at the smallest divisor.
-    Of all judged items, or with ideal="retrieved" of those that have a position. 0 where no grade
-    is positive. Järvelin & Kekäläinen 2002.
+    The k highest positive grades, best first; with `discounts`, the best grade gets the smallest
+    divisor. ideal="retrieved" uses only items with a position, instead of all judged items. 0 if no
+    grade is positive. Järvelin & Kekäläinen 2002.
 
     >>> df = pl.DataFrame({"rel": [2, 3, 1], "pos": [1, 2, None]})
     >>> round(df.select(idcg("rel", "pos", k=2)).item(), 4)
@@ -131,8 +131,8 @@ def ndcg(
 ) -> pl.Expr:
     """Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.
 
-    The options are those of `dcg` and `idcg`. A negative grade counts as 0, so that the result
-    stays in [0, 1]; negative="keep" keeps its sign in the dcg. Järvelin & Kekäläinen 2002.
+    Takes the options of `dcg` and `idcg`. Negative grades count 0, so the result is between 0 and
+    1; negative="keep" subtracts them in the dcg. Järvelin & Kekäläinen 2002.
 
     >>> df = pl.DataFrame({"user": [7, 7, 7], "rel": [2, 3, 1], "pos": [1, 2, None]})
     >>> df.group_by("user").agg(ndcg("rel", "pos", k=2).round(4)).rows()

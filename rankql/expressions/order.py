@@ -26,8 +26,8 @@ def kendall_tau_distance(
 ) -> pl.Expr:
     """Kendall's distance: the number of pairs in which the lower grade stands above the higher.
 
-    With normalized=True, divided by the number of pairs of different grades: between 0 and 1, NULL
-    where there is no such pair. Kendall 1938.
+    normalized=True divides by the number of pairs with different grades: between 0 and 1, NULL if
+    there is no such pair. Kendall 1938.
 
     >>> df = pl.DataFrame({"rel": [1, 3, 2], "pos": [1, 2, 3]})
     >>> df.select(kendall_tau_distance("rel", "pos")).item()
@@ -41,9 +41,9 @@ def kendall_tau_distance(
 def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """Kendall's tau-b between grades and positions: 1 for the best order, if no grades are equal.
 
-    (C - D) / sqrt((n0 - n1) * n0): C pairs with the higher grade above, D with the lower, n0 in
-    all, n1 of equal grade. The best order has sqrt((n0 - n1) / n0), its reverse the negative. NULL
-    where no two grades differ. Kendall 1945.
+    (C - D) / sqrt((n0 - n1) * n0): C pairs with the higher grade above, D with the lower above, n0
+    pairs in all, n1 with equal grades. The best order has sqrt((n0 - n1) / n0), the reverse order
+    the negative of it. NULL if all grades are equal. Kendall 1945.
 
     >>> df = pl.DataFrame({"rel": [1, 3, 2], "pos": [1, 2, 3]})
     >>> round(df.select(kendall_tau_b("rel", "pos")).item(), 4)
@@ -57,9 +57,9 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
 def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """AP correlation with the order of the reference: Kendall's tau in which the top weighs more.
 
-    2 / (N - 1) * the sum over the places i from 2 to N of C(i) / (i - 1), - 1: of the N items of
-    both rankings, C(i) stand above place i in the order shown, and in the reference too. Not
-    symmetric. NULL where N < 2. Yilmaz, Aslam and Robertson 2008.
+    2 / (N - 1) * the sum of C(i) / (i - 1) over the places i from 2 to N, minus 1. Of the N items
+    of both rankings, C(i) are above place i in this ranking and also in the reference. It is not
+    symmetric. NULL if N < 2. Yilmaz, Aslam and Robertson 2008.
 
     >>> df = pl.DataFrame({"reference": [2, 1, 3], "pos": [1, 2, 3]})
     >>> df.select(tau_ap("reference", "pos")).item()
@@ -84,11 +84,11 @@ def rbo(
 ) -> pl.Expr:
     """Rank-biased overlap of two rankings: the share that their tops have in common.
 
-    The sum over all depths d of (1 - p) * p^(d - 1) * X(d) / d: X(d) items are in the first d of
-    both, p is the chance to look at the next. What lies beyond the last position of a ranking is
-    extrapolated ("ext"), or is as unlike ("min") or as like ("max") as it could be; "residual" is
-    the difference of these two. A gap is an item that the other ranking has not. NULL where a
-    ranking is empty. Webber, Moffat and Zobel 2010, equations 32, 11 and 30.
+    The sum over all depths d of (1 - p) * p^(d - 1) * X(d) / d, where X(d) items are in the first d
+    of both rankings and `p` is the probability of looking at the next item. Beyond the end of a
+    ranking, bound="ext" extrapolates, "min" assumes no further overlap and "max" the most possible;
+    "residual" is max - min. A gap in the positions is an item that the other ranking does not have.
+    NULL if a ranking is empty. Webber, Moffat and Zobel 2010, equations 32, 11 and 30.
 
     >>> df = pl.DataFrame({"reference": [1, 2, 3, None], "pos": [1, 3, None, 2]})
     >>> round(df.select(rbo("reference", "pos", p=0.9)).item(), 4)

@@ -27,8 +27,8 @@ def precision_at(
 ) -> pl.Expr:
     """Precision: the relevant items in the first k positions, divided by k.
 
-    denominator="retrieved" divides by the number of items in the first k positions (as "k" does
-    where k is left out), "min" by min(k, R). 0 where the denominator is 0.
+    denominator="retrieved" divides by the number of items in the first k positions, which is also
+    the default without k; "min" divides by min(k, R). 0 if the denominator is 0.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
     >>> df.select(precision_at("rel", "pos", k=5)).item()
@@ -49,7 +49,7 @@ def recall_at(
 ) -> pl.Expr:
     """Recall: the share of the relevant items that stand in the first k positions.
 
-    NULL where R = 0.
+    NULL if R = 0.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
     >>> round(df.select(recall_at("rel", "pos", k=5)).item(), 4)
@@ -65,8 +65,8 @@ def f1_at(
 ) -> pl.Expr:
     """F1: the harmonic mean of precision and recall in the first k positions.
 
-    2 hits / (k + R), the number of retrieved items standing for a k that is left out. NULL where
-    R = 0. van Rijsbergen 1979.
+    2 * hits / (k + R), where the number of retrieved items replaces k if it is left out. NULL if R
+    = 0. van Rijsbergen 1979.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
     >>> df.select(f1_at("rel", "pos", k=5)).item()
@@ -84,7 +84,7 @@ def hit_at(
 ) -> pl.Expr:
     """Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.
 
-    NULL where R = 0.
+    NULL if R = 0.
 
     >>> df = pl.DataFrame({"rel": [0, 0, 1], "pos": [1, 2, 3]})
     >>> df.select(hit_at("rel", "pos", k=2)).item()
@@ -100,7 +100,7 @@ def hit_at(
 def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """R-precision: the share of relevant items in the first R positions, R the relevant in all.
 
-    NULL where R = 0. Buckley & Voorhees 2005.
+    NULL if R = 0. Buckley & Voorhees 2005.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1], "pos": [1, 2, 3, None]})
     >>> round(df.select(r_precision("rel", "pos")).item(), 4)
@@ -122,9 +122,9 @@ def ap(
 ) -> pl.Expr:
     """Average precision: the precision at each hit in the first k, summed, over min(k, R).
 
-    The precision at a hit is the number of hits down to it, divided by its position. Other
-    denominators: "R" (trec_eval), "found" (the hits in the first k), "k". NULL where R = 0.
-    Buckley & Voorhees 2000.
+    The precision at a hit is the number of hits up to it, divided by its position. Other
+    denominators: "R" (trec_eval), "found" (the hits in the first k), "k". NULL if R = 0. Buckley &
+    Voorhees 2000.
 
     >>> df = pl.DataFrame({"rel": [1, 0, 1, 1, 0], "pos": [1, 2, 3, 4, 5]})
     >>> round(df.select(ap("rel", "pos", k=5)).item(), 4)
@@ -153,9 +153,9 @@ def ap(
 def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
     """Binary preference: how few judged non-relevant items stand above the relevant ones.
 
-    The mean over the R relevant items of 1 - min(n, R) / min(R, N), n the judged non-relevant items
-    retrieved above it, N all of them; 0 for one that is not retrieved. Unjudged items do not
-    count. NULL where R = 0. Buckley & Voorhees 2004, as in trec_eval.
+    The mean over the R relevant items of 1 - min(n, R) / min(R, N): n judged non-relevant items are
+    retrieved above it, out of N in all. Relevant items that are not retrieved count 0. Unjudged
+    items are ignored. NULL if R = 0. Buckley & Voorhees 2004, as in trec_eval.
 
     >>> df = pl.DataFrame({"rel": [0, 1, None, 1, 0], "pos": [1, 2, 3, 4, 5]})
     >>> df.select(bpref("rel", "pos")).item()
@@ -180,7 +180,7 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
 def judged_at(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -> pl.Expr:
     """Judged share: the judged items in the first k positions, divided by k.
 
-    k left out: divided by the number of retrieved items, 0 where there is none.
+    Without k, divided by the number of retrieved items; 0 if there is none.
 
     >>> df = pl.DataFrame({"rel": [0, None, 2], "pos": [1, 2, 3]})
     >>> df.select(judged_at("rel", "pos", k=2)).item()
@@ -202,9 +202,9 @@ def micro_precision_at(
 ) -> pl.Expr:
     """Micro precision: the hits of all rankings, divided by k times the number of rankings.
 
-    `query` distinguishes the rankings. Without k the divisor is the number of retrieved items, and
-    no query is needed. denominator="retrieved" divides by the number of items in the first k
-    positions (no query needed), "min" by the sum of min(k, R) over the rankings. 0 where the
+    `query` identifies the ranking. Without k, the denominator is the number of retrieved items and
+    query is not needed. denominator="retrieved" divides by the number of items in the first k
+    positions (query is not needed), "min" by the sum of min(k, R) over the rankings. 0 if the
     denominator is 0.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
@@ -229,7 +229,7 @@ def micro_recall_at(
 ) -> pl.Expr:
     """Micro recall: the share of the relevant items of all rankings in their first k positions.
 
-    NULL where there is no relevant item.
+    NULL if there is no relevant item.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 1, 1], "pos": [1, None, 1]})
     >>> round(df.pipe(micro_recall_at, k=2).item(), 4)
@@ -249,8 +249,8 @@ def micro_f1_at(
 ) -> pl.Expr:
     """Micro F1: the harmonic mean of micro precision and micro recall.
 
-    2 hits / (k times the number of rankings + R), over all rows; `query` and a k that is left out
-    as in `micro_precision_at`. NULL where R = 0.
+    2 * hits / (k times the number of rankings + R), over all rows. query and k: see
+    `micro_precision_at`. NULL if R = 0.
 
     >>> df = pl.DataFrame({"query": [1, 1, 2], "rel": [1, 0, 1], "pos": [1, 2, 1]})
     >>> round(df.pipe(micro_f1_at, k=2, query="query").item(), 4)

@@ -10,6 +10,7 @@ WITH `rankql_rows` AS (
           THEN CAST(`rel` AS DOUBLE)
           WHEN NOT `rel` IS NULL
           THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
+          ELSE NULL
         END
       ) - 1
     ) AS `rankql_rel`,
@@ -19,12 +20,14 @@ WITH `rankql_rows` AS (
       THEN CAST(`pos` AS DOUBLE)
       WHEN NOT `pos` IS NULL
       THEN raise_error('pos must be a whole number from 1, not ' || CAST(`pos` AS STRING))
+      ELSE NULL
     END AS `rankql_pos`,
     CASE
       WHEN abs(CAST(`rel` AS DOUBLE)) <= 1.7976931348623157e308
       THEN CAST(`rel` AS DOUBLE)
       WHEN NOT `rel` IS NULL
       THEN raise_error('rel must be a finite number, not ' || CAST(`rel` AS STRING))
+      ELSE NULL
     END AS `rankql_rel_3`,
     `rel` AS `rel`,
     `day` AS `day`
@@ -39,20 +42,21 @@ WITH `rankql_rows` AS (
       THEN CAST(`rankql_rel` AS DOUBLE)
       WHEN NOT `rankql_rel` IS NULL
       THEN raise_error('rel must be a finite number, not ' || CAST(`rankql_rel` AS STRING))
+      ELSE NULL
     END AS `rankql_rel_2`,
     CAST(row_number() OVER (
       PARTITION BY `user`
       ORDER BY coalesce((
-        `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+        `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
     ) AS DOUBLE) AS `rankql_nth`,
-    CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN `rankql_pos` END) OVER (
+    CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN `rankql_pos` ELSE NULL END) OVER (
       PARTITION BY `user`
       ORDER BY coalesce(`rankql_pos`, 1e16), `rankql_rel_3`
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS DOUBLE) AS `rankql_above`,
-    CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_relevant`,
-    CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN 1 END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_nonrelevant`,
+    CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_relevant`,
+    CAST(count(CASE WHEN `rankql_rel_3` < 1.0 THEN 1 ELSE NULL END) OVER (PARTITION BY `user`) AS DOUBLE) AS `rankql_nonrelevant`,
     CASE
       WHEN `rankql_rel_3` > 4.0
       THEN raise_error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
@@ -72,14 +76,16 @@ WITH `rankql_rows` AS (
     ) AS DOUBLE) AS `rankql_place`,
     sum(
       CASE
-        WHEN `rankql_gain` > 0 AND CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END > 0
+        WHEN `rankql_gain` > 0
+        AND CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END > 0
         THEN ln(greatest(1 - (
           pow(2.0, `rankql_gain` - 4.0) - 0.0625
         ), 1e-300))
+        ELSE NULL
       END
     ) OVER (
       PARTITION BY `user`
-      ORDER BY coalesce(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END, 1e16)
+      ORDER BY coalesce(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END, 1e16)
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS `rankql_arrival`
   FROM `rankql_rows_2`
@@ -87,46 +93,52 @@ WITH `rankql_rows` AS (
 SELECT
   `user`,
   CASE
-    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END)
+    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
       WHEN (
         coalesce(
           sum(
             CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
-              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END + 1) / 0.6931471805599453
+              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
-            THEN `rankql_rel_2` / (
-              ln(`rankql_place` + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) / (
+          sum(
+            CASE
+              WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
+              THEN `rankql_rel_2` / (
+                ln(`rankql_place` + 1) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       ) > 1.0000000000009095
       THEN raise_error(
-        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
       )
       WHEN (
         coalesce(
           sum(
             CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
-              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END + 1) / 0.6931471805599453
+              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
-            THEN `rankql_rel_2` / (
-              ln(`rankql_place` + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) / (
+          sum(
+            CASE
+              WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
+              THEN `rankql_rel_2` / (
+                ln(`rankql_place` + 1) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       ) >= 0.9999999999990905
       THEN 1.0
@@ -134,17 +146,20 @@ SELECT
         coalesce(
           sum(
             CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
-              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END + 1) / 0.6931471805599453
+              ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
-            THEN `rankql_rel_2` / (
-              ln(`rankql_place` + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) / (
+          sum(
+            CASE
+              WHEN `rankql_rel_2` > 0 AND `rankql_place` <= 10.0
+              THEN `rankql_rel_2` / (
+                ln(`rankql_place` + 1) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       )
     END
@@ -152,92 +167,103 @@ SELECT
   CASE
     WHEN count(`rankql_pos`) > max(`rankql_pos`)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
       WHEN CASE
         WHEN (
-          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) + 0.0
         ) > 0
         THEN coalesce(
-          sum(`rankql_nth` / (
-            `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
-          )) / nullif(
+          sum(
+            `rankql_nth` / (
+              `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE)
+              CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END > 1.0000000000009095
       THEN raise_error(
-        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
       )
       WHEN CASE
         WHEN (
-          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) + 0.0
         ) > 0
         THEN coalesce(
-          sum(`rankql_nth` / (
-            `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
-          )) / nullif(
+          sum(
+            `rankql_nth` / (
+              `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE)
+              CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END >= 0.9999999999990905
       THEN 1.0
       ELSE CASE
         WHEN (
-          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+          CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) + 0.0
         ) > 0
         THEN coalesce(
-          sum(`rankql_nth` / (
-            `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
-          )) / nullif(
+          sum(
+            `rankql_nth` / (
+              `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE)
+              CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END
     END
   END AS `ap`,
   CASE
     WHEN count(`rankql_pos`) > max(`rankql_pos`)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
-      WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) > 0
+      WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) > 0
       THEN coalesce(
         sum(
           CASE
             WHEN (
-              `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+              `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
             ) > 0
             THEN (
               1 - least(CAST(`rankql_above` AS DOUBLE), `rankql_relevant`) / greatest(least(`rankql_relevant`, `rankql_nonrelevant`), 1)
             )
+            ELSE NULL
           END
         ),
-        0.0
-      ) / CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE)
+        0
+      ) / CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
+      ELSE NULL
     END
   END AS `bpref`,
   CASE
-    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END)
+    WHEN count(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
       WHEN max(`rankql_gain`) > 0
@@ -247,54 +273,74 @@ SELECT
             WHEN `rankql_gain` > 0
             THEN exp(
               greatest(
-                coalesce(`rankql_arrival`, 0.0) + (
+                coalesce(`rankql_arrival`, 0) + (
                   (
-                    CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END - 1
+                    CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END - 1
                   ) * -0.10536051565782628
                 ),
                 -600
               )
             ) * (
               pow(2.0, `rankql_gain` - 4.0) - 0.0625
-            ) / CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` END
+            ) / CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END
+            ELSE NULL
           END
         ),
-        0.0
+        0
       )
+      ELSE NULL
     END
   END AS `err`,
   CASE
     WHEN count(`rankql_pos`) > max(`rankql_pos`)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
       WHEN (
         0.2 * coalesce(
           sum(
-            CASE WHEN `rankql_rel_3` >= 1.0 THEN 1.0 WHEN NOT `rankql_rel_3` IS NULL THEN 0.0 END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 END)
+            CASE
+              WHEN `rankql_rel_3` >= 1.0
+              THEN 1.0
+              WHEN NOT `rankql_rel_3` IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       ) > 1.0000000000009095
       THEN raise_error(
-        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
       )
       WHEN (
         0.2 * coalesce(
           sum(
-            CASE WHEN `rankql_rel_3` >= 1.0 THEN 1.0 WHEN NOT `rankql_rel_3` IS NULL THEN 0.0 END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 END)
+            CASE
+              WHEN `rankql_rel_3` >= 1.0
+              THEN 1.0
+              WHEN NOT `rankql_rel_3` IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
         0.2 * coalesce(
           sum(
-            CASE WHEN `rankql_rel_3` >= 1.0 THEN 1.0 WHEN NOT `rankql_rel_3` IS NULL THEN 0.0 END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 END)
+            CASE
+              WHEN `rankql_rel_3` >= 1.0
+              THEN 1.0
+              WHEN NOT `rankql_rel_3` IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN `rankql_pos` <= 3136.0 THEN `rankql_pos` - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       )
     END
@@ -302,23 +348,24 @@ SELECT
   CASE
     WHEN count(`rankql_pos`) > max(`rankql_pos`)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE (
       count(
         CASE
           WHEN (
-            `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+            `rankql_pos` + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
           ) <= `rankql_relevant`
           THEN 1
+          ELSE NULL
         END
-      ) / nullif(CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE), 0)
+      ) / nullif(CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE), 0)
     )
   END AS `rp`,
   CASE
-    WHEN count(CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END) > max(CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END)
+    WHEN count(CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
       WHEN (
@@ -326,7 +373,7 @@ SELECT
           sum(
             CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
               CASE CAST((
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -335,41 +382,46 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                 ) > 2
                 THEN raise_error(
                   'discounts has 2 entries, but position ' || CAST(CAST((
-                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                   ) AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                 )
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
-            THEN `rankql_rel_3` / coalesce(
-              CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN `rankql_place_2` > 2
-                THEN raise_error(
-                  'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
-                )
-              END
-            )
-          END
+          ) * 1,
+          0
+        ) / (
+          sum(
+            CASE
+              WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
+              THEN `rankql_rel_3` / coalesce(
+                CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN `rankql_place_2` > 2
+                  THEN raise_error(
+                    'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
+                  )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) / 1
         )
       ) > 1.0000000000009095
       THEN raise_error(
-        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+        'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
       )
       WHEN (
         coalesce(
           sum(
             CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
               CASE CAST((
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -378,30 +430,35 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                 ) > 2
                 THEN raise_error(
                   'discounts has 2 entries, but position ' || CAST(CAST((
-                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                   ) AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                 )
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
-            THEN `rankql_rel_3` / coalesce(
-              CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN `rankql_place_2` > 2
-                THEN raise_error(
-                  'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
-                )
-              END
-            )
-          END
+          ) * 1,
+          0
+        ) / (
+          sum(
+            CASE
+              WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
+              THEN `rankql_rel_3` / coalesce(
+                CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN `rankql_place_2` > 2
+                  THEN raise_error(
+                    'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
+                  )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) / 1
         )
       ) >= 0.9999999999990905
       THEN 1.0
@@ -410,7 +467,7 @@ SELECT
           sum(
             CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
               CASE CAST((
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -419,60 +476,66 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                 ) > 2
                 THEN raise_error(
                   'discounts has 2 entries, but position ' || CAST(CAST((
-                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
                   ) AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                 )
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
-            THEN `rankql_rel_3` / coalesce(
-              CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN `rankql_place_2` > 2
-                THEN raise_error(
-                  'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
-                )
-              END
-            )
-          END
+          ) * 1,
+          0
+        ) / (
+          sum(
+            CASE
+              WHEN `rankql_rel_3` > 0 AND `rankql_place_2` <= 2.0
+              THEN `rankql_rel_3` / coalesce(
+                CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN `rankql_place_2` > 2
+                  THEN raise_error(
+                    'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
+                  )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) / 1
         )
       )
     END
   END AS `boosted`,
   CASE
-    WHEN count(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END) > max(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END)
+    WHEN count(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END) > max(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END)
     THEN raise_error(
-      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS STRING)
+      'several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS STRING)
     )
     ELSE CASE
-      WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 END) AS DOUBLE) > 0
+      WHEN CAST(count(CASE WHEN `rankql_rel_3` >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) > 0
       THEN CASE
         WHEN count(
           (
-            CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+            CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
           )
         ) > 0
         THEN CAST(1 AS DOUBLE)
         ELSE CAST(0 AS DOUBLE)
       END
+      ELSE NULL
     END
   END AS `hit`,
   coalesce(
     count(
       (
-        CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 END
+        CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END + CASE WHEN `rankql_rel_3` >= 1.0 THEN 0 ELSE NULL END
       )
     ) / nullif(
       CASE
-        WHEN count(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` END) > 5.0 * (
+        WHEN count(CASE WHEN `rankql_pos` <= 5.0 THEN `rankql_pos` ELSE NULL END) > 5.0 * (
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
         THEN raise_error(
@@ -486,7 +549,7 @@ SELECT
       END,
       0
     ),
-    0.0
+    0
   ) AS `micro`,
   count(*) AS `n`
 FROM `rankql_rows_3`

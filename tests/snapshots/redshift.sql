@@ -10,6 +10,7 @@ WITH "rankql_rows" AS (
           THEN CAST("rel" AS DOUBLE PRECISION)
           WHEN NOT "rel" IS NULL
           THEN CAST('rel must be a finite number, not ' || CAST("rel" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
+          ELSE NULL
         END
       ) - 1
     ) AS "rankql_rel",
@@ -19,12 +20,14 @@ WITH "rankql_rows" AS (
       THEN CAST("pos" AS DOUBLE PRECISION)
       WHEN NOT "pos" IS NULL
       THEN CAST('pos must be a whole number from 1, not ' || CAST("pos" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
+      ELSE NULL
     END AS "rankql_pos",
     CASE
       WHEN abs(CAST("rel" AS DOUBLE PRECISION)) <= 1.7976931348623157e308
       THEN CAST("rel" AS DOUBLE PRECISION)
       WHEN NOT "rel" IS NULL
       THEN CAST('rel must be a finite number, not ' || CAST("rel" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
+      ELSE NULL
     END AS "rankql_rel_3",
     "rel" AS "rel",
     "day" AS "day"
@@ -39,20 +42,21 @@ WITH "rankql_rows" AS (
       THEN CAST("rankql_rel" AS DOUBLE PRECISION)
       WHEN NOT "rankql_rel" IS NULL
       THEN CAST('rel must be a finite number, not ' || CAST("rankql_rel" AS VARCHAR(MAX)) AS DOUBLE PRECISION)
+      ELSE NULL
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
       ORDER BY coalesce((
-        "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+        "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
     ) AS DOUBLE PRECISION) AS "rankql_nth",
-    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN "rankql_pos" END) OVER (
+    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN "rankql_pos" ELSE NULL END) OVER (
       PARTITION BY "user"
       ORDER BY coalesce("rankql_pos", 1e16), "rankql_rel_3"
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS DOUBLE PRECISION) AS "rankql_above",
-    CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) OVER (PARTITION BY "user") AS DOUBLE PRECISION) AS "rankql_relevant",
-    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN 1 END) OVER (PARTITION BY "user") AS DOUBLE PRECISION) AS "rankql_nonrelevant",
+    CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) OVER (PARTITION BY "user") AS DOUBLE PRECISION) AS "rankql_relevant",
+    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN 1 ELSE NULL END) OVER (PARTITION BY "user") AS DOUBLE PRECISION) AS "rankql_nonrelevant",
     CASE
       WHEN "rankql_rel_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("rel" AS VARCHAR(MAX)) || ' is above ' || '4' AS DOUBLE PRECISION)
@@ -72,14 +76,16 @@ WITH "rankql_rows" AS (
     ) AS DOUBLE PRECISION) AS "rankql_place",
     sum(
       CASE
-        WHEN "rankql_gain" > 0 AND CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END > 0
+        WHEN "rankql_gain" > 0
+        AND CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END > 0
         THEN ln(greatest(1 - (
           pow(2.0, "rankql_gain" - 4.0) - 0.0625
         ), 1e-300))
+        ELSE NULL
       END
     ) OVER (
       PARTITION BY "user"
-      ORDER BY coalesce(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END, 1e16)
+      ORDER BY coalesce(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END, 1e16)
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS "rankql_arrival"
   FROM "rankql_rows_2"
@@ -87,226 +93,270 @@ WITH "rankql_rows" AS (
 SELECT
   "user",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END)
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE PRECISION) / (
+              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-            THEN "rankql_rel_2" / (
-              ln("rankql_place" + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) AS DOUBLE PRECISION) / (
+          sum(
+            CASE
+              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel_2" AS DOUBLE PRECISION) / (
+                CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       ) > 1.0000000000009095
-      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE PRECISION) / (
+              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-            THEN "rankql_rel_2" / (
-              ln("rankql_place" + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) AS DOUBLE PRECISION) / (
+          sum(
+            CASE
+              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel_2" AS DOUBLE PRECISION) / (
+                CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE PRECISION) / (
+              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-            THEN "rankql_rel_2" / (
-              ln("rankql_place" + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) AS DOUBLE PRECISION) / (
+          sum(
+            CASE
+              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel_2" AS DOUBLE PRECISION) / (
+                CAST(ln("rankql_place" + 1) AS DOUBLE PRECISION) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       )
     END
   END AS "ndcg(exp2_gain(rel), pos, 10)",
   CASE
     WHEN count("rankql_pos") > max("rankql_pos")
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN CASE
         WHEN (
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) + 0.0
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION) + 0.0
         ) > 0
         THEN coalesce(
-          sum("rankql_nth" / (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          )) / nullif(
+          CAST(sum(
+            CAST("rankql_nth" AS DOUBLE PRECISION) / (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) AS DOUBLE PRECISION) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END > 1.0000000000009095
-      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN CASE
         WHEN (
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) + 0.0
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION) + 0.0
         ) > 0
         THEN coalesce(
-          sum("rankql_nth" / (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          )) / nullif(
+          CAST(sum(
+            CAST("rankql_nth" AS DOUBLE PRECISION) / (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) AS DOUBLE PRECISION) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END >= 0.9999999999990905
       THEN 1.0
       ELSE CASE
         WHEN (
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) + 0.0
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION) + 0.0
         ) > 0
         THEN coalesce(
-          sum("rankql_nth" / (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          )) / nullif(
+          CAST(sum(
+            CAST("rankql_nth" AS DOUBLE PRECISION) / (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) AS DOUBLE PRECISION) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END
     END
   END AS "ap",
   CASE
     WHEN count("rankql_pos") > max("rankql_pos")
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
-      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0
+      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION) > 0
       THEN coalesce(
         sum(
           CASE
             WHEN (
-              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             ) > 0
             THEN (
-              1 - least(CAST("rankql_above" AS DOUBLE PRECISION), "rankql_relevant") / greatest(least("rankql_relevant", "rankql_nonrelevant"), 1)
+              1 - CAST(least(CAST("rankql_above" AS DOUBLE PRECISION), "rankql_relevant") AS DOUBLE PRECISION) / greatest(least("rankql_relevant", "rankql_nonrelevant"), 1)
             )
+            ELSE NULL
           END
         ),
-        0.0
-      ) / CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION)
+        0
+      ) / CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION)
+      ELSE NULL
     END
   END AS "bpref",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END)
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN max("rankql_gain") > 0
       THEN coalesce(
         sum(
           CASE
             WHEN "rankql_gain" > 0
-            THEN exp(
+            THEN CAST(exp(
               greatest(
-                coalesce("rankql_arrival", 0.0) + (
+                coalesce("rankql_arrival", 0) + (
                   (
-                    CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END - 1
+                    CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END - 1
                   ) * -0.10536051565782628
                 ),
                 -600
               )
             ) * (
               pow(2.0, "rankql_gain" - 4.0) - 0.0625
-            ) / CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END
+            ) AS DOUBLE PRECISION) / CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END
+            ELSE NULL
           END
         ),
-        0.0
+        0
       )
+      ELSE NULL
     END
   END AS "err",
   CASE
     WHEN count("rankql_pos") > max("rankql_pos")
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN (
         0.2 * coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+            CASE
+              WHEN "rankql_rel_3" >= 1.0
+              THEN 1.0
+              WHEN NOT "rankql_rel_3" IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       ) > 1.0000000000009095
-      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
         0.2 * coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+            CASE
+              WHEN "rankql_rel_3" >= 1.0
+              THEN 1.0
+              WHEN NOT "rankql_rel_3" IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
         0.2 * coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+            CASE
+              WHEN "rankql_rel_3" >= 1.0
+              THEN 1.0
+              WHEN NOT "rankql_rel_3" IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       )
     END
   END AS "rbp",
   CASE
     WHEN count("rankql_pos") > max("rankql_pos")
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE (
-      count(
+      CAST(count(
         CASE
           WHEN (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
           ) <= "rankql_relevant"
           THEN 1
+          ELSE NULL
         END
-      ) / nullif(CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION), 0)
+      ) AS DOUBLE PRECISION) / nullif(
+        CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION),
+        0
+      )
     )
   END AS "rp",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END)
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    WHEN count(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE PRECISION) / coalesce(
               CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -315,35 +365,40 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) > 2
                 THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-            THEN "rankql_rel_3" / coalesce(
-              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN "rankql_place_2" > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-              END
-            )
-          END
+          ) * 1,
+          0
+        ) AS DOUBLE PRECISION) / (
+          CAST(sum(
+            CASE
+              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
+                CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "rankql_place_2" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) AS DOUBLE PRECISION) / 1
         )
       ) > 1.0000000000009095
-      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+      THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE PRECISION) / coalesce(
               CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -352,35 +407,40 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) > 2
                 THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-            THEN "rankql_rel_3" / coalesce(
-              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN "rankql_place_2" > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-              END
-            )
-          END
+          ) * 1,
+          0
+        ) AS DOUBLE PRECISION) / (
+          CAST(sum(
+            CASE
+              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
+                CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "rankql_place_2" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) AS DOUBLE PRECISION) / 1
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE PRECISION) / coalesce(
               CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -389,54 +449,60 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) > 2
                 THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-            THEN "rankql_rel_3" / coalesce(
-              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN "rankql_place_2" > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-              END
-            )
-          END
+          ) * 1,
+          0
+        ) AS DOUBLE PRECISION) / (
+          CAST(sum(
+            CASE
+              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
+                CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "rankql_place_2" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) AS DOUBLE PRECISION) / 1
         )
       )
     END
   END AS "boosted",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END)
-    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS DOUBLE PRECISION)
+    WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END)
+    THEN CAST('several items share a position: GROUP BY the query, or number positions with row_number()' || CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS DOUBLE PRECISION)
     ELSE CASE
-      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE PRECISION) > 0
+      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE PRECISION) > 0
       THEN CASE
         WHEN count(
           (
-            CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+            CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
           )
         ) > 0
         THEN CAST(1 AS DOUBLE PRECISION)
         ELSE CAST(0 AS DOUBLE PRECISION)
       END
+      ELSE NULL
     END
   END AS "hit",
   coalesce(
     CAST(count(
       (
-        CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+        CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       )
     ) AS DOUBLE PRECISION) / nullif(
       CASE
-        WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END) > 5.0 * (
+        WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > 5.0 * (
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
         THEN CAST('query must tell one ranking from the next: more items stand in the first positions of ' || CAST((
@@ -448,7 +514,7 @@ SELECT
       END,
       0
     ),
-    0.0
+    0
   ) AS "micro",
   count(*) AS "n"
 FROM "rankql_rows_3"

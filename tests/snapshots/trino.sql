@@ -12,6 +12,7 @@ WITH "rankql_rows" AS (
           THEN fail(
             CONCAT(CAST('rel must be a finite number, not ' AS VARCHAR), CAST("rel" AS VARCHAR))
           )
+          ELSE NULL
         END
       ) - 1
     ) AS "rankql_rel",
@@ -23,6 +24,7 @@ WITH "rankql_rows" AS (
       THEN fail(
         CONCAT(CAST('pos must be a whole number from 1, not ' AS VARCHAR), CAST("pos" AS VARCHAR))
       )
+      ELSE NULL
     END AS "rankql_pos",
     CASE
       WHEN abs(CAST("rel" AS DOUBLE)) <= 1.7976931348623157e308
@@ -31,6 +33,7 @@ WITH "rankql_rows" AS (
       THEN fail(
         CONCAT(CAST('rel must be a finite number, not ' AS VARCHAR), CAST("rel" AS VARCHAR))
       )
+      ELSE NULL
     END AS "rankql_rel_3",
     "rel" AS "rel",
     "day" AS "day"
@@ -50,20 +53,21 @@ WITH "rankql_rows" AS (
           CAST("rankql_rel" AS VARCHAR)
         )
       )
+      ELSE NULL
     END AS "rankql_rel_2",
     CAST(row_number() OVER (
       PARTITION BY "user"
       ORDER BY coalesce((
-        "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+        "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       ), 1e16)
     ) AS DOUBLE) AS "rankql_nth",
-    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN "rankql_pos" END) OVER (
+    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN "rankql_pos" ELSE NULL END) OVER (
       PARTITION BY "user"
       ORDER BY coalesce("rankql_pos", 1e16), "rankql_rel_3"
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS DOUBLE) AS "rankql_above",
-    CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) OVER (PARTITION BY "user") AS DOUBLE) AS "rankql_relevant",
-    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN 1 END) OVER (PARTITION BY "user") AS DOUBLE) AS "rankql_nonrelevant",
+    CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) OVER (PARTITION BY "user") AS DOUBLE) AS "rankql_relevant",
+    CAST(count(CASE WHEN "rankql_rel_3" < 1.0 THEN 1 ELSE NULL END) OVER (PARTITION BY "user") AS DOUBLE) AS "rankql_nonrelevant",
     CASE
       WHEN "rankql_rel_3" > 4.0
       THEN fail(
@@ -90,14 +94,16 @@ WITH "rankql_rows" AS (
     ) AS DOUBLE) AS "rankql_place",
     sum(
       CASE
-        WHEN "rankql_gain" > 0 AND CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END > 0
+        WHEN "rankql_gain" > 0
+        AND CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END > 0
         THEN ln(greatest(1 - (
           pow(2.0, "rankql_gain" - 4.0) - 0.0625
         ), 1e-300))
+        ELSE NULL
       END
     ) OVER (
       PARTITION BY "user"
-      ORDER BY coalesce(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END, 1e16)
+      ORDER BY coalesce(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END, 1e16)
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS "rankql_arrival"
   FROM "rankql_rows_2"
@@ -105,70 +111,79 @@ WITH "rankql_rows" AS (
 SELECT
   "user",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END)
+    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END)
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE) / (
+              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-            THEN "rankql_rel_2" / (
-              ln("rankql_place" + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) AS DOUBLE) / (
+          sum(
+            CASE
+              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel_2" AS DOUBLE) / (
+                CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
           CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-          CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+          CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
         )
       )
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE) / (
+              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-            THEN "rankql_rel_2" / (
-              ln("rankql_place" + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) AS DOUBLE) / (
+          sum(
+            CASE
+              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel_2" AS DOUBLE) / (
+                CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END / (
-              ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END + 1) / 0.6931471805599453
+            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE) / (
+              CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
-            THEN "rankql_rel_2" / (
-              ln("rankql_place" + 1) / 0.6931471805599453
-            )
-          END
+          ) * 1.0,
+          0
+        ) AS DOUBLE) / (
+          sum(
+            CASE
+              WHEN "rankql_rel_2" > 0 AND "rankql_place" <= 10.0
+              THEN CAST("rankql_rel_2" AS DOUBLE) / (
+                CAST(ln("rankql_place" + 1) AS DOUBLE) / 0.6931471805599453
+              )
+              ELSE NULL
+            END
+          ) * 1.0
         )
       )
     END
@@ -178,67 +193,76 @@ SELECT
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
       WHEN CASE
         WHEN (
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) + 0.0
         ) > 0
         THEN coalesce(
-          sum("rankql_nth" / (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          )) / nullif(
+          CAST(sum(
+            CAST("rankql_nth" AS DOUBLE) / (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) AS DOUBLE) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE)
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END > 1.0000000000009095
       THEN fail(
         CONCAT(
           CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-          CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+          CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
         )
       )
       WHEN CASE
         WHEN (
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) + 0.0
         ) > 0
         THEN coalesce(
-          sum("rankql_nth" / (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          )) / nullif(
+          CAST(sum(
+            CAST("rankql_nth" AS DOUBLE) / (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) AS DOUBLE) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE)
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END >= 0.9999999999990905
       THEN 1.0
       ELSE CASE
         WHEN (
-          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) + 0.0
+          CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) + 0.0
         ) > 0
         THEN coalesce(
-          sum("rankql_nth" / (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
-          )) / nullif(
+          CAST(sum(
+            CAST("rankql_nth" AS DOUBLE) / (
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
+            )
+          ) AS DOUBLE) / nullif(
             least(
               9007199254740992.0,
-              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE)
+              CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
             ),
             0
           ),
-          0.0
+          0
         )
+        ELSE NULL
       END
     END
   END AS "ap",
@@ -247,32 +271,34 @@ SELECT
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
-      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0
+      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) > 0
       THEN coalesce(
         sum(
           CASE
             WHEN (
-              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+              "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
             ) > 0
             THEN (
-              1 - least(CAST("rankql_above" AS DOUBLE), "rankql_relevant") / greatest(least("rankql_relevant", "rankql_nonrelevant"), 1)
+              1 - CAST(least(CAST("rankql_above" AS DOUBLE), "rankql_relevant") AS DOUBLE) / greatest(least("rankql_relevant", "rankql_nonrelevant"), 1)
             )
+            ELSE NULL
           END
         ),
-        0.0
-      ) / CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE)
+        0
+      ) / CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE)
+      ELSE NULL
     END
   END AS "bpref",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END)
+    WHEN count(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END)
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
@@ -281,22 +307,24 @@ SELECT
         sum(
           CASE
             WHEN "rankql_gain" > 0
-            THEN exp(
+            THEN CAST(exp(
               greatest(
-                coalesce("rankql_arrival", 0.0) + (
+                coalesce("rankql_arrival", 0) + (
                   (
-                    CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END - 1
+                    CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END - 1
                   ) * -0.10536051565782628
                 ),
                 -600
               )
             ) * (
               pow(2.0, "rankql_gain" - 4.0) - 0.0625
-            ) / CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" END
+            ) AS DOUBLE) / CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END
+            ELSE NULL
           END
         ),
-        0.0
+        0
       )
+      ELSE NULL
     END
   END AS "err",
   CASE
@@ -304,39 +332,57 @@ SELECT
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
       WHEN (
         0.2 * coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+            CASE
+              WHEN "rankql_rel_3" >= 1.0
+              THEN 1.0
+              WHEN NOT "rankql_rel_3" IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
           CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-          CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+          CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
         )
       )
       WHEN (
         0.2 * coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+            CASE
+              WHEN "rankql_rel_3" >= 1.0
+              THEN 1.0
+              WHEN NOT "rankql_rel_3" IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
         0.2 * coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" >= 1.0 THEN 1.0 WHEN NOT "rankql_rel_3" IS NULL THEN 0.0 END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 END)
+            CASE
+              WHEN "rankql_rel_3" >= 1.0
+              THEN 1.0
+              WHEN NOT "rankql_rel_3" IS NULL
+              THEN 0.0
+              ELSE NULL
+            END * pow(0.8, CASE WHEN "rankql_pos" <= 3136.0 THEN "rankql_pos" - 1 ELSE NULL END)
           ),
-          0.0
+          0
         )
       )
     END
@@ -346,35 +392,36 @@ SELECT
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE (
-      count(
+      CAST(count(
         CASE
           WHEN (
-            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+            "rankql_pos" + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
           ) <= "rankql_relevant"
           THEN 1
+          ELSE NULL
         END
-      ) / nullif(CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE), 0)
+      ) AS DOUBLE) / nullif(CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE), 0)
     )
   END AS "rp",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END)
+    WHEN count(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END)
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE) / coalesce(
               CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -383,52 +430,57 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) > 2
                 THEN fail(
                   CONCAT(
                     CAST('discounts has 2 entries, but position ' AS VARCHAR),
                     CAST(CAST(CAST((
-                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                     ) AS BIGINT) AS VARCHAR) AS VARCHAR),
                     CAST(' is counted: give more, or a lower k' AS VARCHAR)
                   )
                 )
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-            THEN "rankql_rel_3" / coalesce(
-              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN "rankql_place_2" > 2
-                THEN fail(
-                  CONCAT(
-                    CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                    CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
-                    CAST(' is counted: give more, or a lower k' AS VARCHAR)
+          ) * 1,
+          0
+        ) AS DOUBLE) / (
+          CAST(sum(
+            CASE
+              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
+                CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "rankql_place_2" > 2
+                  THEN fail(
+                    CONCAT(
+                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                      CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                    )
                   )
-                )
-              END
-            )
-          END
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) AS DOUBLE) / 1
         )
       ) > 1.0000000000009095
       THEN fail(
         CONCAT(
           CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-          CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+          CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
         )
       )
       WHEN (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE) / coalesce(
               CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -437,47 +489,52 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) > 2
                 THEN fail(
                   CONCAT(
                     CAST('discounts has 2 entries, but position ' AS VARCHAR),
                     CAST(CAST(CAST((
-                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                     ) AS BIGINT) AS VARCHAR) AS VARCHAR),
                     CAST(' is counted: give more, or a lower k' AS VARCHAR)
                   )
                 )
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-            THEN "rankql_rel_3" / coalesce(
-              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN "rankql_place_2" > 2
-                THEN fail(
-                  CONCAT(
-                    CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                    CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
-                    CAST(' is counted: give more, or a lower k' AS VARCHAR)
+          ) * 1,
+          0
+        ) AS DOUBLE) / (
+          CAST(sum(
+            CASE
+              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
+                CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "rankql_place_2" > 2
+                  THEN fail(
+                    CONCAT(
+                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                      CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                    )
                   )
-                )
-              END
-            )
-          END
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) AS DOUBLE) / 1
         )
       ) >= 0.9999999999990905
       THEN 1.0
       ELSE (
-        coalesce(
+        CAST(coalesce(
           sum(
-            CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END / coalesce(
+            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE) / coalesce(
               CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) AS BIGINT)
                 WHEN 1
                 THEN 0.8
@@ -486,71 +543,77 @@ SELECT
               END,
               CASE
                 WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                 ) > 2
                 THEN fail(
                   CONCAT(
                     CAST('discounts has 2 entries, but position ' AS VARCHAR),
                     CAST(CAST(CAST((
-                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
                     ) AS BIGINT) AS VARCHAR) AS VARCHAR),
                     CAST(' is counted: give more, or a lower k' AS VARCHAR)
                   )
                 )
+                ELSE NULL
               END
             )
-          ),
-          0.0
-        ) / sum(
-          CASE
-            WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
-            THEN "rankql_rel_3" / coalesce(
-              CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
-              CASE
-                WHEN "rankql_place_2" > 2
-                THEN fail(
-                  CONCAT(
-                    CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                    CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
-                    CAST(' is counted: give more, or a lower k' AS VARCHAR)
+          ) * 1,
+          0
+        ) AS DOUBLE) / (
+          CAST(sum(
+            CASE
+              WHEN "rankql_rel_3" > 0 AND "rankql_place_2" <= 2.0
+              THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
+                CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "rankql_place_2" > 2
+                  THEN fail(
+                    CONCAT(
+                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                      CAST(CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                    )
                   )
-                )
-              END
-            )
-          END
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
+          ) AS DOUBLE) / 1
         )
       )
     END
   END AS "boosted",
   CASE
-    WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END) > max(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END)
+    WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > max(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END)
     THEN fail(
       CONCAT(
         CAST('several items share a position: GROUP BY the query, or number positions with row_number()' AS VARCHAR),
-        CAST(CAST(CASE WHEN count(*) > 0 THEN '' END AS VARCHAR) AS VARCHAR)
+        CAST(CAST(CASE WHEN count(*) > 0 THEN '' ELSE NULL END AS VARCHAR) AS VARCHAR)
       )
     )
     ELSE CASE
-      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 END) AS DOUBLE) > 0
+      WHEN CAST(count(CASE WHEN "rankql_rel_3" >= 1.0 THEN 1 ELSE NULL END) AS DOUBLE) > 0
       THEN CASE
         WHEN count(
           (
-            CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+            CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
           )
         ) > 0
         THEN CAST(1 AS DOUBLE)
         ELSE CAST(0 AS DOUBLE)
       END
+      ELSE NULL
     END
   END AS "hit",
   coalesce(
     CAST(count(
       (
-        CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 END
+        CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END + CASE WHEN "rankql_rel_3" >= 1.0 THEN 0 ELSE NULL END
       )
     ) AS DOUBLE) / nullif(
       CASE
-        WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" END) > 5.0 * (
+        WHEN count(CASE WHEN "rankql_pos" <= 5.0 THEN "rankql_pos" ELSE NULL END) > 5.0 * (
           count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
         THEN fail(
@@ -568,7 +631,7 @@ SELECT
       END,
       0
     ),
-    0.0
+    0
   ) AS "micro",
   count(*) AS "n"
 FROM "rankql_rows_3"
