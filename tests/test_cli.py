@@ -115,7 +115,7 @@ def test_several_runs(files):
     out, _ = run(files, "eval", "first=one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
     assert out.count("\nfirst,") == 1 and out.count("\ntwo,") == 1
     _, err = run(files, "eval", "one.run", "./one.run", "qrels", code=2)
-    assert "must have names that differ: give NAME=PATH" in err
+    assert "Two runs have the same name. Name each run: NAME=PATH" in err
 
 
 def test_options_of_conventions(files):
