@@ -202,8 +202,13 @@ def test_explain(files):
 
 def test_check(files):
     out, _ = run(files, "check", "one.run", "qrels", "-k", "5")
-    in_python = repr(rankql.check(files / "one.run", files / "qrels", k=5)) + "\n"
-    assert out == in_python.replace("ties='expected'", "--ties expected") != in_python
+    report = rankql.check(files / "one.run", files / "qrels", k=5)
+    assert (
+        out.startswith(f"{report.title}\n")
+        and len(out.splitlines()) == repr(report).count("\n") + 1
+    )
+    assert "ties='expected'" in repr(report) and "--ties expected" in out
+    assert "missing=." in repr(report) and "Change this with --missing." in out
     (files / "twice").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
     out, _ = run(files, "check", "one.run", "twice", code=1)
     assert "duplicate" in out

@@ -354,7 +354,7 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     done = CliRunner().invoke(
         main, ["report", *inputs, "--by", "part", "--title", "A < B", "-o", "r.html"]
     )
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "wrote r.html\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "Wrote r.html\n")
     text = Page((tmp_path / "r.html").read_text()).text
     assert text.startswith("A < B Skip to what was found A < B") and "part=x" in text
     done = CliRunner().invoke(main, ["report", *inputs, "-o", "r.doc"])

@@ -4,5 +4,5 @@
 read the tables of `check_data`. `explain` returns an `explanation`, from the SQL in
 `contributions`. `limits` returns a `limits_result`, from `unjudged` and `sensitivity`. `correlate`
 compares rankings. All of them run in DuckDB only; `evaluate`, `compare` and `gate` also read tables
-of other databases. Imports engines, evaluation and everything below; output and cli import it.
+of other databases. It imports engines, evaluation and everything below; output and cli import it.
 """
