@@ -115,7 +115,7 @@ def test_several_runs(files):
     out, _ = run(files, "eval", "first=one.run", "two.run", "qrels", "-m", "AP", "--format", "csv")
     assert out.count("\nfirst,") == 1 and out.count("\ntwo,") == 1
     _, err = run(files, "eval", "one.run", "./one.run", "qrels", code=2)
-    assert "must have names that differ: give NAME=PATH" in err
+    assert "Two runs have the same name. Name each run: NAME=PATH" in err
 
 
 def test_options_of_conventions(files):
@@ -202,8 +202,13 @@ def test_explain(files):
 
 def test_check(files):
     out, _ = run(files, "check", "one.run", "qrels", "-k", "5")
-    in_python = repr(rankql.check(files / "one.run", files / "qrels", k=5)) + "\n"
-    assert out == in_python.replace("ties='expected'", "--ties expected") != in_python
+    report = rankql.check(files / "one.run", files / "qrels", k=5)
+    assert (
+        out.startswith(f"{report.title}\n")
+        and len(out.splitlines()) == repr(report).count("\n") + 1
+    )
+    assert "ties='expected'" in repr(report) and "--ties expected" in out
+    assert "missing=." in repr(report) and "Change this with --missing." in out
     (files / "twice").write_text((files / "qrels").read_text() + "\nq3 0 d1 1\nq3 0 d1 2\n")
     out, _ = run(files, "check", "one.run", "twice", code=1)
     assert "duplicate" in out

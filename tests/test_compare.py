@@ -218,7 +218,7 @@ def test_on_the_command_line(files, two):
     done = CliRunner().invoke(main, ["compare", *runs, "--test", "student"])
     assert done.exit_code == 2 and "Unknown test 'student'" in done.stderr
     done = CliRunner().invoke(main, ["compare", "old.parquet", "old.parquet", "qrels.parquet"])
-    assert done.exit_code == 2 and "give NAME=PATH" in done.stderr
+    assert done.exit_code == 2 and "Name each run: NAME=PATH" in done.stderr
 
 
 def test_more_tests_than_resamples_can_tell():

@@ -332,12 +332,13 @@ def test_notes():
     other = pl.DataFrame({"query": [1, 1, 3], "item": ["b", "c", "a"], "pos": [1, 2, 1]})
     result = correlate(run, other)
     assert result.notes == [
-        "1 of 2 queries of the run are not in the reference and left out (2)",
-        "1 of 2 queries of the reference are not in the run and left out (3)",
-        "1 of 3 items of the run and the reference are in both; "
-        "TauB, TauAP and TauDistance look at these alone",
+        "1 of 2 queries of the run are not in the reference and left out (2).",
+        "1 of 2 queries of the reference are not in the run and left out (3).",
+        "1 of 3 items are in both the run and the reference. "
+        "TauB, TauAP and TauDistance use these only.",
     ]
-    assert correlate(run, other, "RBO(p=.5)").notes[-1].endswith("are in both")
+    note = correlate(run, other, "RBO(p=.5)").notes[-1]
+    assert note.endswith("are in both the run and the reference.")
     assert result.per_query.height == 1
     assert "Note: 1 of 3 items" in repr(result)
     assert "ties=item" in repr(result) and "gain" not in repr(result)
@@ -405,7 +406,7 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
 @pytest.mark.parametrize(
     ("run", "other", "options", "words"),
     [
-        (RUN, RUN.with_columns(query=pl.lit(5)), {}, "no query of the run is in the reference: it"),
+        (RUN, RUN.with_columns(query=pl.lit(5)), {}, "No query of the run is in the reference: it"),
         (RUN.with_columns(item=pl.lit("a")), RUN, {}, "run has duplicates: query 1, item 'a'"),
         (RUN, RUN.with_columns(pos=pl.lit(1)), {}, "reference has duplicates: query 1, pos 1"),
         (RUN, RUN.with_columns(pos=pl.lit(0)), {}, "reference: pos must be a whole number from 1"),

@@ -752,8 +752,8 @@ def test_a_score_that_is_nan():
 
 def test_on_the_command_line():
     for arguments, said in {
-        ("sql", "a", "b", "--dialect", "spark"): "--dialect takes one query",
-        ("correlate", "x"): "correlate compares a RUN with a REFERENCE",
+        ("sql", "a", "b", "--dialect", "spark"): "With --dialect, pass one QUERY",
+        ("correlate", "x"): "Pass RUN... REFERENCE",
     }.items():
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 2 and said in done.stderr

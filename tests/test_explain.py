@@ -401,9 +401,9 @@ def test_several_systems(as_column):
         assert f"{name}, query 1" in repr(single)
         # A query that this system lacks has the value that evaluate gives it.
         assert explain(runs, qrels, 3, "AP", which=name, **options).value in (0, None)
-    with pytest.raises(RankqlError, match=r"several systems; say which='...'. There are: "):
+    with pytest.raises(RankqlError, match=r"There are 2 systems. Select one with which=: "):
         explain(runs, qrels, 1, "AP", **options)
-    with pytest.raises(RankqlError, match=r"no system of that name. Did you mean 'one'"):
+    with pytest.raises(RankqlError, match=r"Unknown system 'on'. Did you mean 'one'"):
         explain(runs, qrels, 1, "AP", which="on", **options)
 
 
@@ -413,7 +413,7 @@ def test_one_system_needs_no_name():
     assert found.system == "one"
     alone = explain(run, qrels, 1, "AP").positions
     assert_frame_equal(found.positions, alone, abs_tol=1e-12, rel_tol=0)
-    with pytest.raises(RankqlError, match="there is one run, without a name"):
+    with pytest.raises(RankqlError, match="there is only one run"):
         explain(run, qrels, 1, "AP", which="one")
 
 
@@ -431,7 +431,7 @@ def test_a_ranked_table_with_grades():
     )
     with pytest.raises(RankqlError, match="No item column in run"):
         explain(table.drop("item"), None, 1)
-    with pytest.raises(RankqlError, match="there is no query 98 in run"):
+    with pytest.raises(RankqlError, match="Unknown query 98: run has no rows"):
         explain(table, None, 98)
 
 
@@ -465,7 +465,7 @@ def test_ids_of_any_type(query, dtype):
         )
         json.loads(found.to_json())
     for other in (18, "17.4", 17.4, "q17", "' OR 1=1 --", 2**62 + 1):
-        with pytest.raises(RankqlError, match=r"there is no query .* in qrels"):
+        with pytest.raises(RankqlError, match=r"Unknown query .*: qrels has no rows"):
             explain(run, qrels, other, "nDCG@2")
 
 
@@ -511,23 +511,23 @@ def test_columns_named_by_keyword():
 @pytest.mark.parametrize(
     ("args", "options", "message"),
     [
-        (("q", "Bpref"), {}, "Bpref is no sum over positions; what can be explained: nDCG, DCG,"),
-        (("q", "TauB"), {}, "TauB is no sum over positions"),
-        (("q", "microP@5"), {}, "microP@5 is no sum over positions"),
-        (("q", "IDCG"), {}, "IDCG is no sum"),
-        (("q", "mine = sum(rel)"), {}, "mine is no sum over positions"),
-        (("q", "nDCG@5,10"), {}, "explain takes one metric, not nDCG@5, nDCG@10"),
+        (("q", "Bpref"), {}, "not support Bpref, which is not a sum over positions. Use one of: "),
+        (("q", "TauB"), {}, "not support TauB, which is not a sum"),
+        (("q", "microP@5"), {}, "not support microP@5, which is not a sum"),
+        (("q", "IDCG"), {}, "not support IDCG, which is not a sum"),
+        (("q", "mine = sum(rel)"), {}, "not support mine, which is not a sum"),
+        (("q", "nDCG@5,10"), {}, "explain takes one metric, not 2: nDCG@5, nDCG@10"),
         (("q", "nDGC"), {}, "Unknown metric 'nDGC'. Did you mean 'nDCG'"),
         (("q", "RBP"), {}, "p must be given"),
-        (("q",), {"ties": "expected"}, "ties='expected' items stand at no one position"),
+        (("q",), {"ties": "expected"}, "not support ties='expected'"),
         (("q",), {"ties": "worst"}, "ties='worst'"),
         (("q",), {"conventions": "sklearn"}, "ties='expected'"),
-        (("q",), {"unjudged": "bounds"}, "unjudged='bounds' has two values"),
+        (("q",), {"unjudged": "bounds"}, "unjudged='bounds', which has two values"),
         (("q",), {"gains": 3}, "Unknown option 'gains'. Did you mean 'gain'"),
         (("q",), {"worst": 0}, "worst must be a whole number from 1, not 0"),
         (("q",), {"worst": True}, "worst must be a whole number from 1, not True"),
-        (("q2",), {}, "there is no query 'q2' in qrels. Did you mean 'q'"),
-        (("only run",), {}, "query 'only run' is in the run, but not judged"),
+        (("q2",), {}, "Unknown query 'q2': qrels has no rows for it. Similar queries: q"),
+        (("only run",), {}, "Query 'only run' is not judged"),
         (("q",), {"discounts": [1, 2]}, "discounts has 2 entries, but position 3"),
         (("q",), {"gain": {0: 0, 1: 1, 2: 3}}, "gain has no entry for grade 3"),
     ],
@@ -557,7 +557,7 @@ def test_missing_and_undefined():
     run = pl.concat([RUN, ranking("xy", "none")])
     gone = explain(run, qrels, "gone")
     assert (gone.value, gone.ideal) == (0, 1) and by_item(gone, "loss") == {"z": 1}
-    assert "Note: the run has no row of query 'gone'" in repr(gone)
+    assert "Note: The run has no rows for query 'gone'." in repr(gone)
     none = explain(run, qrels, "none")
     check_one(none)
     assert none.value is None and "nDCG@10 is undefined" in repr(none)
@@ -575,14 +575,17 @@ def test_missing_and_undefined():
 def test_shown():
     found = explain(RUN, QRELS, "q", "nDCG@3", **BY_HALVES)
     text = repr(found)
-    assert "losses add up to 0.7647 = 1 - nDCG@3 0.2353\n\nConventions: rankql" in text
+    assert "Losses add up to 0.7647 = 1 - nDCG@3 0.2353\n\nConventions: rankql" in text
     assert "query q: contribution = gain / discount / IDCG 4.25" in text
     assert text.splitlines()[0].split() == found.positions.columns
-    assert "losses add up to 0.2000 = ideal 0.6000 - P 0.4000" in repr(
+    assert "Losses add up to 0.2000 = ideal 0.6000 - P 0.4000" in repr(
         explain(RUN, QRELS, "q", "P")
     )
     whole = repr(explain(RUN, QRELS, metric="nDCG@3", **BY_HALVES))
-    assert "losses of 1 queries add up to 0.7647; the mean is 0.7647 = 1 - nDCG@3 0.2353" in whole
+    assert (
+        "The losses of 1 query add up to 0.7647. The mean loss is 0.7647 = 1 - nDCG@3 0.2353"
+        in whole
+    )
     assert found.table is found.positions and found.to_arrow().num_rows == 4
     assert found.to_dict()["table"] == found.positions.to_dicts()
     assert json.loads(found.to_json())["value"] == found.value
@@ -607,7 +610,7 @@ def test_a_long_ranking_shows_what_matters():
     run = ranking([f"i{n}" for n in range(500)])
     found = explain(run, judgments({"i3": 1, "i77": 2, "i400": 0}), "q", "nDCG")
     assert len(found.positions) == 500 and len(repr(found).splitlines()) < 15
-    assert "496 positions without gain are not shown" in repr(found)
+    assert "496 positions without gain are hidden." in repr(found)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data: {DATA} is absent")

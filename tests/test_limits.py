@@ -209,11 +209,11 @@ def test_removed_items_leave_their_places():
     assert found.judged.rows() == [(2, 0.5, 2, 1, 1), (None, 2 / 3, 3, 1, 1)]
     assert found.bounds.is_empty()
     assert found.notes[-1] == (
-        "no bounds of RR@2: with unjudged='remove' what is unjudged is not in the ranking"
+        "No bounds for RR@2: with unjudged='remove', rankings have no unjudged items."
     )
     gone = pl.DataFrame({"query": ["a", "b"], "item": ["y", "x"], "rel": [0, None], "pos": [1, 1]})
     removed = limits(gone, None, "RR", unjudged="remove")
-    assert removed.notes[0] == "1 of 1 query (100%) is undefined for RR: no relevant item is judged"
+    assert removed.notes[0] == "RR: undefined for 1 of 1 query (100%): no relevant item."
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -242,7 +242,7 @@ def test_bounds(seed, form):
         assert near(hi, fsum(highs) / len(highs)), metric
         assert near(mean, fsum(values) / len(values)), metric
         assert opened == len(pairs) - len(values)
-    assert not any("no bounds" in note for note in found.notes)
+    assert not any("No bounds" in note for note in found.notes)
 
 
 def test_what_has_no_bounds():
@@ -251,14 +251,14 @@ def test_what_has_no_bounds():
     found = limits(run.drop("system"), qrels, names)
     assert found.bounds["metric"].to_list() == ["RR@2"]
     assert found.notes[-2:] == [
-        "no bounds of TauB, my 'own' and microP@2: unjudged='bounds' is not available",
-        "no sensitivity of microP@2: there is one value of all queries together",
+        "No bounds for TauB, my 'own' and microP@2: unjudged='bounds' is not available.",
+        "No sensitivity for microP@2: the value is one for all queries together.",
     ]
     # Where all is judged there is nothing to say.
     every = pl.DataFrame({"query": ["a"] * 2, "item": ["x", "y"], "rel": [0, 1], "pos": [1, 2]})
     found = limits(every, None, ["TauB", "RR", "RR low = sum(rel) + 6"])
     assert found.bounds.rows() == [("RR", 0.5, 0.5, 0.5, 0)]
-    assert not any("no bounds" in note for note in found.notes)
+    assert not any("No bounds" in note for note in found.notes)
 
 
 def test_given_bounds_are_the_same():
@@ -298,7 +298,8 @@ def test_unjudged_share_with_missing_queries():
     qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["x", "x", "x"], "rel": [1, 1, 1]})
     found = limits(run, qrels, "RBP(p=0.5)@10")
     assert found.notes[0].startswith(
-        "50% of the items in the top 10 (1 of 3 queries) are unjudged; RBP(p=0.5)@10 lies between"
+        "50% of the items in the top 10 (1 of 3 queries) are unjudged. Whatever their grades, "
+        "RBP(p=0.5)@10 is between"
     )
 
 
@@ -308,9 +309,10 @@ def test_expected_ties():
     found = limits(run, qrels, ["RR", "nDCG@1"], ties="expected")
     assert found.sensitivity.is_empty() and found.bounds.is_empty()
     assert found.notes == [
-        "50% of the items in the rankings (1 of 1 query) are unjudged",
-        "no bounds of RR and nDCG@1: unjudged='bounds' is not available with ties='expected'",
-        "no sensitivity of RR and nDCG@1: with ties='expected' tied items stand at no one position",
+        "50% of the items in the rankings (1 of 1 query) are unjudged.",
+        "No bounds for RR and nDCG@1: unjudged='bounds' is not available with ties='expected'.",
+        "No sensitivity for RR and nDCG@1: with ties='expected', tied items have no single "
+        "position.",
     ]
 
 
@@ -320,8 +322,8 @@ def test_ratings_have_no_positions():
     )
     found = limits(table, None, ["RMSE", "MAE", "RR"])
     assert found.sensitivity["metric"].unique().to_list() == ["RR"]
-    reason = "scores are compared with grades, wherever the items stand"
-    assert found.notes[-1] == f"no sensitivity of RMSE and MAE: {reason}"
+    reason = "the value depends on scores, not on positions"
+    assert found.notes[-1] == f"No sensitivity for RMSE and MAE: {reason}."
 
 
 def test_duplicates_are_refused():
@@ -336,8 +338,8 @@ def test_tables_without_items():
     found = limits(table, None, "RR@1")
     assert found.sensitivity.rows() == [("RR@1", 1, 1.0, 1)]
     assert found.notes == [
-        "on average over the queries, a swap of neighbours changes RR@1 by up to 1.0000 "
-        "(positions 1 and 2, 1 of 1 query)",
+        "On average over queries, a swap of two neighbours changes RR@1 by up to 1.0000 "
+        "(positions 1 and 2, 1 of 1 query).",
     ]
 
 
@@ -352,14 +354,14 @@ def test_notes_by_hand():
     qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["y"] * 3, "rel": [1, 1, 0]})
     found = limits(run, qrels, ["nDCG@1", "RR@1", "P@1"])
     assert found.notes == [
-        "1 of 4 queries of the run is not judged and left out ('d')",
-        "1 of 3 queries (33%) is undefined for nDCG@1 and RR@1: no relevant item is judged",
-        "33% of the items in the top 1 (1 of 3 queries) are unjudged; "
-        "nDCG@1 lies between 0.5000 and 1.0000, RR@1 lies between 0.5000 and 1.0000 and "
-        "P@1 lies between 0.3333 and 0.6667, whatever the unjudged items are",
-        "on average over the queries, a swap of neighbours changes nDCG@1 by up to 1.0000 "
+        "1 of 4 queries of the run are not judged and left out ('d')",
+        "nDCG@1 and RR@1: undefined for 1 of 3 queries (33%): no relevant item.",
+        "33% of the items in the top 1 (1 of 3 queries) are unjudged. Whatever their grades, "
+        "nDCG@1 is between 0.5000 and 1.0000, RR@1 is between 0.5000 and 1.0000 and "
+        "P@1 is between 0.3333 and 0.6667.",
+        "On average over queries, a swap of two neighbours changes nDCG@1 by up to 1.0000 "
         "(positions 1 and 2, 2 of 2 queries), RR@1 by up to 1.0000 (positions 1 and 2, 2 of 2 "
-        "queries) and P@1 by up to 0.6667 (positions 1 and 2, 2 of 3 queries)",
+        "queries) and P@1 by up to 0.6667 (positions 1 and 2, 2 of 3 queries).",
     ]
     top = [line.split() for line in repr(found).splitlines()[:2]]
     assert top == [
@@ -384,11 +386,11 @@ def test_what_all_systems_share_is_said_once():
     other = pl.DataFrame({"query": ["a", "a", "b"], "item": [*"zxy"], "score": [2.0, 1, 1]})
     found = limits({"one": run, "two": other}, qrels, "RR@1")
     assert found.notes == [
-        "1 of 2 queries (50%) is undefined for RR@1: no relevant item is judged",
-        "on average over the queries, a swap of neighbours changes RR@1 by up to 1.0000 "
-        "(positions 1 and 2, 1 of 1 query)",
-        "two: 50% of the items in the top 1 (1 of 2 queries) are unjudged; "
-        "RR@1 lies between 0.0000 and 1.0000, whatever the unjudged items are",
+        "RR@1: undefined for 1 of 2 queries (50%): no relevant item.",
+        "On average over queries, a swap of two neighbours changes RR@1 by up to 1.0000 "
+        "(positions 1 and 2, 1 of 1 query).",
+        "two: 50% of the items in the top 1 (1 of 2 queries) are unjudged. Whatever their grades, "
+        "RR@1 is between 0.0000 and 1.0000.",
     ]
 
 
@@ -397,7 +399,7 @@ def test_why_is_said_only_where_it_is_so():
     run = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [1.0]})
     qrels = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [0, 1]})
     found = limits(run, qrels, ["nDCG@1", "RR"], ideal="retrieved")
-    assert found.notes == ["1 of 1 query (100%) is undefined for nDCG@1"]
+    assert found.notes == ["nDCG@1: undefined for 1 of 1 query (100%)."]
 
 
 def test_opened_queries_are_counted():
@@ -411,17 +413,14 @@ def test_opened_queries_are_counted():
     # As 0 they are in the mean, and in the bounds as what they could be.
     found = limits(pl.concat([run.head(1), low]), qrels, "RR", levels=[0, 1], undefined="zero")
     assert found.bounds.rows() == [("RR", 0.5, 0.5, 1.0, 1)]
-    assert any(
-        note.endswith("whatever the unjudged items are; 1 query could become defined")
-        for note in found.notes
-    )
+    assert any(note.endswith("1 query could become defined.") for note in found.notes)
 
 
 def test_deep_cutoffs():
     table = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [0, 1], "pos": [1, 2]})
     found = limits(table, None, ["nDCG@1000", "RR"])
     assert found.sensitivity["position"].to_list() == [*range(1, 101), *range(1, 11)]
-    assert found.notes[-1] == "swaps beyond position 100 were not looked at for nDCG@1000"
+    assert found.notes[-1] == "nDCG@1000: swaps beyond position 100 were not measured."
 
 
 @pytest.mark.parametrize(
@@ -465,7 +464,7 @@ def test_forms():
     assert plain["judged"] == found.judged.to_dicts()
     for shown in (repr(found), found.to_markdown(), found._repr_html_()):
         assert "nDCG@3" in shown and "Conventions: rankql" in shown
-        assert "a swap of neighbours" in shown
+        assert "a swap of two neighbours" in shown
 
 
 def test_own_column_names_and_wrong_ones():
@@ -559,8 +558,8 @@ def test_dl19():
     bert = next(note for note in found.notes if note.startswith("D_BERT_KD_TASB: 10%"))
     assert bert.startswith(
         "D_BERT_KD_TASB: 10% of the items in the top 10 (15 of 43 queries) and "
-        "51% of the items in the rankings (42 of 43 queries) are unjudged; "
-        "nDCG@10 lies between 0.6117 and 0.7850"
+        "51% of the items in the rankings (42 of 43 queries) are unjudged. Whatever their grades, "
+        "nDCG@10 is between 0.6117 and 0.7850"
     )
     assert (
         rankql.evaluate(DATA / "BM25.run", DATA / "dl19.qrels")["nDCG@10"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-# The options of each group, by the name of the parameter; all others belong to the output.
+# The options of each group, by name of the parameter. All others are in the group Output.
 _GROUPS = {
     "Input": (
         "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
@@ -61,10 +61,10 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record and isinstance(parameter, click.Option):
-                found = (group for group, names in _GROUPS.items() if parameter.name in names)
+                group = (group for group, names in _GROUPS.items() if parameter.name in names)
                 # click puts a default that it does not know by itself in parentheses.
                 text = re.sub(r"\[default: \((.*)\)\]$", r"[default: \1]", record[1])
-                groups[next(found, "Output")].append((record[0], text))
+                groups[next(group, "Output")].append((record[0], text))
         for name, records in groups.items():
             if records:
                 with formatter.section(name):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rankql.cli.hints import as_cli_options
+
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
@@ -23,7 +25,7 @@ def print_result(result: TableResult, form: str) -> None:
         print_frame(result.table, form, result.remarks())
     else:
         forms: dict[str, Callable[[], str]] = {
-            "table": lambda: _highlight(repr(result)),
+            "table": lambda: _for_people(repr(result)),
             "markdown": result.to_markdown,
             "json": result.to_json,
         }
@@ -34,11 +36,18 @@ def print_result(result: TableResult, form: str) -> None:
 _LEVELS = {"errors": "red", "warnings": "yellow", "notes": "cyan"}
 
 
-def _highlight(printed: str) -> str:
-    """Make the first line bold, and colour the headings; click drops both in files and pipes."""
+def _for_people(printed: str) -> str:
+    """Name options in notes, make the first line bold, and colour headings.
+
+    click drops bold and colour in files and pipes.
+    """
+
+    def style(line: str) -> str:
+        line = as_cli_options(line) if line.startswith("Note: ") else line
+        return click.style(line, fg=_LEVELS[line]) if line in _LEVELS else line
+
     first, *lines = printed.split("\n")
-    coloured = (click.style(line, fg=_LEVELS[line]) if line in _LEVELS else line for line in lines)
-    return "\n".join([click.style(first, bold=True), *coloured])
+    return "\n".join([click.style(first, bold=True), *map(style, lines)])
 
 
 def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""The demo: a simulated shop log as Parquet, and the metrics of it in SQL."""
+"""The demo: a simulated shop log as Parquet, and its metrics in SQL."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ GROUP BY GROUPING SETS ((segment), ())
 ORDER BY count(*)
 """
 
-# Per segment: the share of queries, and how well the ranker predicts what the user likes.
+# By segment: the share of queries, and how well the ranker predicts what users like.
 SEGMENTS = {"new": (0.5, 0.6), "regular": (0.4, 1.2), "vip": (0.1, 2.0)}
 PAGE = 20
 
 
 def shop(queries: int = 20_000, seed: int = 7) -> pl.DataFrame:
-    """A simulated shop log, the same for the same seed: a ranked table with users and segments.
+    """Simulate a shop log: a ranked table with users and segments.
 
-    Of 30 candidates per query the ranker shows 20. `rel` is what the user did with the item: 3
-    bought, 2 put into the cart, 1 clicked, 0 passed over; NULL for what the user did not scroll to.
-    An item bought without having been shown (found elsewhere) is a row without `pos`.
+    The ranker shows 20 of 30 candidates per query. `rel` is what the user did: 3 bought the item,
+    2 put it into the cart, 1 clicked, 0 saw it. It is NULL if the user did not scroll to the item.
+    An item that was bought elsewhere, without being shown, has no `pos`.
 
     >>> shop(queries=100).columns
     ['user', 'segment', 'query', 'item', 'score', 'pos', 'rel']
@@ -73,12 +73,12 @@ def _rows(queries: int, rng: random.Random) -> Iterator[tuple[object, ...]]:
                 yield user, segment, f"q{query}", item, None, None, rel
 
 
-# Per segment: how much a new ranker improves on the old one.
+# By segment: how much a new ranker improves on the old one.
 IMPROVEMENT = {"new": 0.12, "regular": 0.03, "vip": -0.06}
 
 
 def reranked(log: pl.DataFrame, seed: int = 8) -> pl.DataFrame:
-    """The same items as another simulated ranker scores them: query, item, score.
+    """Score the same items with another simulated ranker: query, item, score.
 
     >>> reranked(shop(queries=100)).columns
     ['query', 'item', 'score']
@@ -91,7 +91,7 @@ def reranked(log: pl.DataFrame, seed: int = 8) -> pl.DataFrame:
 
 
 def write_shop(folder: Path, queries: int = 20_000) -> Path:
-    """Write the simulated log to `folder/shop.parquet`, the other ranker's to `new.parquet`."""
+    """Write the log to `folder/shop.parquet`, and the run of the other ranker to `new.parquet`."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "shop.parquet"
     log = shop(queries)

@@ -1,4 +1,4 @@
-"""The command gate: limits for a run, with exit codes and reports for CI."""
+"""The command gate: fail in CI if a run is below limits or a baseline."""
 
 from __future__ import annotations
 

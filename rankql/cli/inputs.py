@@ -12,8 +12,8 @@ import click
 def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
-    A run is named by NAME=PATH or after its file. The last input is a run if `are_values`, or if
-    eval --output wrote it.
+    A run is named by NAME=PATH or after its file. The last input is a run too if `are_values`, or
+    if eval --output wrote it.
     """
     from rankql.evaluation.combining import read_metadata
 
@@ -25,7 +25,7 @@ def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, 
         return runs[0], qrels
     by_name = dict(map(split_name, runs))
     if len(by_name) < len(runs):
-        raise click.UsageError("the runs must have names that differ: give NAME=PATH")
+        raise click.UsageError("Two runs have the same name. Name each run: NAME=PATH.")
     return by_name, qrels
 
 
@@ -43,7 +43,7 @@ def split_name(run: str) -> tuple[str, str]:
 
 
 def keyword_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Turn options into keyword arguments: LEFT,RIGHT into a pair; unset options are left out."""
+    """Turn options that are set into keyword arguments, and LEFT,RIGHT into a pair."""
     keywords = {
         name: value.split(",") if name in ("query", "item") and "," in value else value
         for name, value in options.items()

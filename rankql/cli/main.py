@@ -12,7 +12,7 @@ from rankql.cli import metric_commands as evaluate
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
 
-# Printed when rankql is called without a command.
+# Printed if rankql is called without a command.
 _START = """\
 Ranking metrics that run where your data lives.
 
@@ -21,12 +21,12 @@ Evaluate the data of the demo       {rankql} eval rankql-demo/shop.parquet --by 
 Evaluate your own files             {rankql} eval RUN QRELS -m nDCG@10
                                     (Parquet, CSV, JSON or TREC)
 Find problems in them               {rankql} check RUN QRELS
-All commands; options of one        {rankql} --help; {rankql} eval --help
+See all commands or options         {rankql} --help; {rankql} eval --help
 """
 
 
 class _Group(Command, click.Group):
-    """A group in which every error ends the program with one line and exit code 2."""
+    """A group in which every error is one line on stderr, and exit code 2."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)

@@ -65,7 +65,9 @@ def sql_command(
         click.echo(macros.sql_folder())
     elif dialect:
         if len(inputs) > 1 or metrics or readable or keyword_arguments(options):
-            raise click.UsageError("--dialect takes one query, such as 'SELECT ...', and no option")
+            raise click.UsageError(
+                "With --dialect, pass one QUERY, such as 'SELECT ...', and no other options."
+            )
         text = (
             dialects.translate(inputs[0], dialect) if inputs else dialects.create_functions(dialect)
         )

@@ -1,8 +1,8 @@
-"""Why a value is what it is, and whether to trust it: check, explain, limits, correlate.
+"""Diagnostics: whether to trust a value, and why it is what it is.
 
-`check` returns `findings`: `check_columns` and `check_rows` are lists of checks, each with its SQL,
-of the tables in `check_data`. `explain` returns an `explanation`,
-from the SQL in `contributions`. `limits` puts together `unjudged`, `sensitivity` and duplicates in
-`limits_result`. All of them work in DuckDB only; `evaluate`, `compare` and `gate` also read tables
-of other databases. It imports engines, evaluation and what is below; output and cli import it.
+`check` returns the `findings` of the lists of checks in `check_columns` and `check_rows`, which
+read the tables of `check_data`. `explain` returns an `explanation`, from the SQL in
+`contributions`. `limits` returns a `limits_result`, from `unjudged` and `sensitivity`. `correlate`
+compares rankings. All of them run in DuckDB only; `evaluate`, `compare` and `gate` also read tables
+of other databases. It imports engines, evaluation and everything below; output and cli import it.
 """

@@ -1,4 +1,4 @@
-"""The SQL of what each item contributes to a metric, and of what it costs."""
+"""The SQL of the contribution and the loss of each item."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
 
-# A sum smaller than this is 0 but for rounding.
+# Smaller differences are rounding errors.
 ROUNDING_ERROR = 1e-12
 
-# The metrics that `explain` takes.
+# The metrics that `explain` supports.
 EXPLAINED = tuple(record.name for record in EVALUATED if record.explanation)
 
 
 def positions_sql(
     inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions
 ) -> str:
-    """The SQL of one ranking: its positions, what they contribute, and the ideal ranking."""
+    """The SQL for one ranking: its positions, their contributions, and the ideal ranking."""
     column, weight = ("discount", "1 / shown.weight") if terms.discount else (
         "weight", "shown.weight")  # fmt: skip
     sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
@@ -42,14 +42,14 @@ ORDER BY {inputs.keys}, pos ASC NULLS LAST, ideal_pos ASC NULLS LAST"""
 
 
 def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: Rows) -> str:
-    """The SQL of all rankings: the loss of each query, and of each item over the queries."""
+    """The SQL for all rankings: the losses by query and by item."""
     terms = metric_terms(metric, conventions)
     item = "system, item" if inputs.many else "item"
     sql = _contributions_sql(inputs, metric, terms, conventions, rows)
     return sql + _LOSSES.format(keys=inputs.keys, item=item, least=ROUNDING_ERROR)
 
 
-# The items of the ranking next to those of the ideal one, then other items of the ideal one.
+# The ranking next to the ideal ranking, then items of the ideal ranking beyond its end.
 _POSITIONS = """
 SELECT CAST(coalesce(shown.place, best.ideal_pos) AS BIGINT) AS pos, shown.item, shown.rel,
     shown.gain, {weight} AS {column}, shown.contribution, best.item AS ideal_item,
@@ -81,10 +81,10 @@ def _contributions_sql(
     rows: Rows,
     with_zero_gain: bool = False,
 ) -> str:
-    """The SQL up to `rankql_explained`: items with their contributions and losses."""
+    """The steps up to `rankql_explained`: items with contributions and losses."""
     keys = inputs.keys
     group = f"OVER (PARTITION BY {keys})"
-    # Items beyond the cutoff keep their position, which orders items of equal gain.
+    # Items beyond the cutoff keep their positions, which order items of equal gain.
     without_cutoff = replace(metric, k=None)
     ctes = source_ctes(inputs, conventions)
     ctes |= ranking_ctes(inputs, [without_cutoff], conventions, rows)
@@ -125,8 +125,8 @@ def _contributions_sql(
 
 
 def _ideal_rank(terms: MetricTerms, keys: str) -> str:
-    """The rank in the ideal ranking: by gain, then as in the run."""
-    # In a list of discounts a higher position may have the larger one.
+    """The rank in the ideal ranking: by gain, then by position in the run."""
+    # Discounts of a list need not increase.
     place = [terms.discount.format(place="place")] if terms.discounts else []
     ascending = [f"{column} ASC NULLS LAST" for column in (*place, "pos")]
     order = ", ".join(["gain DESC", *ascending, BY_ITEM])
@@ -135,7 +135,7 @@ def _ideal_rank(terms: MetricTerms, keys: str) -> str:
 
 
 def _ideal_position(terms: MetricTerms, metric: Metric) -> str:
-    """The position of a rank in the ideal ranking: first where the discounts are least."""
+    """The position of a rank in the ideal ranking: smallest discount first."""
     if not terms.discounts:
         return "rank"
     least = terms.discounts[: metric.k]
@@ -144,7 +144,7 @@ def _ideal_position(terms: MetricTerms, metric: Metric) -> str:
 
 
 def _weight(terms: MetricTerms, place: str, keys: str) -> str:
-    """The weight of each item's place, NULL outside the cutoff."""
+    """The weight of the position of each item, NULL beyond the cutoff."""
     order = f"PARTITION BY {keys} ORDER BY {place} ASC NULLS LAST"
     before = f"{order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     weight = (
@@ -158,27 +158,27 @@ def _weight(terms: MetricTerms, place: str, keys: str) -> str:
 
 @dataclass(frozen=True)
 class MetricTerms:
-    """A metric as a sum over items: the gain of each * the weight of its position."""
+    """A metric as a sum over items: gain * weight of the position."""
 
     gain: str
     weight: str
-    # The line below the table.
+    # Printed below the table.
     formula: str
-    # The last position that counts, and how many items the ideal ranking has at most.
+    # The last position that counts, and the largest size of the ideal ranking.
     cutoff: str
     ideal_cutoff: str
-    # What the gain is divided by, in place of a weight.
+    # The divisor of the gain, if the metric has discounts instead of weights.
     discount: str = ""
-    # The discount of each position, where the user lists them.
+    # The discounts, if the user lists them.
     discounts: tuple[float, ...] = ()
-    # Whether the sum over the ideal ranking becomes 1, as for nDCG.
+    # Whether to divide by the sum over the ideal ranking, as in nDCG.
     normalised: bool = False
-    # The items that the ideal ranking is made of.
+    # The condition for items of the ideal ranking.
     ideal_pool: str = "true"
 
 
 def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
-    """A metric with its options under the conventions, as a sum."""
+    """A metric with its options and conventions as a sum."""
     assert metric.record and metric.record.explanation
     explanation = metric.record.explanation
     options: dict[str, Any] = {n: o.default for n, o in metric.record.options.items()}
@@ -206,7 +206,7 @@ def metric_terms(metric: Metric, conventions: Conventions) -> MetricTerms:
 
 
 def _gain(metric: Metric, conventions: Conventions, options: Mapping[str, Any]) -> str:
-    """The gain of an item by its grade."""
+    """The SQL of the gain."""
     assert metric.record and metric.record.explanation
     threshold = metric.threshold(vars(conventions))
     grade = gain_sql(metric.gain(vars(conventions)), threshold)
@@ -218,7 +218,7 @@ def _gain(metric: Metric, conventions: Conventions, options: Mapping[str, Any]) 
 
 
 def _over(weight: str, cutoff: str, denominator: str) -> tuple[str, str]:
-    """The denominator of a share; and the cutoff of the ideal ranking, where it depends on that."""
+    """The denominator of a share, and the cutoff of the ideal ranking if that depends on it."""
     if "{over}" not in weight:
         return "", ""
     over = {

@@ -1,4 +1,4 @@
-"""How alike rankings are: runs against a reference, query by query."""
+"""correlate: how similar rankings are to those of a reference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from rankql.sources.tables import Data
 if TYPE_CHECKING:
     import duckdb
 
-# The number of items of a query in the reference, in the run and in both.
+# The number of items per query in the reference, in the run and in both.
 _COUNTS = (IN_REFERENCE, IN_RUN, IN_BOTH) = tuple(
     f"{INTERNAL_PREFIX}in_{side}" for side in ("reference", "run", "both")
 )
@@ -65,14 +65,16 @@ def correlate(
     interval: str | None = "auto",
     confidence: float = 0.95,
 ) -> Result:
-    """How alike the rankings of one or many runs are to those of a reference, for every query.
+    """Measure how similar the rankings of one or more runs are to those of a reference.
 
-    `run` and `reference` have the columns query, item and score or pos, and are given as to
-    `evaluate`, which ranks them alike; a pair of columns names that of run and reference. The
-    metrics: `RBO(p=0.9)`, over the items of either ranking, which need not be the same, and with
-    bound=min, max or residual what it could be were they longer; `TauB`, `TauAP` and `TauDistance`
-    over the items of both. A cutoff `k`, or one of a metric such as `RBO(p=0.9)@10`, cuts both
-    rankings first. What is in one of them only is counted in the notes.
+    `run` and `reference` have the columns query, item, and score or pos. If the names of columns
+    differ, pass a pair: `item=("docno", "doc_id")`. `by`, `attributes`, `interval` and the other
+    arguments are those of `evaluate`.
+
+    `RBO(p=0.9)` compares all items of both rankings; with bound=min, max or residual it returns the
+    bounds for longer rankings. `TauB`, `TauAP` and `TauDistance` compare the items that are in both
+    rankings. `k`, or the cutoff of a metric such as `RBO(p=0.9)@10`, cuts both rankings first.
+    Notes count the queries and items that are in one table only.
 
     >>> first = pl.DataFrame({"query": ["a"] * 3, "item": ["x", "y", "z"], "pos": [1, 2, 3]})
     >>> second = pl.DataFrame({"query": ["a"] * 3, "item": ["x", "z", "w"], "pos": [1, 2, 3]})
@@ -118,24 +120,27 @@ def correlate(
 
 
 def _with_cutoff(metrics: Sequence[Metric], k: int | None) -> list[Metric]:
-    """The metrics, with the cutoff k where they have none of their own."""
+    """The metrics, with the cutoff k if they have none."""
     if k is not None:
         require_whole_number("k", k, 1)
     for metric in metrics:
         if metric.record is None:
-            raise RankqlError(f"{metric.label!r} is an expression; name metrics of two rankings")
+            raise RankqlError(
+                f"correlate does not support SQL expressions such as {metric.label!r}. Use metrics "
+                "of two rankings, such as TauB"
+            )
     metrics = [replace(metric, k=metric.k or k) for metric in metrics]
     return list({metric.name: metric for metric in metrics}.values())
 
 
 def _conventions_in_force(conventions: Conventions) -> dict[str, Any]:
-    """The conventions that apply to two rankings; those about grades are None."""
+    """The conventions for two rankings; those about grades are None."""
     values = {name: getattr(conventions, name) for name in ("profile", "ties", "undefined")}
     return {field.name: values.get(field.name) for field in fields(Conventions)}
 
 
 def _require_unique(ask: RunSql, inputs: Inputs) -> None:
-    """Refuse rankings in which an item or a position occurs more than once."""
+    """Refuse rankings with duplicate items or positions."""
     for source, scored in (("run", inputs.scored), ("reference", _scored(inputs))):
         place = "score" if scored else "pos"
         for column in ("item", *([] if scored else ["pos"])):
@@ -144,13 +149,13 @@ def _require_unique(ask: RunSql, inputs: Inputs) -> None:
 
 
 def _scored(inputs: Inputs) -> bool:
-    """Do scores make the ranking of the reference?"""
+    """Whether scores order the reference."""
     assert inputs.reference
     return "pos" not in inputs.reference.roles
 
 
 def _query_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:
-    """The SQL of all metrics: a row per query and system of the run or the reference."""
+    """The SQL of all metrics: one row per query and system."""
     cutoffs = [metric.k for metric in metrics]
     k = None if None in cutoffs else max(cutoffs, key=lambda cutoff: cutoff or 0)
     steps = source_ctes(inputs, conventions)
@@ -163,7 +168,7 @@ def _query_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
         if inputs.system is not None:
             systems = "SELECT DISTINCT system FROM run"
         expected = f"(FROM expected CROSS JOIN ({systems}))"
-    # Each item once. After a FULL JOIN, which gives the same, DuckDB 1.4 groups a query twice.
+    # Not a FULL JOIN, after which DuckDB 1.4 groups a query twice.
     steps["pairs"] = (
         f"    SELECT {inputs.keys}, item, max(theirs) AS {_REFERENCE_POS}, max(ours) AS pos\n"
         "    FROM (\n"
@@ -209,7 +214,7 @@ def _ranked(source: str, keys: str, scored: bool, k: int | None) -> str:
 
 
 def _call(metric: Metric) -> str:
-    """A metric as a call of its macro; those of grades take the reversed reference."""
+    """The call of a macro; metrics of grades take the negative position in the reference."""
     assert metric.record
     reference, macro = _REFERENCE_POS, metric.record.macro
     if "rel" in metric.record.columns:
@@ -221,7 +226,7 @@ def _call(metric: Metric) -> str:
 def _describe_overlap(
     rows: pl.DataFrame, inputs: Inputs, metrics: Sequence[Metric], ask: RunSql
 ) -> Iterator[str]:
-    """Notes on queries and items of one ranking only; an error where there are no others."""
+    """Notes on queries and items in one table only; an error if none are in both."""
     for system in rows["system"].unique(maintain_order=True) if inputs.many else [None]:
         run = "the run" if system is None else f"run {system!r}"
         queries = rows if system is None else rows.filter(system=system)
@@ -229,8 +234,8 @@ def _describe_overlap(
         in_both = in_run.filter(pl.col(IN_REFERENCE) > 0)
         if in_both.is_empty():
             raise RankqlError(
-                f"no query of {run} is in the reference: it has {_some(in_run, inputs)}, "
-                f"the reference has {_some(in_reference, inputs)}"
+                f"No query of {run} is in the reference: it has {_some(in_run, inputs)}, the "
+                f"reference has {_some(in_reference, inputs)}. Write query ids the same way in both"
             )
         for column, total, source, other in (
             (IN_REFERENCE, in_run, run, "the reference"),
@@ -239,22 +244,23 @@ def _describe_overlap(
             left_out = total.filter(pl.col(column) == 0)
             if len(left_out):
                 yield (
-                    f"{len(left_out)} of {len(total)} queries of {source} are not in {other} and "
-                    f"left out ({_some(left_out, inputs)}{', ...' if len(left_out) > 3 else ''})"
+                    f"{len(left_out):,} of {len(total):,} queries of {source} are not in {other} "
+                    f"and left out ({_some(left_out, inputs)}"
+                    f"{', ...' if len(left_out) > 3 else ''})."
                 )
         common = int(in_both[IN_BOTH].sum())
         items = int(in_both[IN_RUN].sum()) + int(in_both[IN_REFERENCE].sum()) - common
-        if not common and not _has_common_item(ask, system):  # below the cutoff neither
+        if not common and not _has_common_item(ask, system):
             raise RankqlError(no_common_item_message(ask, inputs, system))
         if common < items:
             names = [m.name for m in metrics if m.record and m.record.shared_items]
-            look = "look" if len(names) > 1 else "looks"
-            of_these = f"; {text.join_words(names)} {look} at these alone" if names else ""
-            yield f"{common} of {items} items of {run} and the reference are in both{of_these}"
+            uses = "use" if len(names) > 1 else "uses"
+            only_these = f" {text.join_words(names)} {uses} these only." if names else ""
+            yield f"{common:,} of {items:,} items are in both {run} and the reference.{only_these}"
 
 
 def _has_common_item(ask: RunSql, system: str | None) -> bool:
-    """Have a run and the reference an item of a query in common, at whatever position?"""
+    """Whether a run and the reference have an item in common, at any position."""
     only = "" if system is None else f"WHERE system = {literal(system)}"
     return bool(ask(f"SELECT 1 FROM run JOIN reference USING (query, item) {only} LIMIT 1"))
 

@@ -1,4 +1,4 @@
-"""explain: what each item of a query contributes to a metric, and what it costs."""
+"""explain: what each item contributes to a metric, and what it loses."""
 
 from __future__ import annotations
 
@@ -61,19 +61,21 @@ def explain(
     conventions: str | None = None,
     **options: Any,
 ) -> Explanation:
-    """What each item of a query contributes to a metric and costs it; without `of` the worst.
+    """Show what each item contributes to a metric, and what its position loses.
 
-    `of` is the id of a query, `which` the system where there are several; everything else is as in
-    `evaluate`, whose value is explained. The contribution of an item is its term of the sum that
-    the metric is, for nDCG gain / discount / IDCG. In the ideal ranking the judged items stand best
-    first, equals in the order in which they stand in the run, those not retrieved last by item::
+    With `of`, the id of a query, explains each position of that ranking. Without it, returns the
+    queries and items with the largest losses. `which` is the system, if there are several. All
+    other arguments are those of `evaluate`, whose value is explained.
 
-        loss = contribution at the item's ideal position - contribution where it stands
+    These metrics are sums over items. The contribution of an item is its term of the sum: gain /
+    discount / IDCG for nDCG. The ideal ranking sorts the judged items by gain. Items of equal gain
+    keep their order in the run, followed by those that were not retrieved, by item::
 
-    It is 0 where it is not in the ranking, or not in the ideal one. So an item that stands too high
-    has a loss below 0, for which others pay; an item without gain costs nothing itself; of equals
-    none is to blame for standing above another; and the losses add up to the ideal value - the
-    value, which is 1 - nDCG. Without `of` they are summed over all queries, by query and by item.
+        loss = contribution at the ideal position - contribution at the actual position
+
+    A contribution is 0 if the item is not in that ranking. An item that is ranked too high has a
+    negative loss, and an item without gain has none. The losses of a query add up to the ideal
+    value minus the value, which is 1 - nDCG.
 
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
@@ -123,7 +125,7 @@ def explain_items(
 
 @dataclass(frozen=True)
 class _Task:
-    """A metric to explain, and the tables."""
+    """A metric to explain, with its inputs and conventions."""
 
     session: Session
     inputs: Inputs
@@ -135,12 +137,14 @@ class _Task:
 def _parse_one(name: str) -> Metric:
     metrics = parse(name)
     if len(metrics) > 1:
-        raise RankqlError(f"explain takes one metric, not {', '.join(m.name for m in metrics)}")
+        raise RankqlError(
+            f"explain takes one metric, not {len(metrics)}: {', '.join(m.name for m in metrics)}"
+        )
     return metrics[0]
 
 
 def _prepare(task: _Task) -> _Task:
-    """The task with the conventions in force, once its tables and metric are validated."""
+    """The task with validated inputs and resolved conventions."""
     session, inputs = task.session, task.inputs
     validate_columns(session, inputs)
     for table in inputs.runs.values():
@@ -151,29 +155,31 @@ def _prepare(task: _Task) -> _Task:
 
 
 def _require_explainable(metric: Metric, conventions: Conventions) -> None:
-    """Refuse a metric that is not a sum over positions."""
+    """Refuse metrics and conventions that explain does not support."""
     if metric.record is None or metric.record.name not in EXPLAINED:
         raise RankqlError(
-            f"{metric.name} is no sum over positions; what can be explained: {', '.join(EXPLAINED)}"
+            f"explain does not support {metric.name}, which is not a sum over positions. "
+            f"Use one of: {', '.join(EXPLAINED)}"
         )
     if conventions.ties not in ("item", "order"):
         raise RankqlError(
-            f"with ties={conventions.ties!r} items stand at no one position; "
-            "explain one order of them: ties='item' or 'order'"
+            f"explain does not support ties={conventions.ties!r}, which gives items no single "
+            "position. Use ties='item' or ties='order'"
         )
     if conventions.unjudged == "bounds":
         raise RankqlError(
-            "unjudged='bounds' has two values; explain one of them: unjudged='zero' or 'remove'"
+            "explain does not support unjudged='bounds', which has two values. Use "
+            "unjudged='zero' or unjudged='remove'"
         )
 
 
 def _explain_query(task: _Task, of: Any) -> Explanation:
-    """Explain one ranking; reads only its rows."""
+    """Explain one ranking, reading only its rows."""
     session, metric, conventions = task.session, task.metric, task.conventions
     system, inputs = task.system, task.inputs
     if inputs.many:
         system, inputs = select_only_system(session, inputs)
-    # About all queries: this one may well have no judged item in the run.
+    # For all queries, because a single one may have no judged item.
     ask = sql_runner(session, inputs, conventions)
     notes = require_ranked_rows(ask, inputs)
     if inputs.qrels is not None:
@@ -186,7 +192,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
         result, _ = _evaluate(task, one_query=True, is_missing=is_missing)
         rows = execute(session, sql).pl()
     if is_missing:
-        result.notes = [f"the run has no row of query {key!r}"]
+        result.notes = [f"The run has no rows for query {key!r}."]
     result.notes += notes
     value, formula = result.frame()[metric.name][0], terms.formula
     if value is None:
@@ -207,7 +213,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
 
 
 def _explain_run(task: _Task, worst: int) -> Explanation:
-    """Explain all rankings: queries and items by their loss."""
+    """Explain all rankings: the losses by query and by item."""
     session, inputs, metric = task.session, task.inputs, task.metric
     with evaluation_errors(session, inputs, task.conventions):
         result, rows = _evaluate(task)
@@ -252,9 +258,9 @@ def _sort_by_loss(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 def _evaluate(
     task: _Task, one_query: bool = False, is_missing: bool = False
 ) -> tuple[Result, Rows]:
-    """The result of evaluate, and the rows that its query reads.
+    """Return the result of evaluate, and which rows its query reads.
 
-    one_query: the inputs hold one query only; is_missing: the run lacks it.
+    `one_query`: the inputs have one query only. `is_missing`: the run does not have it.
     """
     session, inputs, conventions = task.session, task.inputs, task.conventions
     query = build_query(inputs, [task.metric], conventions)

@@ -12,18 +12,19 @@ from rankql.diagnostics.contributions import ROUNDING_ERROR
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
 
-# A longer table leaves out the positions without gain.
+# Longer tables hide positions without gain.
 MAX_ROWS = 40
-# They are undefined where the metric is.
+# NULL if the metric is undefined.
 LOSS_COLUMNS = ["contribution", "ideal_contribution", "loss"]
 
 
 @dataclass(eq=False, repr=False)
 class Explanation(EvaluatedTable):
-    """What was explained, and the tables: `positions` of one query, or `queries` and `items`.
+    """The result of `explain`.
 
-    `table` is `positions`, or the worst of `queries`. `value` and `ideal` are those of the query,
-    or means over the run (None for several systems).
+    For one query, `positions` has a row per position. For all queries, `queries` and `items` have
+    the losses, largest first. `value` and `ideal` are those of the query, or means over the run
+    (None for several systems).
     """
 
     metric: str
@@ -36,19 +37,19 @@ class Explanation(EvaluatedTable):
     positions: pl.DataFrame | None = None
     queries: pl.DataFrame | None = None
     items: pl.DataFrame | None = None
-    # Of each system the means over the run.
+    # The means over the run, by system.
     means: pl.DataFrame | None = None
     worst: int = 10
     formula: str = ""
 
     @property
     def table(self) -> pl.DataFrame:
-        """The positions of the query, or the queries of the run that lose most."""
+        """The positions of the query, or the queries with the largest losses."""
         return self._frames()[0]
 
     @property
     def notes(self) -> list[str]:
-        """What to know about the numbers, in sentences."""
+        """Warnings and remarks, in sentences."""
         return self.result.notes
 
     @property
@@ -58,19 +59,19 @@ class Explanation(EvaluatedTable):
 
     @property
     def sentences(self) -> list[str]:
-        """What the losses add up to."""
+        """The formula of the query, and the sum of its losses."""
         if self.positions is None:
             return self._sums()
         left_out = len(self.positions) - len(self.displayed()[0])
         system = "" if self.system is None else f"{self.system}, "
         return [
-            *([f"{left_out:,} positions without gain are not shown"] if left_out else []),
+            *([f"{left_out:,} positions without gain are hidden."] if left_out else []),
             f"{system}query {text.escape_controls(str(self.query))}: {self.formula}",
             *self._sums(),
         ]
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The positions, of many those that gain or lose; or the worst queries and items."""
+        """The positions, or the queries and items with the largest losses."""
         frames = self._frames()
         if self.positions is not None and len(self.positions) > MAX_ROWS:
             changed = pl.any_horizontal(pl.col(LOSS_COLUMNS).fill_null(0) != 0)
@@ -85,18 +86,18 @@ class Explanation(EvaluatedTable):
         return {**details, **super()._details()}
 
     def _frames(self) -> list[pl.DataFrame]:
-        """The positions, or the worst queries and items."""
+        """The positions, or the queries and items with the largest losses."""
         if self.positions is not None:
             return [self.positions]
         return [f.head(self.worst) for f in (self.queries, self.items) if f is not None]
 
     def _sums(self) -> list[str]:
-        """The sum of the losses, of each system."""
+        """The sums of the losses, by system."""
         if self.positions is not None:
             if self.value is None or self.ideal is None:
-                return [f"{self.metric} is undefined: there is nothing to be found"]
+                return [f"{self.metric} is undefined for this query: it has no relevant item."]
             loss = float(self.positions["loss"].sum())
-            return [f"losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"]
+            return [f"Losses add up to {_equation(loss, self.ideal, self.metric, self.value)}"]
         assert self.queries is not None
         assert self.means is not None
         return [self._sum(mean) for mean in self.means.to_dicts()]
@@ -105,15 +106,16 @@ class Explanation(EvaluatedTable):
         system, value, ideal = mean.get("system", self.system), mean["value"], mean["ideal"]
         of_system = "" if system is None else f" of {system}"
         if value is None:
-            return f"{self.metric}{of_system} is undefined"
+            return f"{self.metric}{of_system} is undefined for all queries."
         frame = self.queries
         assert frame is not None
         if "system" in mean:
             frame = frame.filter(pl.col("system") == system)
         losses = frame["loss"].drop_nulls()
         return (
-            f"losses of {len(losses):,} queries{of_system} add up to {losses.sum():z.4f}; "
-            f"the mean is {_equation(ideal - value, ideal, self.metric, value)}"
+            f"The losses of {text.format_queries(len(losses))}{of_system} add up to "
+            f"{losses.sum():z,.4f}. "
+            f"The mean loss is {_equation(ideal - value, ideal, self.metric, value)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""limits: how far metrics can be trusted, each limit with a count."""
+"""limits: how far metrics can be trusted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
-import polars as pl
 
 from rankql import text
 from rankql.diagnostics.limits_notes import describe_limits
-from rankql.diagnostics.limits_result import FRAMES, Limits, make_frame
+from rankql.diagnostics.limits_result import Limits
 from rankql.diagnostics.sensitivity import explain_insensitive, measure_swaps
 from rankql.diagnostics.unjudged import (
     count_expressions,
@@ -48,17 +47,19 @@ def limits(
     conventions: str | None = None,
     **options: Any,
 ) -> Limits:
-    """How far the metrics of one or many runs can be trusted, each limit with a count.
+    """Show how far the metrics of one or more runs can be trusted.
 
-    Takes what `evaluate` takes, and refuses what it refuses. The sensitivity of a metric to the
-    position i is what a swap of neighbours changes in it::
+    Takes the arguments of `evaluate`. Counts undefined queries and unjudged items, computes the
+    bounds of each metric over all possible judgments of these items, and measures how sensitive it
+    is to position i: how much a swap of two neighbours changes it::
 
         loss(i) = mean over the queries of |metric with the items at i and i + 1 swapped - metric|
 
-    for i from 1 to its cutoff (at most 100; to 10 without one). Where nothing stands at i + 1, the
-    item moves down to it. Bounds are those of unjudged='bounds', over the queries that
-    the mean is over; the undefined queries that a judgment could define are counted.
+    for i from 1 to the cutoff, but at most 100, and 10 without a cutoff. If position i + 1 is
+    empty, the item moves there. Bounds are those of unjudged='bounds', over the same queries as
+    the mean. Undefined queries that a judgment could define are counted.
 
+    >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})
     >>> qrels = pl.DataFrame({"query": ["a"], "item": ["y"], "rel": [1]})
     >>> limits(run, qrels, "RR@2").sensitivity.rows()
@@ -91,55 +92,43 @@ def _find_limits(
     evaluate_with: Callable[..., Result],
 ) -> Limits:
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
-    limits = Limits(result, [], *(make_frame(result, name) for name in FRAMES))
-    limits.undefined = result.summary.select(
-        *result.keys[:-1], "metric", "queries", "undefined"
-    ).with_columns(share=pl.col("undefined") / pl.col("queries"))
-    counts = _fill_unjudged(limits, inputs, metrics, conventions, evaluate_with)
-    sensitive, notes = _split_by_reason(
+    # All items in the order of the run, including those that a convention leaves out.
+    ties = "item" if conventions.ties == "expected" else conventions.ties
+    counts = evaluate_with(
+        count_expressions(metrics, conventions), unjudged="zero", undefined="skip", ties=ties
+    )
+    judged = summarise_judged(counts, metrics)
+    bounded, unbounded_notes = _split_by_reason(
+        metrics, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
+    )
+    # If all items are judged, the bounds equal the value.
+    has_unjudged = bool(judged["unjudged"].sum())
+    bounds = measure_bounds(result, bounded, evaluate_with if has_unjudged else None)
+    sensitive, insensitive_notes = _split_by_reason(
         metrics, "sensitivity", lambda metric: explain_insensitive(metric, conventions)
     )
     with evaluation_errors(session, inputs, conventions):
-        limits.sensitivity = measure_swaps(session, inputs, sensitive, conventions, result)
-    described = describe_limits(limits, counts, metrics, conventions)
-    limits.notes = [*result.notes, *described, *limits.notes, *notes]
+        sensitivity = measure_swaps(session, inputs, sensitive, conventions, result)
+    limits = Limits(result, sensitivity, judged, bounds)
+    limits.notes = [
+        *result.notes,
+        *describe_limits(limits, counts, metrics, conventions),
+        *(unbounded_notes if has_unjudged else []),
+        *insensitive_notes,
+    ]
     return limits
-
-
-def _fill_unjudged(
-    limits: Limits,
-    inputs: Inputs,
-    metrics: Sequence[Metric],
-    conventions: Conventions,
-    evaluate_with: Callable[..., Result],
-) -> Result:
-    """Set the frames on unjudged items; return the counts per query."""
-    # All items as the run orders them, those that a convention would leave out included.
-    ties = "item" if conventions.ties == "expected" else conventions.ties
-    plain = {"unjudged": "zero", "undefined": "skip", "ties": ties}
-    counts = evaluate_with(count_expressions(metrics, conventions), **plain)
-    limits.judged = summarise_judged(counts, metrics)
-    has_unjudged = bool(limits.judged["unjudged"].sum())
-    bounded, notes = _split_by_reason(
-        metrics, "bounds", lambda metric: explain_unbounded(inputs, metric, conventions)
-    )
-    limits.notes += notes if has_unjudged else []
-    # Where all is judged, the bounds are the value.
-    evaluate_bounds = evaluate_with if has_unjudged else None
-    limits.bounds = measure_bounds(limits.result, bounded, evaluate_bounds)
-    return counts
 
 
 def _split_by_reason(
     metrics: Sequence[Metric], subject: str, explain_lack: Callable[[Metric], str]
 ) -> tuple[list[Metric], list[str]]:
-    """The metrics without a reason against them, and notes that name the others by reason."""
+    """The supported metrics, and notes that name the others with the reason."""
     names: dict[str, list[str]] = {}
     reasons = [explain_lack(metric) for metric in metrics]
     for metric, reason in zip(metrics, reasons, strict=True):
         names.setdefault(reason, []).append(metric.name)
     notes = [
-        f"no {subject} of {text.join_words(some)}: {reason}"
+        f"No {subject} for {text.join_words(some)}: {reason}."
         for reason, some in names.items()
         if reason
     ]

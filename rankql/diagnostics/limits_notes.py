@@ -23,7 +23,7 @@ from rankql.registry.requested_metric import Metric
 def describe_limits(
     limits: Limits, counts: Result, metrics: Sequence[Metric], conventions: Conventions
 ) -> Iterator[str]:
-    """The notes on all limits; a note that holds for all systems comes once."""
+    """The notes on all limits; notes that hold for all systems come once."""
     systems = list_systems(limits.result)
     systems_by_note: dict[str, list[str | None]] = {}
     for system in systems:
@@ -55,14 +55,14 @@ def _describe_undefined(
             keys = values.filter(values[metric.name].is_null())[key].to_list()
             frame = filter_system(counts.frame(), system)
             relevant = frame.filter(frame[key].is_in(keys))[relevant_label(metric, conventions)]
-            why = "" if relevant.sum() else ": no relevant item is judged"
+            why = "" if relevant.sum() else ": no relevant item"
         metrics_by_row.setdefault((row["undefined"], row["queries"], why), []).append(metric.name)
     for (undefined, queries, why), names in metrics_by_row.items():
         if undefined:
             share = (
                 f"{undefined:,} of {text.format_queries(queries)} ({_percent(undefined, queries)})"
             )
-            yield f"{share} {text.is_or_are(undefined)} undefined for {text.join_words(names)}{why}"
+            yield f"{text.join_words(names)}: undefined for {share}{why}."
 
 
 def _describe_unjudged(
@@ -75,7 +75,7 @@ def _describe_unjudged(
         f"{_percent(row['unjudged'], row['items'])} of the items in "
         f"{'the rankings' if row['k'] is None else 'the top ' + str(row['k'])} "
         f"({row['queries']:,} of {queries})"
-        # Unjudged items below the cutoffs may belong in the ideal ranking.
+        # Unjudged items below the cutoffs may belong to the ideal ranking.
         for row in [row for row in rows if row["k"] in cutoffs] or rows
     ]
     bounds = [
@@ -84,16 +84,16 @@ def _describe_unjudged(
         if row["lo"] is not None and row["hi"] - row["lo"] > ROUNDING_ERROR
     ]
     ranges = [
-        f"{row['metric']} lies between {text.format_cell(row['lo'])} and "
+        f"{row['metric']} is between {text.format_cell(row['lo'])} and "
         f"{text.format_cell(row['hi'])}"
         for row in bounds
     ]
     if ranges:
         openable = max(row["undefined"] for row in bounds)
-        further = f"; {text.format_queries(openable)} could become defined" if openable else ""
-        ranges = [f"{text.join_words(ranges)}, whatever the unjudged items are{further}"]
+        further = f" {text.format_queries(openable)} could become defined." if openable else ""
+        ranges = [f"Whatever their grades, {text.join_words(ranges)}.{further}"]
     if shares:
-        yield "; ".join([f"{text.join_words(shares)} are unjudged", *ranges])
+        yield " ".join([f"{text.join_words(shares)} are unjudged.", *ranges])
 
 
 def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | None) -> Iterator[str]:
@@ -105,14 +105,16 @@ def _describe_swaps(limits: Limits, metrics: Sequence[Metric], system: str | Non
         for row in filter_system(largest_losses(limits), system).to_dicts()
     ]
     if parts:
-        yield f"on average over the queries, a swap of neighbours changes {text.join_words(parts)}"
+        yield (
+            f"On average over queries, a swap of two neighbours changes {text.join_words(parts)}."
+        )
     deep = [metric.name for metric in metrics if metric.k and metric.k > DEEP]
     if deep:
-        yield f"swaps beyond position {DEEP} were not looked at for {text.join_words(deep)}"
+        yield f"{text.join_words(deep)}: swaps beyond position {DEEP} were not measured."
 
 
 def _percent(part: int, total: int) -> str:
-    """A share; 0% and 100% are exact."""
+    """A share, where 0% and 100% are exact."""
     if part == total:
         return "100%"
     share = part / total

@@ -1,4 +1,4 @@
-"""The result of `limits`, and the frames in it."""
+"""The result of `limits`, and its frames."""
 
 from __future__ import annotations
 
@@ -11,60 +11,43 @@ import polars as pl
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.macros import MISSING
 
-# The frames, with their columns.
-FRAMES: dict[str, dict[str, Any]] = {
-    "sensitivity": {
-        "metric": pl.String,
-        "position": pl.Int64,
-        "loss": pl.Float64,
-        "queries": pl.Int64,
-    },
-    "judged": {
-        "k": pl.Int64,
-        "judged": pl.Float64,
-        "items": pl.Int64,
-        "unjudged": pl.Int64,
-        "queries": pl.Int64,
-    },
-    "bounds": {
-        "metric": pl.String,
-        "lo": pl.Float64,
-        "mean": pl.Float64,
-        "hi": pl.Float64,
-        "undefined": pl.Int64,
-    },
-    "undefined": {
-        "metric": pl.String,
-        "queries": pl.Int64,
-        "undefined": pl.Int64,
-        "share": pl.Float64,
-    },
+# The columns of each frame that is measured. Columns without a type here are counts.
+_COLUMNS = {
+    "sensitivity": ("metric", "position", "loss", "queries"),
+    "judged": ("k", "judged", "items", "unjudged", "queries"),
+    "bounds": ("metric", "lo", "mean", "hi", "undefined"),
 }
+_TYPES: dict[str, Any] = {"system": pl.String, "metric": pl.String}
+_TYPES |= dict.fromkeys(("loss", "judged", "lo", "mean", "hi"), pl.Float64)
 
 
 @dataclass(repr=False, eq=False)
 class Limits(EvaluatedTable):
-    """How far metrics can be trusted: notes, and the frames that they are taken from.
+    """The result of `limits`: notes, and the frames behind them.
 
-    All frames have the column `system` first where there are several.
+    If there are several systems, `system` is the first column of each frame.
     """
 
     result: Result
+    # metric, position, loss, and the number of queries that the swap changes.
+    sensitivity: pl.DataFrame
+    # k (NULL: the complete ranking), judged (the metric Judged@k), the number of items, of unjudged
+    # items, and of queries with unjudged items.
+    judged: pl.DataFrame
+    # metric, lo, mean, hi, and the number of undefined queries that a judgment could define.
+    bounds: pl.DataFrame
     notes: list[str] = field(default_factory=list)
-    # metric, position, loss, and the number of queries in which the swap changes anything.
-    sensitivity: pl.DataFrame = field(default_factory=pl.DataFrame)
-    # k (NULL: the whole ranking), judged (the metric Judged@k), the number of items there and of
-    # those that are unjudged, and the queries that have such.
-    judged: pl.DataFrame = field(default_factory=pl.DataFrame)
-    # metric, lo, mean, hi, and the undefined queries that a judgment could define.
-    bounds: pl.DataFrame = field(default_factory=pl.DataFrame)
-    # metric, queries, undefined, share.
-    undefined: pl.DataFrame = field(default_factory=pl.DataFrame)
+
+    @property
+    def undefined(self) -> pl.DataFrame:
+        """The number and the share of undefined queries, by metric."""
+        columns = [*self.result.keys[:-1], "metric", "queries", "undefined"]
+        share = pl.col("undefined") / pl.col("queries")
+        return self.result.summary.select(*columns, share=share)
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per metric: its mean, bounds and undefined queries, and the swap of neighbours
-        that changes it most."""
+        """One row per metric: mean, bounds, undefined queries, and the most effective swap."""
         keys = [*self.result.keys[:-1], "metric"]
         bounds = self.bounds.select(*keys, "lo", "hi")
         rows = self.result.summary.select(*keys, "mean").join(
@@ -76,7 +59,8 @@ class Limits(EvaluatedTable):
         return rows.join(worst, on=keys, how="left", maintain_order="left")
 
     def _details(self) -> dict[str, Any]:
-        frames = {name: getattr(self, name).to_dicts() for name in FRAMES}
+        names = (*_COLUMNS, "undefined")
+        frames = {name: getattr(self, name).to_dicts() for name in names}
         return {**frames, **super()._details()}
 
 
@@ -89,25 +73,25 @@ def largest_losses(limits: Limits) -> pl.DataFrame:
 
 
 def list_systems(result: Result) -> list[str | None]:
-    """The systems of a result; None alone where they have no names."""
+    """The systems of a result, [None] if there is only one."""
     if not result.meta["system"]:
         return [None]
     return result.summary["system"].unique(maintain_order=True).to_list()
 
 
 def filter_system(frame: pl.DataFrame, system: str | None) -> pl.DataFrame:
-    """The rows of one system; all rows where systems have no names."""
+    """The rows of one system; all rows for None."""
     return frame if system is None else frame.filter(pl.col("system") == system)
 
 
 def make_frame(result: Result, name: str, rows: Iterable[Mapping[str, Any]] = ()) -> pl.DataFrame:
-    """One of the frames, with the column `system` where there are several."""
-    systems = {"system": pl.String} if result.meta["system"] else {}
-    return pl.DataFrame(list(rows), schema={**systems, **FRAMES[name]})
+    """Make a frame, with the column `system` if there are several."""
+    names = (*result.keys[:-1], *_COLUMNS[name])
+    return pl.DataFrame(list(rows), schema={name: _TYPES.get(name, pl.Int64) for name in names})
 
 
 def count_scored_queries(result: Result, system: str | None) -> dict[str, int]:
-    """The number of queries that the mean of each metric is over."""
+    """The number of queries in the mean of each metric."""
     frame = filter_system(result.frame(), system)
     if result.conventions["missing"] == "skip":
         frame = frame.filter(~pl.col(MISSING))

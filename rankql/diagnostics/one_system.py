@@ -1,4 +1,4 @@
-"""The inputs of one system or of one query only."""
+"""Select one system or one query of the inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.ctes import with_source_ctes
 from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
@@ -18,12 +18,14 @@ from rankql.sources.tables import Table
 
 
 def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
-    """The inputs with the run of one system only."""
+    """The inputs with the run of one system."""
     if not inputs.many:
-        raise RankqlError(f"which={system!r}: there is one run, without a name; leave which= out")
+        raise RankqlError(
+            f"which={system!r} names a system, but there is only one run. Remove which="
+        )
     names = _read_systems(session, inputs)
     if system not in names:
-        raise RankqlError(f"which={system!r}: no system of that name{did_you_mean(system, names)}")
+        raise RankqlError(describe_unknown("system", system, names))
     if inputs.system is None:
         return replace(inputs, runs={None: inputs.runs[system]})
     (table,) = inputs.runs.values()
@@ -32,18 +34,18 @@ def select_system(session: Session, inputs: Inputs, system: str) -> Inputs:
 
 
 def select_only_system(session: Session, inputs: Inputs) -> tuple[str, Inputs]:
-    """The one system in the inputs; an error where there are several."""
+    """The only system of the inputs, or an error if there are several."""
     names = _read_systems(session, inputs)
     if len(names) != 1:
         some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise RankqlError(f"there are several systems; say which='...'. There are: {some}")
+        raise RankqlError(f"There are {len(names)} systems. Select one with which=: {some}")
     return names[0], select_system(session, inputs, names[0])
 
 
 def select_query(
     session: Session, inputs: Inputs, conventions: Conventions, key: Any
 ) -> tuple[Inputs, Any, bool]:
-    """The inputs with the rows of one query only, its id, and whether the run lacks it."""
+    """The inputs with the rows of one query, its id, and whether it is missing in the run."""
     as_text = inputs.as_text("query")
     runs = {name: _filter(t, _has_query(t, key, as_text)) for name, t in inputs.runs.items()}
     qrels = inputs.qrels and _filter(inputs.qrels, _has_query(inputs.qrels, key, as_text))
@@ -56,14 +58,16 @@ def select_query(
         return selected, judged[0], not in_run
     if in_run:
         raise RankqlError(
-            f"query {in_run[0]!r} is in the run, but not judged: qrels has no row of it"
+            f"Query {in_run[0]!r} is not judged: qrels has no rows for it. Select a judged query"
         )
     source = "run" if qrels is None else "qrels"
     name = "CAST(query AS VARCHAR)"
     closest = f"jaro_winkler_similarity({name}, {literal(str(key))}) DESC, {name} LIMIT 5"
     rest = f"GROUP BY query ORDER BY {closest}"
     names = list(map(str, _read_queries(session, inputs, conventions, source, rest)))
-    raise RankqlError(f"there is no query {key!r} in {source}{did_you_mean(str(key), names)}, ...")
+    raise RankqlError(
+        f"Unknown query {key!r}: {source} has no rows for it. Similar queries: {', '.join(names)}"
+    )
 
 
 def select_queries(inputs: Inputs, keys: Sequence[Any]) -> Inputs:
@@ -94,7 +98,7 @@ def _read_queries(
 
 
 def _has_query(table: Table, query: Any, as_text: bool) -> str:
-    """The condition that a row belongs to the query, whose id may be passed as text."""
+    """The condition that selects the query, whose id may be passed as text."""
     kind, key, value = table.columns[table.roles["query"]], table.key("query", as_text), str(query)
     if key.startswith("CAST("):
         return f"{key} = {literal(value)}"

@@ -1,4 +1,4 @@
-"""How much a swap of neighbours in a ranking changes a metric."""
+"""How much a swap of two neighbours in a ranking changes a metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 
-# The last swap of a metric without a cutoff, and of any metric.
+# The last swap that is measured without a cutoff, and with any cutoff.
 SHALLOW, DEEP = 10, 100
 
 
@@ -35,7 +35,7 @@ def measure_swaps(
     conventions: Conventions,
     result: Result,
 ) -> pl.DataFrame:
-    """The mean change of each metric by each swap of neighbours, in one pass over the data."""
+    """Measure the mean change of each metric by each swap, in one pass over the data."""
     changes: dict[tuple[str | None, int], Sequence[Any]] = {}
     if metrics:
         rows = execute(session, _swaps_sql(inputs, metrics, conventions)).fetchall()
@@ -44,29 +44,29 @@ def measure_swaps(
 
 
 def explain_insensitive(metric: Metric, conventions: Conventions) -> str:
-    """Why swaps do not change a metric, if so."""
+    """The reason why a metric has no sensitivity to position, or ''."""
     if conventions.ties == "expected":
-        return "with ties='expected' tied items stand at no one position"
+        return "with ties='expected', tied items have no single position"
     if metric.record and metric.record.compares_scores:
-        return "scores are compared with grades, wherever the items stand"
+        return "the value depends on scores, not on positions"
     if metric.record and metric.record.weight:
-        return "there is one value of all queries together"
+        return "the value is one for all queries together"
     return ""
 
 
 def _last(metric: Metric) -> int:
-    """The last swap of a metric."""
+    """The last swap to measure."""
     return min(metric.k or SHALLOW, DEEP)
 
 
 def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> str:
-    """The SQL of each system and swap: the sum and the number of changes of each metric."""
+    """The SQL of the sum and the number of changes of each metric, by system and swap."""
     keys = inputs.keys
     rows = rows_needed(metrics, conventions)
-    # The item after the cutoff may move into it.
+    # The item after the cutoff can move into the top k.
     deeper = [replace(metric, k=metric.k and metric.k + 1) for metric in metrics]
     judged = "" if inputs.qrels is None else f"SEMI JOIN queries USING ({keys})"
-    # A swap of equal grades changes nothing, except in an expression of the user.
+    # A swap of equal grades changes nothing, except for expressions of the user.
     equal = "count(*) = 2 AND count(rel) <> 1 AND min(rel) IS NOT DISTINCT FROM max(rel)"
     equal = "false" if any(metric.record is None for metric in metrics) else equal
     calls = {f"value {i}": metric_call(metric, conventions) for i, metric in enumerate(metrics)}
@@ -78,7 +78,7 @@ def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
     ctes = source_ctes(inputs, conventions) | ranking_ctes(inputs, deeper, conventions, rows)
     only = {"gain": "WHERE rel > 0", "judged": "WHERE rel IS NOT NULL", "all": ""}[rows]
     ctes["rows"] = f"SELECT * FROM ranked {judged} {only}"
-    # Without a swap (NULL), and with each swap of unequal grades.
+    # Each ranking without a swap (NULL), and with each swap of unequal grades.
     ctes["swaps"] = f"""
     SELECT DISTINCT {keys}, NULL::BIGINT AS swap FROM rows
     UNION ALL
@@ -102,10 +102,10 @@ def _swaps_sql(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventio
 
 
 def _sum_and_count(name: str) -> str:
-    """The sum and the number of the changes of a metric."""
+    """The sum and the number of changes of a metric."""
     column = quote(name)
     changed = f"FILTER (WHERE {column} > {ROUNDING_ERROR})"
-    # Sorted, so that the sum does not depend on the order of rows and threads.
+    # Sorted, because the sum depends on the order of rows and threads otherwise.
     values = f"list_sort(list({column}) {changed}, 'ASC', 'NULLS LAST')"
     return f"list_aggregate({values}, 'fsum'), count(*) {changed}"
 

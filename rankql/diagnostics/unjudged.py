@@ -1,4 +1,4 @@
-"""What is unjudged in the rankings, and the bounds of the metrics over any judgments of it."""
+"""Unjudged items, and the bounds of metrics over all possible judgments of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankql.sources.inputs import Inputs
 
 
 def count_expressions(metrics: Sequence[Metric], conventions: Conventions) -> list[str]:
-    """The counts of each query, as expressions for evaluate."""
+    """Counts per query, as expressions for evaluate."""
     counts = {}
     for k in _cutoffs(metrics):
         within = "pos IS NOT NULL" if k is None else f"pos <= {k}"
@@ -32,7 +32,7 @@ def count_expressions(metrics: Sequence[Metric], conventions: Conventions) -> li
 
 
 def summarise_judged(counts: Result, metrics: Sequence[Metric]) -> pl.DataFrame:
-    """The share of judged items at each cutoff, and the number of those that are not."""
+    """The share of judged items and the number of unjudged items at each cutoff."""
     rows = []
     for system in list_systems(counts):
         means = dict(filter_system(counts.summary, system).select("metric", "mean").rows())
@@ -55,7 +55,7 @@ def summarise_judged(counts: Result, metrics: Sequence[Metric]) -> pl.DataFrame:
 def measure_bounds(
     result: Result, metrics: Sequence[Metric], evaluate_with: Callable[..., Result] | None
 ) -> pl.DataFrame:
-    """The bounds of the metrics; without evaluate_with both are the value."""
+    """The bounds of the metrics; equal to the value without `evaluate_with`."""
     names = [metric.name for metric in metrics]
     bounded = evaluate_with(names, unjudged="bounds") if names and evaluate_with else None
     rows = []
@@ -84,9 +84,9 @@ def _count_openable(bounded: Result, system: str | None, name: str) -> int:
 
 
 def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) -> str:
-    """Why a metric has no bounds, if so: no query can compute them."""
+    """The reason why a metric has no bounds, or ''."""
     if conventions.unjudged == "remove":
-        return "with unjudged='remove' what is unjudged is not in the ranking"
+        return "with unjudged='remove', rankings have no unjudged items"
     try:
         build_query(inputs, [metric], replace(conventions, unjudged="bounds"))
     except RankqlError as error:
@@ -95,12 +95,12 @@ def explain_unbounded(inputs: Inputs, metric: Metric, conventions: Conventions) 
 
 
 def relevant_label(metric: Metric, conventions: Conventions) -> str:
-    """The name of the count of relevant items."""
+    """The name of the column that counts relevant items."""
     return f"relevant from {metric.threshold(vars(conventions))}"
 
 
 def _cutoffs(metrics: Sequence[Metric]) -> list[int | None]:
-    """The cutoffs of the metrics, the complete ranking (None) last."""
+    """The cutoffs of the metrics; last None, the complete ranking."""
     return [*sorted({m.k for m in metrics if m.k is not None}), None]
 
 
