@@ -173,7 +173,7 @@ class Comparison(EvaluatedTable):
         a: str | None = None,
         b: str | None = None,
     ) -> alt.TopLevelMixin:
-        """An altair chart: differences, means, intervals, distribution, slices or cutoffs.
+        """An altair chart: differences, means, intervals, slices or cutoffs.
 
         Of one metric, or of all; the differences and slices of the pair a, b, or of all.
         """

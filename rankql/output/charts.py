@@ -14,7 +14,6 @@ from rankql.output.difference_charts import draw_differences, draw_intervals, dr
 from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
-    draw_distribution,
     draw_means,
 )
 from rankql.output.style import CONFIG
@@ -25,24 +24,24 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
 
-def plot_result(evaluation: Evaluation, kind: str, metric: str | None) -> alt.TopLevelMixin:
-    """Draw the means or the distributions, a panel for each metric."""
-    _require_kind(kind, ("means", "distribution"))
-    draw = draw_means if kind == "means" else draw_distribution
-    return _join_panels([draw(evaluation, name) for name in _select_metrics(evaluation, metric)])
+def plot_means(evaluation: Evaluation, metric: str | None) -> alt.TopLevelMixin:
+    """Draw the means, a panel for each metric."""
+    return _join_panels(
+        [draw_means(evaluation, name) for name in _select_metrics(evaluation, metric)]
+    )
 
 
 def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> alt.TopLevelMixin:
     """Draw a comparison, a panel for each metric and, where it shows one pair, each pair."""
-    kinds = ("differences", "means", "intervals", "distribution", "slices", "cutoffs")
+    kinds = ("differences", "means", "intervals", "slices", "cutoffs")
     _require_kind(kind, kinds)
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
         return draw_cutoffs(comparison, metrics[0], compute_cutoffs(comparison, metrics[0]))
-    if kind in ("means", "distribution"):
-        return plot_result(comparison, kind, metric)
+    if kind == "means":
+        return plot_means(comparison, metric)
     if kind == "intervals":
         return _join_panels([draw_intervals(comparison, name) for name in metrics])
     draw: Callable[[Comparison, str, str, str], alt.LayerChart]

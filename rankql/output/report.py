@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.output.report_elements import Section
 
-# The largest number of sentences.
-SENTENCES = 200
-
 
 def render_page(
     comparison: Comparison,
@@ -48,12 +45,17 @@ def render_page(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    queries = comparison.result.frame()[comparison.result.meta["query"]]
     today = datetime.now(UTC).date().isoformat()
     return environment.from_string(_read("report.html.j2")).render(
         title=_default_title(comparison) if title is None else title,
-        facts=[*_count_inputs(comparison), date or today, _format_version()],
+        facts=[
+            show.format_queries(queries.n_unique()),
+            show.format_count(len(comparison.systems), "system"),
+            date or today,
+            _format_version(),
+        ],
         verdict=write_verdict(comparison),
-        most=SENTENCES,
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),
@@ -111,12 +113,6 @@ def _default_title(comparison: Comparison) -> str:
         return f"Evaluation of {comparison.systems[0]}"
     listed = show.join_words(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
-
-
-def _count_inputs(comparison: Comparison) -> Iterator[str]:
-    result = comparison.result
-    yield show.format_queries(result.frame()[result.meta["query"]].n_unique())
-    yield show.format_count(len(comparison.systems), "system")
 
 
 def _format_version() -> str:

@@ -24,7 +24,6 @@ class Section:
     id: str
     title: str
     tables: list[ReportTable] = field(default_factory=list)
-    findings: list[tuple[str, str]] = field(default_factory=list)
     all_pairs: ReportTable | None = None
     remarks: list[str] = field(default_factory=list)
     reading: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The tables of means and differences, and the findings in words."""
+"""The tables of means and differences."""
 
 from __future__ import annotations
 
@@ -18,22 +18,6 @@ if TYPE_CHECKING:
 SYSTEMS, ROWS = 60, 200
 
 _VERDICTS = {"better": "▲ better", "worse": "▼ worse", "not significant": "≈ not significant"}
-
-
-def list_findings(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the findings, each with its metric and slice.
-
-    Pairs that are drawn come first; of the slices, those that contradict the overall finding.
-    """
-    drawn = {*select_pairs(comparison)}
-    rows = comparison.table.select("a", "b", "metric", "slice", "verdict", "sentence").rows()
-    overall = {row[:3]: row[4] for row in rows if row[3] == "all"}
-    place = {key: i for i, key in enumerate(overall)}
-    findings = [
-        row for row in rows if row[3] == "all" or {row[4], overall[row[:3]]} == {"better", "worse"}
-    ]
-    findings.sort(key=lambda row: (row[:2] not in drawn, place[row[:3]], row[3] != "all"))
-    return [(row[2] if row[3] == "all" else f"{row[2]}, {row[3]}", row[5]) for row in findings]
 
 
 def tabulate_means(comparison: Comparison) -> ReportTable:
