@@ -42,8 +42,7 @@ def list_chart_systems(evaluation: Evaluation) -> list[str]:
     result = result_of(evaluation)
     if not result.meta["system"]:
         return ["run"]
-    names: list[str] = result.frame()["system"].unique(maintain_order=True).to_list()
-    return names
+    return list(result.frame()["system"].unique(maintain_order=True))
 
 
 def order_systems(evaluation: Evaluation) -> list[str]:

@@ -10,16 +10,16 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankql import text as show
 from rankql.errors import RankqlError, require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
+from rankql.text import format_count, format_queries, join_words
+from rankql.versions import find_version
 from rankql.writing import atomic_path
 
 if TYPE_CHECKING:
@@ -46,15 +46,12 @@ def render_page(
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
     queries = comparison.result.frame()[comparison.result.meta["query"]]
+    counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
     today = datetime.now(UTC).date().isoformat()
+    facts = [*counts, date or today, f"rankql {find_version('rankql')}"]
     return environment.from_string(_read("report.html.j2")).render(
         title=_default_title(comparison) if title is None else title,
-        facts=[
-            show.format_queries(queries.n_unique()),
-            show.format_count(len(comparison.systems), "system"),
-            date or today,
-            _format_version(),
-        ],
+        facts=facts,
         verdict=write_verdict(comparison),
         sections=sections,
         remarks=[
@@ -89,7 +86,7 @@ def _bundle_vega() -> str:
     import vl_convert
 
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankql"
-    path = folder / f"vega-{version('vl-convert-python')}.js"
+    path = folder / f"vega-{find_version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeError):
         return path.read_text(encoding="utf-8")
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
@@ -111,15 +108,8 @@ def _default_title(comparison: Comparison) -> str:
     names = [name for name in comparison.systems if name != base]
     if len(comparison.systems) == 1:
         return f"Evaluation of {comparison.systems[0]}"
-    listed = show.join_words(names) if len(names) <= 3 else f"{len(names)} systems"
+    listed = join_words(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
-
-
-def _format_version() -> str:
-    try:
-        return f"rankql {version('rankql')}"
-    except PackageNotFoundError:
-        return "rankql"
 
 
 def _format_settings(comparison: Comparison) -> str:
