@@ -32,16 +32,17 @@ def show_versions() -> None:
     needed
     click              ...
     """
-    print(_align("rankql", _find_version("rankql")))
+    print(_align("rankql", find_version("rankql")))
     print(_align("Python", platform.python_version()))
     print(_align("system", platform.platform()))
     for title, names in {"needed": REQUIRED, "optional": OPTIONAL}.items():
         print(f"\n{title}")
         for name in names:
-            print(_align(name, _find_version(name)))
+            print(_align(name, find_version(name)))
 
 
-def _find_version(name: str) -> str:
+def find_version(name: str) -> str:
+    """Return the version of a package, or "not installed"."""
     try:
         return version(name)
     except PackageNotFoundError:

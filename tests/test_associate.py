@@ -941,7 +941,7 @@ def test_charts():
     sizes = [len(drawn(simpson().plot(kind))) for kind in ("scatter", "slices")]
     assert sizes == [6, 4]
     assert sum(value["n"] for value in drawn(two().plot("quadrants"))) == 6
-    with pytest.raises(rankql.RankqlError, match="kind: there is no plot 'pie'"):
+    with pytest.raises(rankql.RankqlError, match="Unknown kind of plot 'pie'"):
         simpson().plot("pie")
     keys, (x, y) = np.arange(3000), np.random.default_rng(0).random((2, 3000))
     large = rankql.associate(table(user=keys, AP=x), table(user=keys, CTR=y), on="user")

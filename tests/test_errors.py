@@ -506,9 +506,11 @@ def sliced(name):
 
 
 PLOTS = {
-    "kind: there is no plot 'pie'": lambda: compared().plot("pie"),
-    "there is nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
-    "name both systems of the pair: a= and b=": lambda: compared().plot("differences", b="two"),
+    "Unknown kind of plot 'pie'": lambda: compared().plot("pie"),
+    "Nothing to plot: no pair was compared": lambda: compared({"one": RUN}).plot(),
+    "The pair is incomplete. Pass both systems: a= and b=": lambda: compared().plot(
+        "differences", b="two"
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """The report: its structure, names that try to break out of it, and what a browser makes of it."""
 
 import html.parser
+import itertools
 import json
 import random
 import re
@@ -17,7 +18,6 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
-from rankql.output.report_tables import list_findings
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
 
@@ -151,7 +151,7 @@ def test_navigation_is_labelled_as_the_headings(pages, parsed):
     for name, path in pages.items():
         links = re.findall(r'<li><a href="#(.*?)">(.*?)</a>', path.read_text())
         titles = re.findall(r'<h2 id="(.*?)-title">(.*?)</h2>', path.read_text())
-        assert links == titles and len(links) > 4, name
+        assert links == titles and len(links) > 3, name
 
 
 def test_nothing_comes_from_elsewhere(parsed):
@@ -166,12 +166,10 @@ def test_nothing_comes_from_elsewhere(parsed):
 
 def test_it_says_first_what_was_found(sliced, parsed):
     text = parsed["sliced"].text
-    sentence = sliced.table["sentence"][0]
-    assert sentence in text
     verdict = write_verdict(sliced)
     assert "is best on" in verdict
     order = [verdict, "Means Differences Slices", "Means with 95% confidence intervals",
-             "nDCG@10: means", "Differences with confidence intervals", sentence,
+             "nDCG@10: means", "Differences with confidence intervals",
              "Each dot is a mean difference", "One chart per pair", "The mean by cutoff k",
              "The 5 queries that lose most", "The charts show how much", "Settings",
              "gain=linear"]  # fmt: skip
@@ -409,21 +407,6 @@ def test_left_out_charts_are_explained(nasty, pages):
     assert "comparison.plot(" in text
 
 
-def test_slices_that_gainsay_the_whole(tmp_path):
-    """The demo's new ranker is better, and worse for its best customers."""
-    demo.write_shop(tmp_path, 4000)
-    old, new = (str(tmp_path / f"{name}.parquet") for name in ("shop", "new"))
-    found = rankql.compare({"old": old, "new": new}, old, "nDCG@10", by="segment", score="score")
-    verdicts = dict(found.table.select("slice", "verdict").rows())
-    assert verdicts["all"] == verdicts["segment=new"] == "better"
-    assert verdicts["segment=vip"] == "worse"
-    sentences = dict(found.table.select("slice", "sentence").rows())
-    assert list_findings(found) == [
-        ("nDCG@10", sentences["all"]),
-        ("nDCG@10, segment=vip", sentences["segment=vip"]),
-    ]
-
-
 def test_markdown_of_a_comparison(sliced):
     lines = sliced.to_markdown().split("\n")
     assert lines[0] == "- " + show.format_paragraph(sliced.sentences[0])
@@ -486,7 +469,7 @@ def test_nothing_is_defined(tmp_path):
     runs, qrels = simulated(["a", "b"])
     found = rankql.compare(runs, qrels.with_columns(rel=0), ["nDCG@5"])
     found.save(tmp_path / "a.html")
-    assert "have no query in common" in Page((tmp_path / "a.html").read_text()).text
+    assert "No metric is defined on these queries." in Page((tmp_path / "a.html").read_text()).text
 
 
 def test_many_systems_are_counted(parsed):
@@ -506,16 +489,19 @@ def test_many_queries_are_thinned(tmp_path):
     comparison = rankql.compare(frames)
     comparison.save(tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 1_300_000
-    words = "There are 20,000 queries, so each of 300 bars is the mean of neighbours."
+    words = "There are 20,000 queries, so only every n-th is drawn."
     assert words in (tmp_path / "a.html").read_text()
     rows = charts.draw_differences(comparison, "AP", "a", "b").to_dict()["datasets"]
-    (bars,) = (data for data in rows.values() if len(data) == charts.BARS)
-    assert (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
-    mean = sum(bar["difference"] * (bar["to"] - bar["from"]) for bar in bars) / 20_000
-    assert mean == pytest.approx(comparison.table["difference"][0], rel=1e-4)
+    bars = max(rows.values(), key=len)
+    assert len(bars) <= charts.BARS and (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
+    assert all(bar["to"] == after["from"] for bar, after in itertools.pairwise(bars))
+    own = comparison.differences("AP", "a", "b")["difference"]
+    assert [bar["difference"] for bar in bars] == pytest.approx(
+        [own[bar["from"]] for bar in bars], rel=1e-5
+    )
 
 
-KINDS = ["differences", "means", "intervals", "distribution", "slices", "cutoffs"]
+KINDS = ["differences", "means", "intervals", "slices", "cutoffs"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -556,16 +542,11 @@ def test_plots_of_a_result():
     several = rankql.evaluate(runs, qrels, ["nDCG@5", "RR"])
     single = rankql.evaluate(runs["a"], qrels, ["nDCG@5"], by="part")
     for result in (several, single):
-        for kind in ("means", "distribution"):
-            assert result.plot(kind).to_dict()["$schema"]
+        assert result.plot().to_dict()["$schema"]
     (rows,) = single.plot().to_dict()["datasets"].values()
     assert [row["slice"] for row in rows] == ["all", "part=x", "part=y"]
-    with pytest.raises(
-        rankql.RankqlError, match=r"there is no plot 'mean'. Did you mean 'means'\?"
-    ):
-        single.plot("mean")
     with pytest.raises(rankql.RankqlError, match="'AP' was not evaluated"):
-        single.plot(metric="AP")
+        single.plot("AP")
 
 
 def test_a_system_has_one_colour(sliced):

@@ -181,7 +181,7 @@ class Comparison(EvaluatedTable):
         a: str | None = None,
         b: str | None = None,
     ) -> alt.TopLevelMixin:
-        """An altair chart: differences, means, intervals, distribution, slices or cutoffs.
+        """An altair chart: differences, means, intervals, slices or cutoffs.
 
         By default it shows all metrics, and for differences and slices all pairs. Pass `metric`, or
         `a` and `b`, to choose.

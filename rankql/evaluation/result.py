@@ -128,12 +128,12 @@ class Result(TableResult):
     def _details(self) -> dict[str, Any]:
         return {"conventions": self.conventions, "columns": self.columns}
 
-    def plot(self, kind: str = "means", metric: str | None = None) -> alt.TopLevelMixin:
-        """An altair chart of one metric or all: means with intervals, or the distribution."""
+    def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
+        """An altair chart of the means with intervals, of one metric or of all."""
         require_package("altair", "report", "plot")
         from rankql.output import charts
 
-        return charts.plot_result(self, kind, metric)
+        return charts.plot_means(self, metric)
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from rankql.output import panels
 from rankql.output.chart_selection import SLICES
-from rankql.output.panels import (
-    grid_axis,
-    join_descriptions,
-    make_dot_panel,
-    make_panel,
-    make_tooltips,
-)
-from rankql.output.style import GREY, HEIGHT, PALETTE
-from rankql.text import format_interval
+from rankql.output.style import GREY, PALETTE
 
 if TYPE_CHECKING:
     from rankql.decisions.association import Association
@@ -42,12 +35,12 @@ def draw_scatter(association: Association, metric: str, outcome: str) -> alt.Lay
     key = alt.Legend(values=list(colours), columns=4) if len(slices) > 1 else None
     x, y = association.called(metric), association.called(outcome)
     points = alt.Chart().mark_point(filled=True, size=35, opacity=0.6).encode(
-        alt.X("x:Q", title=x, scale=alt.Scale(zero=False), axis=grid_axis()),
-        alt.Y("y:Q", title=y, scale=alt.Scale(zero=False), axis=grid_axis()),
-        color=alt.Color("slice:N", scale=scale, legend=key), tooltip=make_tooltips(rows),
+        alt.X("x:Q", title=x, scale=alt.Scale(zero=False), axis=panels.grid_axis()),
+        alt.Y("y:Q", title=y, scale=alt.Scale(zero=False), axis=panels.grid_axis()),
+        color=alt.Color("slice:N", scale=scale, legend=key), tooltip=panels.make_tooltips(rows),
     )  # fmt: skip
     overall = association.table.filter(metric=metric, outcome=outcome, slice="all")
-    return make_panel([points], rows, f"{outcome} by {metric}", overall["sentence"][0], HEIGHT)
+    return panels.make_panel([points], rows, f"{outcome} by {metric}", [*overall["sentence"]])
 
 
 def draw_correlations(association: Association, metric: str, outcome: str) -> alt.LayerChart:
@@ -56,12 +49,8 @@ def draw_correlations(association: Association, metric: str, outcome: str) -> al
     frame = table.head(SLICES).select(
         "slice", pl.col("pearson").alias("r"), lo="pearson_lo", hi="pearson_hi", n="n"
     )
-    words = join_descriptions(
-        [f"{row[0]} {format_interval(row[1:4], '+')}" for row in frame.rows()]
-    )
-    title = f"{metric} and {outcome}: Pearson's r"
-    colour = alt.value(PALETTE[0])
-    return make_dot_panel(frame, "r", title, colour, f"{title}: {words}", [-1.0, 1.0])
+    title, colour = f"{metric} and {outcome}: Pearson's r", alt.value(PALETTE[0])
+    return panels.make_dot_panel(frame, title, colour, [-1.0, 1.0])
 
 
 def draw_quadrants(association: Association, metric: str, outcome: str) -> alt.LayerChart:
@@ -71,7 +60,7 @@ def draw_quadrants(association: Association, metric: str, outcome: str) -> alt.L
     base = alt.Chart().encode(
         alt.X("metric:N", title=metric, scale=alt.Scale(domain=ways), axis=alt.Axis(labelAngle=0)),
         alt.Y("outcome:N", title=outcome, scale=alt.Scale(domain=ways[::-1])),
-        tooltip=make_tooltips(quadrants.table),
+        tooltip=panels.make_tooltips(quadrants.table),
     )
     opacity = alt.Opacity("share:Q", scale=alt.Scale(domainMin=0, range=[0.05, 0.4]), legend=None)
     layers = [
@@ -79,4 +68,4 @@ def draw_quadrants(association: Association, metric: str, outcome: str) -> alt.L
         base.mark_text(fontSize=13).encode(text=alt.Text("share:Q", format=".0%")),
     ]
     title = f"Change of {metric} and {outcome}"
-    return make_panel(layers, quadrants.table, title, "; ".join(quadrants.sentences), HEIGHT)
+    return panels.make_panel(layers, quadrants.table, title, quadrants.sentences)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, cast
 
 import polars as pl
@@ -43,24 +42,16 @@ def list_chart_systems(evaluation: Evaluation) -> list[str]:
     result = result_of(evaluation)
     if not result.meta["system"]:
         return ["run"]
-    names: list[str] = result.frame()["system"].unique(maintain_order=True).to_list()
-    return names
+    return list(result.frame()["system"].unique(maintain_order=True))
 
 
 def order_systems(evaluation: Evaluation) -> list[str]:
     """Return the systems by their means of the first metric, best first."""
     metric = evaluation.metrics[0]
-    rows = summary_by_system(evaluation).filter(
-        pl.col("slice") == "all", pl.col("metric") == metric
-    )
-    means = dict(rows.select("system", "mean").rows())
-    sign = 1 if result_of(evaluation).lower_is_better(metric) else -1
-
-    def rank(name: str) -> float:
-        mean = means.get(name)
-        return math.inf if mean is None else sign * mean
-
-    return sorted(list_chart_systems(evaluation), key=rank)
+    rows = summary_by_system(evaluation).filter(slice="all", metric=metric).drop_nulls("mean")
+    lower = result_of(evaluation).lower_is_better(metric)
+    best = rows.sort("mean", descending=not lower, maintain_order=True)["system"]
+    return list(dict.fromkeys([*best, *list_chart_systems(evaluation)]))
 
 
 def assign_colours(evaluation: Evaluation) -> dict[str, str]:
@@ -77,11 +68,6 @@ def assign_colours(evaluation: Evaluation) -> dict[str, str]:
 def summary_by_system(evaluation: Evaluation) -> pl.DataFrame:
     """Return the summary, with a column system in any case."""
     return add_system(result_of(evaluation).summary, evaluation)
-
-
-def per_query_by_system(evaluation: Evaluation) -> pl.DataFrame:
-    """Return the values per query, with a column system in any case."""
-    return add_system(result_of(evaluation).per_query, evaluation)
 
 
 def add_system(frame: pl.DataFrame, evaluation: Evaluation) -> pl.DataFrame:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError, describe_unknown
 from rankql.output.association_charts import draw_correlations, draw_quadrants, draw_scatter
 from rankql.output.chart_selection import METRICS, Evaluation, result_of, select_pairs
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
-    draw_distribution,
     draw_means,
 )
 from rankql.output.style import CONFIG
@@ -25,30 +24,33 @@ if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
 
-def plot_result(evaluation: Evaluation, kind: str, metric: str | None) -> alt.TopLevelMixin:
-    """Draw the means or the distributions, a panel for each metric."""
-    _require_kind(kind, ("means", "distribution"))
-    draw = draw_means if kind == "means" else draw_distribution
-    return _join_panels([draw(evaluation, name) for name in _select_metrics(evaluation, metric)])
+def plot_means(evaluation: Evaluation, metric: str | None) -> alt.TopLevelMixin:
+    """Draw the means, a panel for each metric."""
+    return _join_panels(
+        [draw_means(evaluation, name) for name in _select_metrics(evaluation, metric)]
+    )
 
 
 def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> alt.TopLevelMixin:
     """Draw a comparison, a panel for each metric and, where it shows one pair, each pair."""
-    kinds = ("differences", "means", "intervals", "distribution", "slices", "cutoffs")
-    _require_kind(kind, kinds)
+    _require_kind(kind, ("differences", "means", "intervals", "slices", "cutoffs"))
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
         return draw_cutoffs(comparison, metrics[0], compute_cutoffs(comparison, metrics[0]))
-    if kind in ("means", "distribution"):
-        return plot_result(comparison, kind, metric)
+    if kind == "means":
+        return plot_means(comparison, metric)
     if kind == "intervals":
         return _join_panels([draw_intervals(comparison, name) for name in metrics])
     draw: Callable[[Comparison, str, str, str], alt.LayerChart]
     draw = draw_slices if kind == "slices" else draw_differences
-    all_pairs = a is None and b is None
-    pairs = select_pairs(comparison) if all_pairs else [_complete_pair(comparison, a, b)]
+    pairs = select_pairs(comparison)
+    if a is not None or b is not None:
+        a = comparison.settings.baseline if a is None else a
+        if a is None or b is None:
+            raise RankqlError("The pair is incomplete. Pass both systems: a= and b=.")
+        pairs = [(a, b)]
     return _join_panels([draw(comparison, name, *pair) for name in metrics for pair in pairs])
 
 
@@ -63,13 +65,13 @@ def plot_association(
 
 def _require_kind(kind: str, kinds: Sequence[str]) -> None:
     if kind not in kinds:
-        raise RankqlError(f"kind: there is no plot {kind!r}{did_you_mean(kind, kinds)}")
+        raise RankqlError(describe_unknown("kind of plot", kind, kinds))
 
 
 def _join_panels(panels: Sequence[alt.LayerChart]) -> alt.TopLevelMixin:
     """Put panels side by side, with one configuration for all."""
     if not panels:
-        raise RankqlError("there is nothing to plot: no pair was compared")
+        raise RankqlError("Nothing to plot: no pair was compared. Compare at least two systems.")
     if len(panels) == 1:
         return panels[0]
     copies = [panel.copy() for panel in panels]
@@ -87,13 +89,6 @@ def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:
     names = resolve_names(metric, result.metrics, result.conventions)
     for name in names:
         if name not in result.metrics:
-            raise RankqlError(f"{name!r} was not evaluated{did_you_mean(name, result.metrics)}")
+            evaluated = ", ".join(result.metrics)
+            raise RankqlError(f"Metric {name!r} was not evaluated. Evaluated: {evaluated}.")
     return names
-
-
-def _complete_pair(comparison: Comparison, a: str | None, b: str | None) -> tuple[str, str]:
-    """Return the pair, with the baseline for a system that is not named."""
-    a = comparison.settings.baseline if a is None else a
-    if a is None or b is None:
-        raise RankqlError("name both systems of the pair: a= and b=")
-    return a, b

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import altair as alt
 import polars as pl
 
+from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
-from rankql.output.panels import (
-    colour_by_system,
-    grid_axis,
-    inline_data,
-    join_descriptions,
-    make_dot_panel,
-    make_panel,
-    make_tooltips,
-    make_zero_line,
-    shorten_names,
-)
-from rankql.output.style import GREY, HEIGHT
-from rankql.text import format_interval
+from rankql.output.style import GREY
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
-# Of more queries a bar shows the mean of several.
+# Of more queries, every n-th is drawn.
 BARS = 300
 
 _COLUMNS = ("difference", "lo", "hi", "n", "verdict", "b")
@@ -39,7 +28,7 @@ def draw_intervals(comparison: Comparison, metric: str) -> alt.LayerChart:
     pairs = pl.DataFrame(select_pairs(comparison), schema=["a", "b"], orient="row")
     rows = _select_metric(comparison, metric).filter(pl.col("slice") == "all")
     frame = pairs.join(rows, on=["a", "b"], maintain_order="left")
-    title += "" if base is None else f" from {shorten_names([base])[base]}"
+    title += "" if base is None else f" from {panels.shorten_names([base])[base]}"
     return _draw_rows(comparison, frame.select(label.alias("pair"), *_COLUMNS), title, frame)
 
 
@@ -54,7 +43,7 @@ def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> alt.Laye
 
 
 def _title(comparison: Comparison, metric: str, a: str, b: str) -> str:
-    short = shorten_names(comparison.systems)
+    short = panels.shorten_names(comparison.systems)
     return f"{metric}: {short[b]} − {short[a]}"
 
 
@@ -66,13 +55,10 @@ def _draw_rows(
     comparison: Comparison, frame: pl.DataFrame, title: str, scale_rows: pl.DataFrame
 ) -> alt.LayerChart:
     """Draw differences on the scale of all panels of the metric, whose rows are `scale_rows`."""
-    words = join_descriptions(
-        [f"{row[0]} {format_interval(row[1:4], '+')}, {row[5]}" for row in frame.rows()]
-    )
     ends = [value for name in _COLUMNS[:3] for value in scale_rows[name].drop_nulls().to_list()]
     domain = [min([0.0, *ends]), max([0.0, *ends])]
-    colour = colour_by_system(comparison, "b")
-    return make_dot_panel(frame, "difference", title, colour, f"{title}: {words}", domain)
+    colour = panels.colour_by_system(comparison, "b")
+    return panels.make_dot_panel(frame, title, colour, domain)
 
 
 def draw_differences(
@@ -85,8 +71,8 @@ def draw_differences(
     frame = comparison.differences(metric, a, b)
     gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
     winner = pl.when(gain > 0).then(pl.lit(b)).otherwise(pl.lit(a)).alias("better")
-    rows = _group_queries(frame).with_columns(winner)
-    if texts and "query" in rows.columns:
+    rows = _thin_out(frame).with_columns(winner)
+    if texts:
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
     domain = _difference_range(comparison, metric, [*select_pairs(comparison), (a, b)])
@@ -95,59 +81,35 @@ def draw_differences(
         alt.X("from:Q", title=f"{len(frame):,} queries, sorted by what they gain",
               axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),
         alt.X2("to"),
-        alt.Y("difference:Q", title="difference", axis=grid_axis(), scale=alt.Scale(domain=domain)),
+        alt.Y("difference:Q", axis=panels.grid_axis(), scale=alt.Scale(domain=domain)),
         alt.Y2(datum=0),
-        color=colour_by_system(comparison, "better"),
-        tooltip=make_tooltips(rows.drop("from", "to", "better")),
+        color=panels.colour_by_system(comparison, "better"),
+        tooltip=panels.make_tooltips(rows.drop("from", "to", "better")),
     )  # fmt: skip
-    layers = [bars, make_zero_line("y"), *_draw_mean(mean)]
-    description = f"{metric}, {b} against {a}: {_describe_gains(frame, gain, mean)}"
-    return make_panel(layers, rows, _title(comparison, metric, a, b), description, HEIGHT)
+    line = alt.Chart(panels.inline_data(pl.DataFrame({"mean": mean})))
+    dashes = line.mark_rule(strokeDash=[5, 3], strokeWidth=1.5, color=GREY)
+    layers = [bars, panels.make_zero_line("y"), dashes.encode(y="mean:Q", tooltip="mean:Q")]
+    words = [_describe_gains(frame, gain, mean)]
+    return panels.make_panel(layers, rows, _title(comparison, metric, a, b), words)
 
 
-def _group_queries(frame: pl.DataFrame) -> pl.DataFrame:
-    """Make the bars: a query each or, of many, the mean of neighbours."""
-    key, count = frame.columns[0], len(frame)
-    rows = frame.select(pl.col(key).cast(pl.String).alias("query"), "a", "b", "difference")
-    if count <= BARS:
-        place = pl.int_range(pl.len(), dtype=pl.Int64)
-        return rows.with_columns(place.alias("from"), (place + 1).alias("to"))
-    group = (pl.int_range(pl.len()) * BARS // count).alias("group")
-    rows = rows.group_by(group, maintain_order=True).agg(
-        pl.len().alias("size"), pl.col("a", "b", "difference").mean()
-    )
-    to = pl.col("size").cum_sum()
-    rows = rows.with_columns((to - pl.col("size")).alias("from"), to.alias("to"))
-    label = pl.format("{} to {}", pl.col("from") + 1, "to")
-    return rows.select(label.alias("queries"), "a", "b", "difference", "from", "to")
-
-
-def _draw_mean(mean: float) -> list[alt.Chart]:
-    """Draw the mean as a line, with its number where no bars are: they rise from below 0."""
-    line = alt.Chart(inline_data(pl.DataFrame({"mean": mean, "words": f"mean {mean:+.3f}"})))
-    line = line.encode(y="mean:Q")
-    left: dict[str, Any] = {"align": "left", "dx": 4, "dy": -8}
-    right: dict[str, Any] = {"align": "right", "dx": -4, "dy": 12}
-    words = line.mark_text(**(left if mean >= 0 else right)).encode(text="words:N")
-    return [
-        line.mark_rule(strokeDash=[5, 3], strokeWidth=1.5, color=GREY),
-        words.encode(x=alt.value(0) if mean >= 0 else alt.value("width")),
-    ]
+def _thin_out(frame: pl.DataFrame) -> pl.DataFrame:
+    """Make the bars: each query or, of many, every n-th."""
+    step = -(-len(frame) // BARS) or 1
+    place = pl.int_range(pl.len(), dtype=pl.Int64)
+    return frame.select(
+        pl.col(frame.columns[0]).cast(pl.String).alias("query"), "a", "b", "difference",
+        place.alias("from"), (place + step).clip(upper_bound=pl.len()).alias("to"),
+    ).gather_every(step)  # fmt: skip
 
 
 def _describe_gains(frame: pl.DataFrame, gain: pl.Expr, mean: float) -> str:
-    """Count the queries that gained and lost, with the range and the mean."""
-    count = len(frame)
+    """Count the queries that gained and lost."""
     better, worse = frame.select(better=(gain > 0).sum(), worse=(gain < 0).sum()).row(0)
-    words = (
-        f"better on {better:,} of {count:,} queries, worse on {worse:,}, "
-        f"the same on {count - better - worse:,}"
+    return (
+        f"better on {better:,} of {len(frame):,} queries, worse on {worse:,}, "
+        f"the same on {len(frame) - better - worse:,}; mean {mean:+.3f}"
     )
-    if not count:
-        return words
-    difference = pl.col("difference")
-    least, most = frame.select(least=difference.min(), most=difference.max()).row(0)
-    return f"{words}; from {least:+.3f} to {most:+.3f}, mean {mean:+.3f}"
 
 
 def _difference_range(

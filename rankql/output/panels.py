@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
+from polars import selectors
 
 from rankql.output.chart_selection import Evaluation, assign_colours
 from rankql.output.style import CONFIG, GREY, HEIGHT, ROW_HEIGHT, WIDTH
+from rankql.text import format_interval
 
 # A description names so many rows.
 DESCRIBED = 6
@@ -20,30 +21,34 @@ LABEL = 24
 
 
 def make_panel(
-    layers: Sequence[alt.Chart], frame: pl.DataFrame, title: str, description: str, height: float
+    layers: Sequence[alt.Chart],
+    frame: pl.DataFrame,
+    title: str,
+    words: Sequence[str],
+    height: float = HEIGHT,
 ) -> alt.LayerChart:
-    """Draw layers over the rows of a frame; the description is read aloud instead of them."""
+    """Draw layers over the rows of a frame. A screen reader reads the words, the first of many."""
     chart = alt.layer(*layers, data=inline_data(frame))
+    more = [f"and {len(words) - DESCRIBED} more"] if len(words) > DESCRIBED else []
+    description = f"{title}: {'; '.join([*words[:DESCRIBED], *more])}."
     chart = chart.properties(
-        width=WIDTH, height=max(height, ROW_HEIGHT), title=title, description=description + "."
+        width=WIDTH, height=max(height, ROW_HEIGHT), title=title, description=description
     )
     panel: alt.LayerChart = chart.configure(**CONFIG)
     return panel
 
 
 def make_dot_panel(
-    frame: pl.DataFrame,
-    value: str,
-    title: str,
-    colour: Any,
-    description: str,
-    domain: list[float] | None = None,
+    frame: pl.DataFrame, title: str, colour: Any, domain: list[float] | None = None
 ) -> alt.LayerChart:
     """Draw a row for each row of the frame: a dot on its interval, with the number above.
 
-    The first column names the rows. With a `domain`, values are differences.
+    The first four columns are the name of the row, its value, lo and hi. With a `domain`, values
+    are differences, with a sign.
     """
-    name = frame.columns[0]
+    name, value = frame.columns[:2]
+    sign = "" if domain is None else "+"
+    words = [f"{row[0]} {format_interval(row[1:4], sign)}" for row in frame.rows()]
     base = alt.Chart().encode(
         y=row_axis(name, frame[name]), color=colour, tooltip=make_tooltips(frame)
     )
@@ -54,14 +59,14 @@ def make_dot_panel(
         alt.X(field, type="quantitative", title=None, scale=scale, axis=axis)
         for field in (value, "lo")
     )
-    text = alt.Text(value, type="quantitative", format=".3f" if domain is None else "+.3f")
+    text = alt.Text(value, type="quantitative", format=f"{sign}.3f")
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
         *([] if no_intervals else [base.mark_rule(strokeWidth=3, opacity=0.5).encode(lo, x2="hi")]),
         base.mark_point(filled=True, size=70, opacity=1).encode(x),
         base.mark_text(dy=-11).encode(x, text=text, color=alt.value(GREY)),
     ]
-    return make_panel(layers, frame, title, description, ROW_HEIGHT * len(frame))
+    return make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 
 
 def make_zero_line(axis: str) -> alt.Chart:
@@ -73,14 +78,9 @@ def make_zero_line(axis: str) -> alt.Chart:
 
 def inline_data(frame: pl.DataFrame) -> alt.InlineData:
     """Put the rows into the chart: numbers with six digits, NULL for NaN and infinity."""
-    rows = ({name: _round_number(value) for name, value in row.items()} for row in frame.to_dicts())
-    return alt.InlineData(values=[*rows])
-
-
-def _round_number(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    number = selectors.float()
+    rounded = pl.when(number.is_finite()).then(number.round_sig_figs(6))
+    return alt.InlineData(values=frame.with_columns(rounded.name.keep()).to_dicts())
 
 
 def row_axis(field: str, names: pl.Series) -> alt.Y:
@@ -141,18 +141,3 @@ def make_tooltips(frame: pl.DataFrame) -> list[alt.Tooltip]:
         else alt.Tooltip(name, type="nominal")
         for name, kind in frame.schema.items()
     ]
-
-
-def spread_labels(values: Sequence[float], gap: float) -> list[float]:
-    """Place labels of ascending values, none nearer to the next than the gap."""
-    places: list[float] = []
-    for value in values:
-        places.append(max(value, places[-1] + gap) if places else value)
-    shift = sum(place - value for place, value in zip(places, values, strict=True))
-    return [place - shift / len(values) for place in places] if values else []
-
-
-def join_descriptions(words: Sequence[str]) -> str:
-    """Join the descriptions of rows, the first of many."""
-    more = f"; and {len(words) - DESCRIBED} more" if len(words) > DESCRIBED else ""
-    return "; ".join(words[:DESCRIBED]) + more

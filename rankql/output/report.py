@@ -5,29 +5,26 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankql import text as show
 from rankql.errors import RankqlError, require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
+from rankql.text import format_count, format_queries, join_words
+from rankql.versions import find_version
 from rankql.writing import atomic_path
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
     from rankql.output.report_elements import Section
-
-# The largest number of sentences.
-SENTENCES = 200
 
 
 def render_page(
@@ -48,12 +45,14 @@ def render_page(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False}
+    queries = comparison.result.frame()[comparison.result.meta["query"]]
+    counts = [format_queries(queries.n_unique()), format_count(len(comparison.systems), "system")]
     today = datetime.now(UTC).date().isoformat()
+    facts = [*counts, date or today, f"rankql {find_version('rankql')}"]
     return environment.from_string(_read("report.html.j2")).render(
         title=_default_title(comparison) if title is None else title,
-        facts=[*_count_inputs(comparison), date or today, _format_version()],
+        facts=facts,
         verdict=write_verdict(comparison),
-        most=SENTENCES,
         sections=sections,
         remarks=[
             ("Settings", _format_settings(comparison)),
@@ -87,7 +86,7 @@ def _bundle_vega() -> str:
     import vl_convert
 
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankql"
-    path = folder / f"vega-{version('vl-convert-python')}.js"
+    path = folder / f"vega-{find_version('vl-convert-python')}.js"
     with suppress(OSError, UnicodeError):
         return path.read_text(encoding="utf-8")
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
@@ -109,21 +108,8 @@ def _default_title(comparison: Comparison) -> str:
     names = [name for name in comparison.systems if name != base]
     if len(comparison.systems) == 1:
         return f"Evaluation of {comparison.systems[0]}"
-    listed = show.join_words(names) if len(names) <= 3 else f"{len(names)} systems"
+    listed = join_words(names) if len(names) <= 3 else f"{len(names)} systems"
     return f"{listed} compared" if base is None else f"{listed} against {base}"
-
-
-def _count_inputs(comparison: Comparison) -> Iterator[str]:
-    result = comparison.result
-    yield show.format_queries(result.frame()[result.meta["query"]].n_unique())
-    yield show.format_count(len(comparison.systems), "system")
-
-
-def _format_version() -> str:
-    try:
-        return f"rankql {version('rankql')}"
-    except PackageNotFoundError:
-        return "rankql"
 
 
 def _format_settings(comparison: Comparison) -> str:

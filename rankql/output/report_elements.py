@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql.text import TableRows, format_cells
+from rankql.text import TableRows, format_table
 
 if TYPE_CHECKING:
     import altair as alt
@@ -24,7 +24,6 @@ class Section:
     id: str
     title: str
     tables: list[ReportTable] = field(default_factory=list)
-    findings: list[tuple[str, str]] = field(default_factory=list)
     all_pairs: ReportTable | None = None
     remarks: list[str] = field(default_factory=list)
     reading: list[str] = field(default_factory=list)
@@ -90,6 +89,6 @@ class ReportTable:
         numbers = frozenset(i for i, kind in enumerate(frame.dtypes) if kind.is_numeric())
         count, note = len(frame), ""
         if count > most:
-            note = f"{count - most:,} of {count:,} rows, those in the middle, are left out."
+            note = f"{count - most:,} of {count:,} rows, in the middle, are not shown."
             frame = pl.concat([frame.head(most - most // 2), frame.tail(most // 2)])
-        return cls(caption, format_cells(frame), numbers, note)
+        return cls(caption, format_table(frame), numbers, note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -101,7 +101,7 @@ class _Cases:
         """Show a query: the items that moved it, and the top of both rankings."""
         query, of_a, of_b, difference = row
         rankings = [self.items.filter(system=name, query=str(query)) for name in (a, b)]
-        moved = self._list_moved(*map(_sum_by_item, rankings))
+        moved = self._list_moved(*rankings)
         more, short = len(moved) - MOVED, shorten_names([a, b])
         header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
                   short[a], short[b], "change"]  # fmt: skip
@@ -114,20 +114,29 @@ class _Cases:
         ]
         return Case(self.query_labels[str(query)], of_a, of_b, difference, tables)
 
-    def _list_moved(
-        self, a: dict[str, _Contribution], b: dict[str, _Contribution]
-    ) -> list[list[str]]:
+    def _list_moved(self, a: pl.DataFrame, b: pl.DataFrame) -> list[list[str]]:
         """Return a row for each item whose contribution differs, the largest change first."""
-        rows = []
-        for item in {**a, **b}:
-            old, new = a.get(item, _Contribution()), b.get(item, _Contribution())
-            change = new.value - old.value
-            if abs(change) > 1e-9:
-                grade = _format_grade(old.rel if old.rel is not None else new.rel)
-                row = [self.item_labels[item], grade, _format_pos(old.pos), _format_pos(new.pos),
-                       f"{old.value:.4f}", f"{new.value:.4f}", f"{change:+.4f}"]  # fmt: skip
-                rows.append((abs(change), row))
-        return [row for _, row in sorted(rows, key=lambda each: each[0], reverse=True)]
+        old, new = (
+            ranking.drop_nulls("item")
+            .group_by("item", maintain_order=True)
+            .agg(pl.col("pos", "rel").first(), pl.col("contribution").sum())
+            for ranking in (a, b)
+        )
+        change = pl.col("contribution_right") - pl.col("contribution")
+        rows = (
+            old.join(new, on="item", how="full", coalesce=True, maintain_order="left_right")
+            .with_columns(pl.col("^contribution.*$").fill_null(0), pl.coalesce("rel", "rel_right"))
+            .with_columns(change=change)
+            .filter(pl.col("change").abs() > 1e-9)
+            .sort(pl.col("change").abs(), descending=True, maintain_order=True)
+            .select("item", "rel", "^pos.*$", "^contribution.*$", "change")
+            .rows()
+        )
+        return [
+            [self.item_labels[item], _format_grade(rel), _format_pos(pos_a), _format_pos(pos_b),
+             f"{value_a:.4f}", f"{value_b:.4f}", f"{change:+.4f}"]
+            for item, rel, pos_a, pos_b, value_a, value_b, change in rows
+        ]  # fmt: skip
 
     def _tabulate_top(self, ranking: pl.DataFrame, title: str) -> ReportTable:
         """Tabulate the top of a ranking."""
@@ -138,22 +147,6 @@ class _Cases:
         ]
         header = ["position", "item", "grade", "contribution", "loss"]
         return ReportTable(f"{title}; {self.formula}", [header, *rows], frozenset((0, 2, 3, 4)))
-
-
-class _Contribution(NamedTuple):
-    pos: int | None = None
-    rel: float | None = None
-    value: float = 0.0
-
-
-def _sum_by_item(ranking: pl.DataFrame) -> dict[str, _Contribution]:
-    """Return the first position of each item, its grade, and the sum of its contributions."""
-    items: dict[str, _Contribution] = {}
-    for item, pos, rel, value in ranking.select("item", "pos", "rel", "contribution").rows():
-        if item is not None:
-            first = items.get(item, _Contribution(pos, rel))
-            items[item] = first._replace(value=first.value + (value or 0.0))
-    return items
 
 
 def _format_pos(pos: int | None) -> str:

@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import polars as pl
-
 from rankql.diagnostics.limits import limits
+from rankql.output import difference_charts, mean_charts, report_tables
 from rankql.output.chart_selection import METRICS, SLICES, select_chart_metrics, select_pairs
-from rankql.output.difference_charts import BARS, draw_differences, draw_intervals, draw_slices
-from rankql.output.mean_charts import (
-    compute_cutoffs,
-    describe_order,
-    draw_cutoffs,
-    draw_distribution,
-    draw_means,
-    draw_sensitivity,
-)
-from rankql.output.report_elements import ReportTable, Section
+from rankql.output.report_elements import Section
 from rankql.output.report_queries import make_queries_section
 from rankql.output.report_source import ReportSource, parse_metric
-from rankql.output.report_tables import (
-    ROWS,
-    describe_pairs,
-    list_findings,
-    tabulate_all_pairs,
-    tabulate_differences,
-    tabulate_means,
-)
 from rankql.output.style import PALETTE
 
 # Of so many metrics the means by cutoff are drawn.
@@ -35,18 +17,16 @@ CUTOFF_METRICS = 3
 
 
 def make_means_section(source: ReportSource) -> Section:
-    """Show the means of the systems and the distributions of their values."""
+    """Show the means of the systems."""
     comparison, section = source.comparison, Section("means", "Means")
-    section.tables = [tabulate_means(comparison)]
+    section.tables = [report_tables.tabulate_means(comparison)]
     section.reading = [
         "Dots are means and bars their confidence intervals. Two bars may overlap although the "
         "systems differ significantly, because systems are compared on the same queries: see "
-        "Differences. In the distributions, a band is thick where many queries have that value; "
-        "the mark is the median."
+        "Differences."
     ]
     metrics = comparison.metrics[:METRICS]
-    section.draw([draw_means(comparison, metric) for metric in metrics])
-    section.draw([draw_distribution(comparison, metric) for metric in metrics])
+    section.draw([mean_charts.draw_means(comparison, metric) for metric in metrics])
     if len(comparison.systems) > len(PALETTE):
         section.notes.append(
             f"{len(PALETTE)} systems have a colour: the baseline and the best. The others are grey."
@@ -60,34 +40,34 @@ def make_differences_section(source: ReportSource) -> Section | None:
     pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
     if not pairs:
         return None
-    section = Section("differences", "Differences", [tabulate_differences(comparison)])
-    section.findings = list_findings(comparison)
-    section.all_pairs = tabulate_all_pairs(comparison)
+    section = Section(
+        "differences", "Differences", [report_tables.tabulate_differences(comparison)]
+    )
+    section.all_pairs = report_tables.tabulate_all_pairs(comparison)
     section.reading = [
         "Each dot is a mean difference and the bar its confidence interval. A bar that does not "
         "cross the line at 0 is significant. In the charts below, each bar is a query, in the "
         "colour of the system that does better on it."
     ]
-    section.draw([draw_intervals(comparison, metric) for metric in metrics])
+    section.draw([difference_charts.draw_intervals(comparison, metric) for metric in metrics])
     queries = comparison.result.frame()[comparison.result.meta["query"]].unique()
     texts = source.texts.find("query", queries)
-    section.draw([draw_differences(comparison, m, *p, texts) for m in metrics for p in pairs])
-    if len(queries) > BARS:
-        section.reading.append(
-            f"There are {len(queries):,} queries, so each of {BARS} bars is the mean of neighbours."
-        )
-    section.notes = describe_pairs(comparison)
+    section.draw(
+        [
+            difference_charts.draw_differences(comparison, m, *p, texts)
+            for m in metrics
+            for p in pairs
+        ]
+    )
+    if len(queries) > difference_charts.BARS:
+        section.reading.append(f"There are {len(queries):,} queries, so only every n-th is drawn.")
+    section.notes = report_tables.describe_pairs(comparison)
     return section
 
 
 def make_slices_section(source: ReportSource) -> Section | None:
-    """Show the differences by slice, or the means if there is only one system."""
+    """Show the differences by slice; the means of a single system are in Means."""
     comparison, section = source.comparison, Section("slices", "Slices")
-    if len(comparison.systems) == 1:
-        rows = comparison.summary.filter(pl.col("slice") != "all")
-        frame = rows.select("slice", "metric", "mean", "lo", "hi", "queries")
-        section.tables = [ReportTable.of(frame, "Means by slice", ROWS)]
-        return section if len(rows) else None
     count = comparison.table["slice"].n_unique()
     if count < 2:
         return None
@@ -96,10 +76,12 @@ def make_slices_section(source: ReportSource) -> Section | None:
         "intervals. P-values are adjusted for the number of slices too."
     ]
     pairs, metrics = select_pairs(comparison), select_chart_metrics(comparison)
-    section.draw([draw_slices(comparison, m, *pair) for m in metrics for pair in pairs])
+    section.draw(
+        [difference_charts.draw_slices(comparison, m, *pair) for m in metrics for pair in pairs]
+    )
     if count > SLICES:
         section.notes.append(f"The charts show the first {SLICES} of {count} slices.")
-    section.notes += describe_pairs(comparison)
+    section.notes += report_tables.describe_pairs(comparison)
     return section
 
 
@@ -119,11 +101,11 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
                        "confidence intervals."]  # fmt: skip
     with source.errors_as_notes(section):
         for name in [*names][:CUTOFF_METRICS]:
-            frame = compute_cutoffs(comparison, name)
-            section.draw([draw_cutoffs(comparison, name, frame)])
+            frame = mean_charts.compute_cutoffs(comparison, name)
+            section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
             if len(comparison.systems) > 1:
                 section.remarks.append(
-                    f"{name.rpartition('@')[0] or name}: {describe_order(frame)}."
+                    f"{name.rpartition('@')[0] or name}: {mean_charts.describe_order(frame)}."
                 )
     return section
 
@@ -144,7 +126,9 @@ def make_limits_section(source: ReportSource) -> Section:
         ]
         section.remarks = list(found.notes)
         names = found.sensitivity["metric"].unique(maintain_order=True)[:METRICS]
-        section.draw([draw_sensitivity(comparison, found.sensitivity, name) for name in names])
+        section.draw(
+            [mean_charts.draw_sensitivity(comparison, found.sensitivity, name) for name in names]
+        )
     return section
 
 

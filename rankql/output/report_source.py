@@ -13,7 +13,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.output.report_elements import Section
 from rankql.output.texts import Texts
-from rankql.registry.parse import parse
+from rankql.registry.parse import is_metric, parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import open_runs
 from rankql.sources.session import open_session
@@ -72,7 +72,4 @@ def _describe(error: BaseException) -> str:
 
 def parse_metric(name: str) -> Metric | None:
     """Return the metric of a name, None for an expression of the user."""
-    try:
-        return parse(name)[0]
-    except RankqlError:
-        return None
+    return parse(name)[0] if is_metric(name) else None

@@ -1,4 +1,4 @@
-"""The tables of means and differences, and the findings in words."""
+"""The tables of means and differences."""
 
 from __future__ import annotations
 
@@ -9,31 +9,15 @@ import polars as pl
 from rankql.output.chart_selection import order_systems, select_pairs
 from rankql.output.panels import shorten_names
 from rankql.output.report_elements import ReportTable
-from rankql.text import format_interval, format_table
+from rankql.text import format_interval, format_p
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
 
-# The largest numbers of rows. Other formats have all rows.
-SYSTEMS, ROWS = 60, 200
+# The largest number of rows of all pairs. Other formats have all rows.
+ROWS = 200
 
 _VERDICTS = {"better": "▲ better", "worse": "▼ worse", "not significant": "≈ not significant"}
-
-
-def list_findings(comparison: Comparison) -> list[tuple[str, str]]:
-    """Return the findings, each with its metric and slice.
-
-    Pairs that are drawn come first; of the slices, those that contradict the overall finding.
-    """
-    drawn = {*select_pairs(comparison)}
-    rows = comparison.table.select("a", "b", "metric", "slice", "verdict", "sentence").rows()
-    overall = {row[:3]: row[4] for row in rows if row[3] == "all"}
-    place = {key: i for i, key in enumerate(overall)}
-    findings = [
-        row for row in rows if row[3] == "all" or {row[4], overall[row[:3]]} == {"better", "worse"}
-    ]
-    findings.sort(key=lambda row: (row[:2] not in drawn, place[row[:3]], row[3] != "all"))
-    return [(row[2] if row[3] == "all" else f"{row[2]}, {row[3]}", row[5]) for row in findings]
 
 
 def tabulate_means(comparison: Comparison) -> ReportTable:
@@ -45,14 +29,10 @@ def tabulate_means(comparison: Comparison) -> ReportTable:
         (system, metric): format_interval(bounds)
         for system, metric, *bounds in rows.select("system", "metric", "mean", "lo", "hi").rows()
     }
-    body = [[short[name], *(means[name, m] for m in metrics)] for name in order[:SYSTEMS]]
-    more = len(order) - SYSTEMS
-    return ReportTable(
-        f"Means with {comparison.settings.percent} confidence intervals, best system first",
-        [["system", *metrics], *body],
-        frozenset(range(1, 1 + len(metrics))),
-        f"{more} more systems are in the charts." if more > 0 else "",
-    )
+    body = [[short[name], *(means[name, metric] for metric in metrics)] for name in order]
+    caption = f"Means with {comparison.settings.percent} confidence intervals, best system first"
+    numbers = frozenset(range(1, len(metrics) + 1))
+    return ReportTable(caption, [["system", *metrics], *body], numbers)
 
 
 def tabulate_differences(comparison: Comparison) -> ReportTable:
@@ -65,7 +45,7 @@ def tabulate_differences(comparison: Comparison) -> ReportTable:
             row["metric"],
             f"{short[row['b']]} − {short[row['a']]}",
             format_interval([row[name] for name in ("difference", "lo", "hi")], "+"),
-            _format_p(row["p_adjusted"]),
+            "" if row["p_adjusted"] is None else format_p(row["p_adjusted"])[2:].lstrip("= "),
             f"{row['wins']:,} / {row['ties']:,} / {row['losses']:,}",
             _VERDICTS.get(row["verdict"], row["verdict"]),
         ]
@@ -76,12 +56,6 @@ def tabulate_differences(comparison: Comparison) -> ReportTable:
     header = ["metric", "pair", "difference", "adjusted p", "wins / ties / losses", "verdict"]
     caption = "Differences with confidence intervals; wins, ties and losses count queries"
     return ReportTable(caption, [header, *body], frozenset((2, 3, 4)))
-
-
-def _format_p(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "<0.0001" if value < 0.0001 else f"{value:.2g}"
 
 
 def describe_pairs(comparison: Comparison) -> list[str]:
@@ -102,8 +76,4 @@ def tabulate_all_pairs(comparison: Comparison) -> ReportTable | None:
     if comparison.table.is_empty():
         return None
     (frame,) = comparison.displayed(wide=True)
-    header, *body = format_table(frame)
-    more = len(body) - ROWS
-    note = f"{more:,} more rows are in .csv and .parquet files." if more > 0 else ""
-    numbers = frozenset(i for i, dtype in enumerate(frame.dtypes) if dtype.is_numeric())
-    return ReportTable("Every pair", [header, *body[:ROWS]], numbers, note)
+    return ReportTable.of(frame, "Every pair", ROWS)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # More names are counted.
 NAMES = 3
-# Means that are closer than this are equal.
-_EQUAL = 1e-12
 
 
 def write_verdict(comparison: Comparison) -> str:
@@ -25,8 +23,8 @@ def write_verdict(comparison: Comparison) -> str:
     if means.is_empty():
         return "No metric is defined on these queries."
     if len(comparison.systems) == 1:
-        columns = ("metric", "mean", "lo", "hi")
-        values = [f"{name} {format_interval(ends)}" for name, *ends in means[columns].rows()]
+        rows = means["metric", "mean", "lo", "hi"].rows()
+        values = [f"{name} {format_interval(ends)}" for name, *ends in rows]
         return f"{comparison.systems[0]}: {', '.join(values[:NAMES])}."
     leaders: dict[tuple[str, ...], list[str]] = {}
     for metric in means["metric"].unique(maintain_order=True):
@@ -39,7 +37,7 @@ def _find_best(comparison: Comparison, means: pl.DataFrame, metric: str) -> tupl
     """Return the system with the best mean, or several with the same."""
     rows = means.filter(pl.col("metric") == metric).select("system", "mean").rows()
     best = (max if comparison.higher_is_better[metric] else min)(mean for _, mean in rows)
-    return tuple(sorted(name for name, mean in rows if abs(mean - best) <= _EQUAL))
+    return tuple(sorted(name for name, mean in rows if abs(mean - best) <= 1e-12))
 
 
 def _describe_lead(comparison: Comparison, best: Sequence[str], metrics: Sequence[str]) -> str:
@@ -62,7 +60,7 @@ def _describe_lead(comparison: Comparison, best: Sequence[str], metrics: Sequenc
         return f"{lead}, and significantly better than {_join_names([*won])}{each}."
     if won:
         return f"{lead}; significantly better than {_list_wins(comparison, won)}."
-    if "not significant" in verdicts:
+    if verdicts & {"better", "worse", "not significant"}:
         return f"{lead}, but the lead is not significant."
     return f"{lead}; the lead was not tested."
 
