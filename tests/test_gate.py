@@ -574,7 +574,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
         ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
         ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
-        ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP lies"),
+        ((RUN, QRELS, RUN), {"max_drop": "AP:2"}, "max_drop='AP:2' can never fail: AP is between"),
         ((RUN, QRELS), {"minimum": "AP>=nan"}, "Cannot parse"),
         ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),
