@@ -246,7 +246,7 @@ def test_long_results_in_markdown():
     for n, is_long in ((12, False), (13, True), (24, True)):
         frame = pl.DataFrame({"x": range(2 * n - 1)})
         text = rankql.AssociationTable(frame, [f"sentence {i}" for i in range(n)]).to_markdown()
-        assert (f"- and {n - 12} more, in the table" in text) == is_long
+        assert (f"- and {n - 12} more in the table" in text) == is_long
         assert ("<details><summary>The table</summary>" in text) == is_long
         assert text.count("- sentence ") == 12
 
