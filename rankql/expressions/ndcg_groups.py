@@ -1,7 +1,7 @@
-"""ndcg over the groups of a frame for the price of a few sums.
+"""A fast ndcg over the groups of a frame.
 
-Rows without gain are dropped before the group_by: 1 to 2 sums of a plain group_by, where one `agg`
-expression that sorts and cuts costs 4 to 6, and `filter` within `agg` 7.
+Rows without gain are dropped before the group_by. This costs as much as 1 to 2 sums of a plain
+group_by; an `agg` that sorts costs 4 to 6, and `filter` within `agg` 7.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankql.expressions.ideal import LEVELS, discounted_sum, ideal_by_sort, idea
 from rankql.expressions.ranking import SHARED, near_one, ranking, ratio, refuse_above
 from rankql.registry.argument_checks import require
 
-BITS = 15  # of one counter, where all share an integer
+BITS = 15  # bits per counter; all counters share an integer
 _RUN = pl.Struct({"first": pl.Boolean, "count": pl.Int64, "most": pl.Int64})
 _TRUE = pl.Series([True])
 
@@ -31,11 +31,11 @@ def ndcg_of_groups(
     base: float,
     **options: Any,
 ) -> pl.LazyFrame | None:
-    """ndcg of groups for the price of a few sums, with plain options and integer positions.
+    """ndcg by group, or None unless options are the defaults and positions are integers.
 
-    The gain is summed over the rows shown, few as a rule, and the ideal comes from counters of the
-    rows that gain, and of one row in each run of a group, so that no group is lost. Where there are
-    grades that are not counted, groups too large for a counter or wrong values, all are sorted.
+    Sums the gains of the items shown, and computes the ideal from counts of grades. One row per run
+    of a group is kept, so that no group is lost. Falls back to sorting for grades that are not
+    counted, groups too large for a counter, and wrong values.
     """
     names = frame.select(keys).collect_schema().names()
     if {"_rel", "_pos", "_run", "_dcg", "_counters", "_rows", "_count", "_most"} & set(names):
@@ -49,7 +49,7 @@ def ndcg_of_groups(
 
     grade, place = pl.col("_rel"), pl.col("_pos")
     r = ranking(grade, place, k)
-    # Batch by batch: for a shift of the whole, as for a second pass, streaming would keep the rows.
+    # By batch, because streaming keeps all rows for a shift or a second pass.
     counted = pl.when(r.shown).then(place).cast(pl.Int64).alias("_counted")
     run = pl.map_batches([*names, counted], _runs, _RUN, is_elementwise=True)
     rows = rows.with_columns(_run=run)
@@ -100,9 +100,9 @@ def ndcg_of_groups(
 
 
 def _runs(columns: Sequence[pl.Series]) -> pl.Series:
-    """Where a run of rows of one group begins: how many positions it counts, and the last one.
+    """For the first row of each run of a group: its number of positions and the highest one.
 
-    Rows in random order are all runs of their own.
+    If rows are in random order, every row is a run.
     """
     *keys, counted = columns
     by = pl.all()
