@@ -54,23 +54,18 @@ def ndcg_of_groups(
     run = pl.map_batches([*names, counted], _runs, _RUN, is_elementwise=True)
     rows = rows.with_columns(_run=run)
 
-    counters = pl.lit(0, pl.Int64)
-    for level in range(LEVELS):
-        ones = sum(1 << BITS * below for below in range(level + 1))
-        counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
     other = (grade > LEVELS) | (place < 1)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
     value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
-    value = near_one(value / ideal_by_sort(grade, r.k, None, base))
-    value = pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+    value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
     first = pl.col("_run").struct.field("first")
     kept = rows.filter((grade > 0) | other | first).group_by(names)
     exact = kept.agg(with_checks(value, {"rel": grade, "pos": place}).alias("ndcg"))
     shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
     gain = pl.when(other).then(math.nan).otherwise(shown)
     sums = kept.agg(
-        _counters=counters.sum(),
+        _counters=_counters(grade).sum(),
         _rows=pl.len(),
         _dcg=gain.sum(),
         _count=pl.col("_run").struct.field("count").sum(),
@@ -85,10 +80,7 @@ def ndcg_of_groups(
         if groups["_dcg"].is_nan().any() or (groups["_rows"] >= 1 << BITS).any():
             return exact.collect()
         require(not (groups["_count"] > groups["_most"]).any(), SHARED)
-        value = near_one(ratio(pl.col("_dcg"), best))
-        return groups.select(
-            *names, ndcg=pl.when(refuse_above(value, 1)).then(None).otherwise(value)
-        )
+        return groups.select(*names, ndcg=_at_most_one(ratio(pl.col("_dcg"), best)))
 
     return sums.map_batches(
         finish,
@@ -97,6 +89,20 @@ def ndcg_of_groups(
         projection_pushdown=False,
         slice_pushdown=False,
     )
+
+
+def _counters(grade: pl.Expr) -> pl.Expr:
+    """One integer per row with a counter per grade, which counts the grade and all above it."""
+    counters = pl.lit(0, pl.Int64)
+    for level in range(LEVELS):
+        ones = sum(1 << BITS * below for below in range(level + 1))
+        counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
+    return counters
+
+
+def _at_most_one(value: pl.Expr) -> pl.Expr:
+    value = near_one(value)
+    return pl.when(refuse_above(value, 1)).then(None).otherwise(value)
 
 
 def _runs(columns: Sequence[pl.Series]) -> pl.Series:
