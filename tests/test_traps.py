@@ -79,7 +79,7 @@ def test_a_literal_is_the_grade_of_every_row(metric):
 def test_group_columns_of_any_name(by):
     frame = pl.DataFrame({by: [7, 7], "rel": [0, 1], "pos": [1, 2]})
     assert frame.pipe(rankql.ndcg, by=by)["ndcg"].round(4).to_list() == [0.6309]
-    with pytest.raises(rankql.RankqlError, match="by has a column 'ndcg'"):
+    with pytest.raises(rankql.RankqlError, match="by= contains 'ndcg'"):
         frame.rename({by: "ndcg"}).pipe(rankql.ndcg, by="ndcg")
 
 

@@ -1,4 +1,4 @@
-"""Errors in ClickHouse: casts of a message to a number."""
+"""Errors in ClickHouse, written as casts of a message to a number."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from rankql.engines.sql_trees import replace_node
 
 
 def cast_errors(tree: exp.Expr) -> exp.Expr:
-    """Errors, by a cast of what is to be said to a number: a function that raises says constants.
+    """Replace error() by a cast of the message to a number: throwIf() accepts constants only.
 
-    What CASE does not come to is worked out all the same at times, and always in a lambda whose
-    variable is no part of it: so the text is a number unless the CASE comes to it.
+    ClickHouse sometimes computes branches of CASE that are not taken, and always in lambdas whose
+    variable they do not use. So the text is a number unless the branch is taken.
     """
     for call in [*tree.find_all(exp.Anonymous)]:
         if call.name == "error":
-            # Of text that may be NULL, what is no number is NULL.
+            # A cast of Nullable text would return NULL.
             message = function_call("assumeNotNull", _reached_message(call))
             message = function_call("materialize", message)
             tree = replace_node(tree, call, function_call("toUInt8", message))
     return tree
 
 
-# The aggregates that the macros call, as they are called there.
+# Aggregates of the macros, by their names in ClickHouse.
 _AGGREGATES = frozenset(
     {"any", "avgOrNull", "count", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}
 )
 
 
 def _reached_message(call: exp.Anonymous) -> exp.Expr:
-    """The message of an error where its CASE comes to it, else 0."""
+    """The message if the branch of its CASE is taken, else 0."""
     message = _without_errors(call.expressions[0])
     branch: Any = call
     while branch.parent and not isinstance(branch.parent, exp.If | exp.Case):
         branch = branch.parent
         if isinstance(branch, exp.Anonymous) and branch.name in _AGGREGATES:
-            return message  # a CASE around the aggregate decides nothing for its rows
+            return message  # a CASE around an aggregate does not skip rows
     if not branch.parent or branch.arg_key == "this":
         return message
     ifs = []
@@ -52,7 +52,7 @@ def _reached_message(call: exp.Anonymous) -> exp.Expr:
 
 
 def _without_errors(node: exp.Expr) -> exp.Expr:
-    """The same without its errors, which are raised elsewhere."""
+    """The expression without its errors, which are raised elsewhere."""
     return node.copy().transform(
         lambda part: (
             exp.Null() if isinstance(part, exp.Anonymous) and part.name == "error" else part

@@ -1,8 +1,7 @@
-"""The metrics in ClickHouse: as functions of its own, and in queries.
+"""Metrics in ClickHouse, as functions and in queries.
 
-Its functions are expressions put in place of their calls, as our macros are, but without defaults:
-`ndcg(rel, pos, 10)` is called as it is in DuckDB, and what has further options is written into a
-query by `translate_to_clickhouse`.
+ClickHouse functions have no defaults. `ndcg(rel, pos, 10)` is called as in DuckDB;
+`translate_to_clickhouse` writes out calls with more options.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from rankql.registry.all_metrics import FUNCTIONS
 
 
 def translate_to_clickhouse(query: str) -> str:
-    """A query in DuckDB's SQL that calls the metrics, in ClickHouse's."""
+    """Translate a query that calls metrics into ClickHouse's SQL."""
     text = translate_query(query, CLICKHOUSE)
     return f"{text} SETTINGS {', '.join(f'{name} = {value}' for name, value in SETTINGS.items())}"
 
 
-# NULL where a join finds nothing, names of columns before those of results, and NULL IN (1) NULL.
+# As in DuckDB: outer joins return NULL, columns come before aliases, and NULL IN (1) is NULL.
 SETTINGS = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1, "transform_null_in": 0}
 
 
 @cache
 def create_clickhouse_functions() -> str:
-    """All metrics of rankings as CREATE FUNCTION statements."""
+    """CREATE FUNCTION statements for all metrics of rankings."""
     head = "-- The metrics of rankql as functions of ClickHouse; k NULL is the whole ranking."
     helpers = (
         _create_function(name, macro_parameters(name, CLICKHOUSE)) for name in _HELPER_FUNCTIONS
@@ -42,7 +41,7 @@ def create_clickhouse_functions() -> str:
     return "\n\n".join([head, *helpers, *metrics]) + "\n"
 
 
-# Helpers that are functions of their own: written out, they are most of the text.
+# Helpers that become functions, because written out they are most of the text.
 _HELPER_FUNCTIONS = (
     "rankql_type",
     "rankql_is_text",
@@ -62,7 +61,7 @@ def _create_function(name: str, parameters: Sequence[str]) -> str:
 
 
 def function_parameters(name: str) -> list[str]:
-    """The parameters of a function there: no more than a call cannot do without, and k."""
+    """The parameters of the function: those without default, and k."""
     parameters = macros.read_parameters()[name]
     listed = [*parameters]
     needed = [parameter for parameter, default in parameters.items() if default is None]

@@ -1,4 +1,4 @@
-"""ClickHouse as a target of the translation."""
+"""The translation target ClickHouse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankql.errors import RankqlError
 
 
 def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """transform() and filter(): the function first, and the index a list of its own."""
+    """arrayMap() and arrayFilter(): the function is first, and the index is a second list."""
     values, step = node.expressions
     name = "arrayMap" if node.name == "list_transform" else "arrayFilter"
     index = [function_call("arrayEnumerate", values.copy())] if len(step.expressions) == 2 else []
@@ -26,7 +26,7 @@ def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.E
 
 
 def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
-    """One entry, from 1, or a slice."""
+    """An entry, from 1, or a slice."""
     index, is_slice = split_index(node)
     if is_slice:
         return function_call("arraySlice", node.this, exp.Literal.number(1), index)
@@ -51,7 +51,7 @@ def _operator_rule(name: str) -> Rule:
 
 
 def _rewrite_count(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """Which function count(DISTINCT x) stands for is a setting."""
+    """uniqExact for count(DISTINCT x), whose meaning is a setting."""
     (counted,) = node.expressions
     if isinstance(counted, exp.Distinct):
         return function_call("uniqExact", *counted.expressions)
@@ -59,7 +59,7 @@ def _rewrite_count(translator: Translator, node: exp.Anonymous) -> exp.Expr:
 
 
 def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
-    """FROM 'a.parquet'"""
+    """Rewrite FROM 'a.parquet'."""
     name = node.this
     if not isinstance(name, exp.Identifier):
         translator.refuse(f"the table function {name.sql()}")
@@ -69,7 +69,7 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
 
 
 def _replace_structs(tree: exp.Expr) -> exp.Expr:
-    """Structs as tuples, whose fields have no names: a name has one place in all structs."""
+    """Write structs as tuples. A field name has the same place in all structs."""
     structs = [*tree.find_all(exp.Struct)]
     places: dict[str, int] = {}
     for struct in structs:
@@ -95,7 +95,7 @@ CLICKHOUSE = Target(
     aggregates=frozenset(
         {"any", "avgOrNull", "groupArray", "maxOrNull", "minOrNull", "sumOrNull", "uniqExact"}
     ),
-    # Of the other form all values are computed, errors too.
+    # CASE x WHEN computes all values, including errors.
     searched_case=True,
     rules={
         "list_transform": _rewrite_list_function,
@@ -105,7 +105,7 @@ CLICKHOUSE = Target(
             lambda values: function_call("arrayReverseSort", values),
         ),
         "count": _rewrite_count,
-        # Without a value where there is none to take.
+        # NULL for an empty group.
         **{name: _rename_rule(f"{name}OrNull") for name in ("sum", "avg", "min", "max")},
         exp.Bracket: _rewrite_bracket,
         exp.Slice: lambda _, node: node,

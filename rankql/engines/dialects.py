@@ -1,4 +1,4 @@
-"""Which dialects of SQL there are beside DuckDB's, and what translates into each."""
+"""SQL dialects supported by `translate`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from rankql.errors import RankqlError, did_you_mean, require_package
 
 DIALECTS = (
     *("clickhouse", "spark", "postgres", "datafusion"),
-    # Their texts are parsed and compared only, which each says at its top.
+    # Not executed by tests, as each text says at its top.
     *("snowflake", "bigquery", "databricks", "trino", "redshift"),
 )
 
 
 def translate(query: str, dialect: str) -> str:
-    """A query in DuckDB's SQL that calls the metrics, in another dialect of SQL.
+    """Translate a query that calls metrics from DuckDB's SQL into another dialect.
 
-    The macros are expanded and the rest of the query is translated, as far as it means the same: a
-    function or a piece of syntax of which that is not known is a RankqlError that names it. A value
-    per group is the same to 1e-12, and bad input is an error of the query that is run.
+    The metrics are written out in the SQL of the dialect. Functions and syntax that may mean
+    something else there raise a RankqlError that names them. Values equal those of DuckDB to 1e-12.
+    Wrong options are errors of `translate`, wrong data is an error of the translated query.
 
     >>> text = translate("SELECT user, ndcg(rel, pos, 10) FROM t GROUP BY user", "clickhouse")
     >>> "ndcg(" in text.replace('"ndcg(rel, pos, 10)"', ""), "log2(" in text
@@ -40,9 +40,9 @@ def translate(query: str, dialect: str) -> str:
 
 
 def create_functions(dialect: str) -> str:
-    """The metrics as functions of an engine, for one that has them."""
+    """CREATE FUNCTION statements for the metrics, which only ClickHouse supports."""
     if dialect in DIALECTS and dialect != "clickhouse":
-        raise RankqlError(f"{dialect} has no such functions: give the query to be translated")
+        raise RankqlError(f"{dialect} does not support functions. Pass the query to translate.")
     _require_dialect(dialect, ["clickhouse"])
     from rankql.engines import clickhouse_functions as clickhouse
 

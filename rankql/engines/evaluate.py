@@ -1,4 +1,4 @@
-"""The public `evaluate`: of what DuckDB reads, or of tables of Postgres."""
+"""The public `evaluate`, for everything that DuckDB reads and for tables in Postgres."""
 
 from __future__ import annotations
 
@@ -39,32 +39,31 @@ def evaluate(
     conventions: str | None = None,
     **options: Any,
 ) -> Result:
-    """Every metric of every query of one or many runs, computed where the data lives.
+    """Compute metrics per query for one or several runs, where your data lives.
 
-    `run` has the columns query, item and score or pos, `qrels` query, item and rel; both are a
-    path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, or a frame of
-    polars, pandas or Arrow. Without `qrels` the run is a ranked table that has rel itself. Several
-    runs: a dict of name: run, or the column `system`. The columns are recognised by their usual
-    names, or named by keyword (a pair, where run and qrels differ). The highest score is best,
-    or the lowest with descending=False and where its column is called distance.
+    `run` has the columns query, item and score or pos; `qrels` has query, item and rel. Each is a
+    path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, or a polars, pandas
+    or Arrow frame. Without `qrels`, the run is a ranked table with its own rel. For several runs,
+    pass a dict of name: run, or name the column `system`. Columns are recognised by their usual
+    names or named by keyword, with a pair if run and qrels differ. The highest score is best, or
+    the lowest with descending=False or if the column is called distance.
 
-    `by` slices the means by attributes of the queries, found in `attributes` (a table with the
-    query column), the qrels or the run; a list within the list is a grouping of its own:
-    by=[["segment"], ["segment", "device"]]. `interval` is 'auto', 't', 'bootstrap' or None:
-    't' is mean ± Student's t times the standard error, cut at the metric's range; 'auto' applies t
-    to the logit of the mean where the metric has both bounds, which stays inside and covers skewed
-    values better, and is 't' elsewhere. `output` writes the values per query to a Parquet file.
+    `by` slices the means by attributes of the queries from `attributes` (a table with the query
+    column), the qrels or the run. A nested list is a grouping of its own: by=[["segment"],
+    ["segment", "device"]]. `interval` is 'auto', 't', 'bootstrap' or None: 't' is the mean ±
+    Student's t times the standard error, cut at the metric's range; 'auto' applies t to the logit
+    of the mean if the metric has two bounds, which covers skewed values better, and otherwise 't'.
+    `output` writes the values per query to a Parquet file.
 
-    `con` may be a connection to Postgres: a SQLAlchemy engine or connection, or one of psycopg or
-    ADBC. The columns that are needed of the tables or views that you name are fetched into memory
-    and evaluated in DuckDB. Nothing is written, and a transaction of yours stays open (but ADBC
-    gives it up at an error of the database).
+    `con` can be a connection to Postgres: a SQLAlchemy engine or connection, or a psycopg or ADBC
+    connection. The needed columns are fetched into memory and evaluated in DuckDB. Nothing is
+    written, and your open transaction stays open (ADBC ends it if the database raises an error).
 
-    `conventions` is a profile: 'rankql', 'trec_eval' (version 9, which pytrec_eval runs),
+    `conventions` is a profile: 'rankql', 'trec_eval' (version 9, as in pytrec_eval),
     'trec_eval_10', 'sklearn', 'ranx', 'recbole' or 'spark'. Each further option changes one of its
     conventions, such as ties='expected'; see `rankql.Conventions`.
 
-    `check`, `limits`, `explain`, `correlate` and `associate` work in DuckDB only.
+    `check`, `limits`, `explain`, `correlate` and `associate` need DuckDB.
 
     >>> import polars as pl
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [2.0, 1.0]})

@@ -1,8 +1,7 @@
-"""Evaluation in parts: all rows of a query are in one part, and each part is evaluated by itself.
+"""Evaluation by partition. All rows of a query are in one partition.
 
-`Task` is what all parts have in common, found out beforehand from the types of the tables alone;
-`evaluate_partition` takes the rows of one part, and returns its values with a report of what only
-all parts together can tell: how many rows there are, and which queries are on one side only.
+`Task` holds what all partitions share. `evaluate_partition` returns the values of one partition and
+a report; `merge_reports` combines the reports into notes and errors about all rows.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
 
-# The column that holds the report of a part.
+# The column with the report of a partition.
 REPORT = f"{INTERNAL_PREFIX}report"
 
-# Of the names of ids in an error or a note.
+# The number of ids in an error or a note.
 _EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of every part."""
+    """The evaluation, the same for every partition."""
 
     runs: Sequence[str | None]
     columns: Mapping[str, Any]
@@ -65,13 +64,13 @@ class Task:
     groups: Sequence[Sequence[str]]
     metrics: Sequence[Metric]
     conventions: Conventions
-    # What DuckDB may have of the memory of a part, before it uses the disk.
+    # DuckDB's memory per partition, before it writes to disk.
     memory: str = "1GB"
-    # Is the highest score best? None: as the name of its column says.
+    # Whether the highest score is best. None: decided by the column name.
     descending: bool | None = None
 
     def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
-        """The tables of a part, `run`, `run 'name'`, `qrels` and `attributes`, as its inputs."""
+        """Read the tables of a partition: `run`, `run 'name'`, `qrels` and `attributes`."""
         runs = {name: tables[table_label(name)] for name in self.runs}
         run = runs.get(None, runs)
         others = (tables.get("qrels"), tables.get("attributes"))
@@ -82,7 +81,7 @@ class Task:
 
 
 def label_tables(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:
-    """What is evaluated, by the labels of its tables."""
+    """The tables by label."""
     tables = {table_label(name): data for name, data in runs.items()}
     others = {"qrels": qrels, "attributes": attributes}
     return tables | {label: data for label, data in others.items() if data is not None}
@@ -94,7 +93,7 @@ def table_label(name: str | None) -> str:
 
 
 def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
-    """The values of a part, a row per query, and a last row with its report."""
+    """The values of a partition, one row per query, and a last row with the report."""
     report: dict[str, Any] = {}
     values = None
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
@@ -110,7 +109,7 @@ def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFra
 
 
 def partition_schema(task: Task, tables: Mapping[str, pa.Table]) -> pa.Schema:
-    """The columns that a part returns, of tables that hold little or nothing."""
+    """The columns that a partition returns, from empty tables."""
     values = evaluate_partition(task, tables)
     if error := json.loads(values[REPORT][-1]).get("error"):
         raise RankqlError(error)
@@ -152,7 +151,7 @@ def _evaluate_rows(
 
 
 def merge_reports(reports: Iterable[str]) -> list[str]:
-    """The notes on the whole, from the reports of its parts; or the error that one of them has."""
+    """The notes from the reports of all partitions. Raises the error of a partition."""
     parts = [json.loads(report) for report in reports]
     rows: dict[str, list[Any]] = {}
     seen: dict[str | None, list[Any]] = {}

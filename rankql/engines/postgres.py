@@ -1,10 +1,9 @@
-"""Tables of Postgres, fetched for an evaluation in DuckDB.
+"""Fetch tables from Postgres for an evaluation in DuckDB.
 
-Only the columns that are needed are fetched, into Arrow. Measured with 1 million rows of a run and
-200,000 judgments, nDCG@10 and AP, on two cores: 4.2 s by psycopg and 2.2 s by ADBC, evaluation
-included; one window query within Postgres took 5.7 s. So nothing is evaluated there.
-What is read is undone: a transaction of the user's goes on as it was, and where there was none,
-all tables are read in one that sees the same rows throughout and is rolled back.
+Only the needed columns are fetched, into Arrow. With 1 million rows of a run and 200,000 judgments,
+nDCG@10 and AP took 4.2 s with psycopg and 2.2 s with ADBC on two cores, including the evaluation; a
+window query in Postgres took 5.7 s. An open transaction of the user stays as it was. Otherwise all
+tables are read in one transaction with one snapshot, which is rolled back.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.session import open_session
 
-# How many rows are Python objects at once.
+# Rows that are Python objects at a time.
 _BATCH = 50_000
 
-# The types that are fetched, by their names; the category of a type says whether it is text.
+# Types by name. Texts are recognised by the category of their type.
 _TYPES = {
     "int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "float4": pa.float32(),
     "float8": pa.float64(), "bool": pa.bool_(), "date": pa.date32(), "uuid": pa.string(),
@@ -38,7 +37,7 @@ _UNSUPPORTED = pa.binary()
 
 
 def fetch_tables(arguments: EvaluateArguments) -> EvaluateArguments:
-    """The arguments of `evaluate` with the tables of its connection as Arrow tables."""
+    """Replace table names in the arguments of `evaluate` by Arrow tables."""
     run = arguments.run
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     names = label_tables(runs, arguments.qrels, arguments.attributes)
@@ -67,7 +66,7 @@ def _with_tables(arguments: EvaluateArguments, tables: Mapping[str, pa.Table]) -
 
 @dataclass(frozen=True)
 class _RemoteTable:
-    """A table or view: its SQL, and its columns with the names of their types."""
+    """A table or view. `exact` are columns that keep their values when they are fetched."""
 
     sql: str
     schema: pa.Schema
@@ -92,7 +91,7 @@ class _RemoteTable:
 def _needed_columns(
     arguments: EvaluateArguments, tables: Mapping[str, _RemoteTable]
 ) -> dict[str, list[str]]:
-    """The columns of each table that an evaluation reads, of tables without rows."""
+    """The columns that the evaluation reads, found from empty tables."""
     with open_session(None) as session:
         inputs = read_inputs(
             session, arguments.run, arguments.qrels, arguments.attributes, arguments.columns,
@@ -100,7 +99,7 @@ def _needed_columns(
         )  # fmt: skip
     ties = choose(arguments.profile, arguments.options).ties
     if ties == "order" and inputs.scored:
-        raise RankqlError("ties='order' has no meaning in Postgres, where rows have no order")
+        raise RankqlError("ties='order' is not supported in Postgres, where rows have no order.")
     _require_known_types(inputs, tables)
     named = {
         name.lower()
@@ -117,24 +116,24 @@ def _needed_columns(
 
 
 def _require_known_types(inputs: Inputs, tables: Mapping[str, _RemoteTable]) -> None:
-    """Refuse ids and attributes that lose something when they are fetched."""
+    """Raise an error if the type of an id or attribute is not supported."""
     for table in inputs.tables:
         attributes = map(table.actual_name, inputs.attributes_in(inputs.home(table)))
         for name in [*inputs.ids(table), *attributes]:
             if name not in tables[table.label].exact:
                 raise RankqlError(
-                    f"{table.label}: {name} has a type of Postgres that can be neither an id nor "
-                    "a slice. Cast it in a view"
+                    f"{table.label}: the type of {name} is not supported for ids and slices. "
+                    "Cast it in a view."
                 )
 
 
 def _find_table(database: _Database, name: Any, label: str) -> _RemoteTable:
-    """A table or view by its name, with its schema before it or not."""
+    """Find a table or view by name, with or without schema."""
     if not isinstance(name, str) or not name:
         value = repr(name) if isinstance(name, str) else type(name).__name__
         raise RankqlError(
-            f"{label} must be the name of a table or view of Postgres, whose connection is given, "
-            f"not {value}"
+            f"{label} must be the name of a table or view, because con= is a connection to "
+            f"Postgres, not {value}."
         )
     columns_by_table: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for row in database.fetch(_catalog_query(name), _CATALOG).to_pylist():
@@ -143,16 +142,16 @@ def _find_table(database: _Database, name: Any, label: str) -> _RemoteTable:
     exact = [path for path in columns_by_table if name in (path[1], ".".join(path))]
     paths = sorted(exact or columns_by_table)
     if not paths:
-        raise RankqlError(f"{label}: there is no table or view {name!r} in Postgres")
+        raise RankqlError(f"{label}: no table or view {name!r} in Postgres.")
     if len(paths) > 1:
         names = " or ".join(map(".".join, paths))
-        raise RankqlError(f"{label}: {name!r} may be {names}; say which")
+        raise RankqlError(f"{label}: {name!r} is ambiguous. Use {names}.")
     columns = columns_by_table[paths[0]]
     seen: dict[str, str] = {}
     for column, _, _ in columns:
         if (other := seen.setdefault(column.lower(), column)) != column:
             raise RankqlError(
-                f"{label}: {other!r} and {column!r} differ by case alone; rename one in a view"
+                f"{label}: {other!r} and {column!r} differ only by case. Rename one in a view."
             )
     types = {
         column: pa.string() if category in ("S", "E") else _TYPES.get(kind, _UNSUPPORTED)
@@ -168,8 +167,8 @@ _CATALOG = pa.schema([(name, pa.string()) for name in ("schema", "table", "colum
 
 
 def _catalog_query(name: str) -> str:
-    """The columns of what a name may stand for: schema, table, column, type and its category."""
-    # Escaped, so that it is the same whatever standard_conforming_strings is.
+    """A query for the columns of tables with this name: schema, table, column, type, category."""
+    # An E string does not depend on standard_conforming_strings.
     literal = " E'" + name.replace("\\", "\\\\").replace("'", "''") + "'"
     return f"""
         SELECT schema.nspname::text, relation.relname::text, attname::text, kind.typname::text,
@@ -188,18 +187,18 @@ def _catalog_query(name: str) -> str:
 
 
 class _Database:
-    """Postgres, asked by a function that runs a statement and returns its cursor."""
+    """A connection. `execute` runs a statement and returns its cursor."""
 
     def __init__(self, execute: Callable[[str], Any]) -> None:
         self._execute = execute
 
     def run(self, sql: str) -> None:
-        """Run a statement that returns nothing."""
+        """Run a statement without result."""
         with self._cursor(sql):
             pass
 
     def fetch(self, sql: str, schema: pa.Schema) -> pa.Table:
-        """The rows of a query, in columns of these names and types."""
+        """Fetch the rows of a query into columns of this schema."""
         with self._cursor(sql) as cursor:
             if hasattr(cursor, "fetch_arrow_table"):
                 return cursor.fetch_arrow_table().rename_columns(schema.names).cast(schema)
@@ -212,7 +211,7 @@ class _Database:
 
     @contextmanager
     def _cursor(self, sql: str) -> Iterator[Any]:
-        """The cursor of a statement; an error of the database is a RankqlError."""
+        """The cursor of a statement. Database errors become a RankqlError."""
         try:
             with closing(self._execute(sql)) as cursor:
                 yield cursor
@@ -223,14 +222,14 @@ class _Database:
 
     @contextmanager
     def aside(self, began: bool) -> Iterator[None]:
-        """What is done within is undone, in a transaction that we began or in one of the user's."""
+        """Undo everything inside, by a savepoint in a transaction of the user."""
         repeatable = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
         savepoint = not began
         try:
             self.run(repeatable if began else "SAVEPOINT rankql_evaluate")
-            # The user may have chosen that numbers are sent with fewer digits.
+            # Send all digits of numbers.
             self.run("SET LOCAL extra_float_digits = 1")
-        except RankqlError:  # there is no transaction, or it has failed
+        except RankqlError:  # no transaction, or a failed one
             savepoint = False
         try:
             yield
@@ -243,20 +242,20 @@ class _Database:
 
 @contextmanager
 def _open_database(con: Any) -> Iterator[_Database]:
-    """The database of a connection, to be read beside what the user does there."""
+    """Open a connection of the user for reading."""
     with ExitStack() as stack:
         began = False
         if _is_instance(con, "sqlalchemy.engine", "Engine"):
             con = stack.enter_context(con.connect())
         if _is_instance(con, "sqlalchemy.engine", "Connection"):
             _require_postgres(con.dialect.name)
-            # As it is: a percent sign is no place for a parameter.
+            # Percent signs are not parameters.
             options = {"no_parameters": True}
             database = _Database(lambda sql: con.exec_driver_sql(sql, execution_options=options))
             if began := not con.in_transaction():
                 stack.callback(con.begin().rollback)
         elif _is_instance(con, "adbc_driver_manager.dbapi", "Connection"):
-            if began := _is_idle(con):  # which it is no longer once it is asked for its name
+            if began := _is_idle(con):  # asked first: reading its name starts a transaction
                 stack.callback(con.rollback)
             _require_postgres(con.adbc_get_info()["vendor_name"])
             database = _Database(lambda sql: _execute(con.cursor(), sql))
@@ -269,8 +268,8 @@ def _open_database(con: Any) -> Iterator[_Database]:
                 stack.enter_context(con.transaction(force_rollback=True))
         else:
             raise RankqlError(
-                "con must be a connection of DuckDB, a SQLAlchemy engine or connection, or a "
-                f"connection of psycopg or ADBC, not {type(con).__module__}.{type(con).__name__}"
+                "con must be a DuckDB connection, a SQLAlchemy engine or connection, or a psycopg "
+                f"or ADBC connection, not {type(con).__module__}.{type(con).__name__}."
             )
         stack.enter_context(database.aside(began))
         yield database
@@ -282,13 +281,13 @@ def _execute(cursor: Any, sql: str) -> Any:
 
 
 def _is_instance(con: Any, module: str, kind: str) -> bool:
-    """Is it of a class of a library, which is imported then?"""
+    """isinstance() for a library that may not be imported."""
     return module in sys.modules and isinstance(con, getattr(sys.modules[module], kind))
 
 
 def _is_idle(con: Any) -> bool:
-    """Has ADBC begun no transaction in Postgres yet, and will it begin one?"""
-    with suppress(Exception):  # other drivers do not tell
+    """Whether ADBC will begin a transaction but has not yet."""
+    with suppress(Exception):  # other drivers lack these options
         option = con.adbc_connection.get_option
         idle = option("adbc.postgresql.transaction_status") == "idle"
         return bool(idle and option("adbc.connection.autocommit") == "false")
@@ -297,4 +296,4 @@ def _is_idle(con: Any) -> bool:
 
 def _require_postgres(name: str) -> None:
     if name.lower() != "postgresql":
-        raise RankqlError(f"con must be a connection of DuckDB or Postgres, not of {name}")
+        raise RankqlError(f"con must be a connection to DuckDB or Postgres, not {name}.")

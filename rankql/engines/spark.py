@@ -1,11 +1,10 @@
-"""The metrics in Spark: as columns, and in queries.
+"""Metrics in Spark, as columns and in queries.
 
 >>> from rankql import spark as metrics                                      # doctest: +SKIP
 >>> df.groupBy("user").agg(metrics.ndcg("rel", "pos", k=10), metrics.ap())   # doctest: +SKIP
 
-Every metric has the name, the arguments and the value that it has in DuckDB: it is the text of the
-same macro, in Spark's own functions; nothing runs in Python. What has no translation is refused by
-name. A group without rows has no value, and bad input is an error of the query that is run.
+Metrics have the same names, arguments and values as in DuckDB. They are translated into Spark's own
+functions, so nothing runs in Python. Wrong data is an error of the query.
 """
 
 from __future__ import annotations
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
 
 
 def sql(spark: SparkSession, query: str) -> DataFrame:
-    """A query in DuckDB's SQL that calls the metrics, run by Spark.
+    """Run a query in DuckDB's SQL that calls metrics.
 
-    The macros are expanded and translated; so is the query around them, as far as it means the
-    same in Spark: a function or a piece of syntax of which that is not known is a RankqlError that
-    names it. Tables are those of the session, and Parquet files by their path.
+    The query is translated as `rankql.translate(query, "spark")` does. Tables are those of the
+    session, or paths of Parquet files.
 
     >>> rankql.spark.sql(session, "SELECT user, ndcg(rel, pos, 10) FROM shown GROUP BY user")
     ... # doctest: +SKIP
@@ -42,11 +40,11 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
 
 
 def expr(text: str, grades: Iterable[float] | None = None) -> Column:
-    """An expression in DuckDB's SQL that calls the metrics, as a Column.
+    """A Column from an expression in DuckDB's SQL that calls metrics.
 
-    `grades` is for `ndcg` and `idcg` with k, and the functions of their names have it too: the
-    numbers above 0 that rel (or the gain in its place) may be. The ideal is then found by counting
-    each, in place of lists of all there are. Another number is an error of the query that is run.
+    `grades` speeds up `ndcg` and `idcg` with k, and is an option of these functions too: all values
+    above 0 of rel (or of the gain in its place). Grades are then counted instead of collected in
+    lists. Another value is an error of the query.
 
     >>> df.groupBy("user").agg(expr("ndcg(exp2_gain(rel), pos, 10)", grades=[1, 3, 7]))
     ... # doctest: +SKIP
@@ -90,12 +88,12 @@ def _metric(name: str) -> Callable[..., Column]:
         return _column(translate_call(name, columns, values, _target(grades)), name, grades)
 
     metric.__name__ = metric.__qualname__ = name
-    metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB; columns by their names."
+    metric.__doc__ = f"{macros.read_comments()[name]} As in DuckDB, with columns by name."
     return metric
 
 
 def _is_column(name: str, parameter: str) -> bool:
-    """Does an option name a column?"""
+    """Whether an option names a column."""
     return parameter == "query" or (parameter == "ideal" and name.startswith("list_"))
 
 
@@ -108,14 +106,14 @@ def _column(text: str, name: str, grades: Iterable[float] | None) -> Column:
     from pyspark.sql import functions as F
 
     if grades is not None and "count_if" not in text:
-        raise RankqlError(f"{name}: grades are of use to ndcg and idcg with k alone")
+        raise RankqlError(f"{name}: grades= needs ndcg or idcg with k.")
     if SparkSession.getActiveSession() is None:
         raise RankqlError(f"{name}: start a Spark session first{_java()}")
     return F.expr(text).alias(name)
 
 
 def _java() -> str:
-    """What is missing to start one."""
+    """A hint that Java is missing."""
     home = os.environ.get("JAVA_HOME")
     there = shutil.which("java", path=f"{home}/bin" if home else None)
-    return "" if there else "; it needs Java 17 or newer, which is not there"
+    return "" if there else ". Install Java 17 or newer."

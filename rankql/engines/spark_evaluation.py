@@ -52,28 +52,27 @@ def evaluate_in_spark(
     conventions: str | None = None,
     **options: Any,
 ) -> Result:
-    """`rankql.evaluate` of Spark's frames: the same arguments, conventions, errors and result.
+    """`rankql.evaluate` for Spark DataFrames: the same arguments, conventions, errors and result.
 
-    Runs, judgments and attributes are shuffled by query, once, and each partition is evaluated by
-    DuckDB where it lies; only the values per query come back. The executors need rankql installed.
-    A query is never split: its rows, and those of its partition, are held in the memory of a Python
-    worker, and DuckDB has `memory` beside them before it uses the disk. Partitions are as many as
-    spark.sql.shuffle.partitions says, small ones put together by Spark.
+    Runs, judgments and attributes are shuffled by query, once, and DuckDB evaluates each partition
+    on its executor, which needs rankql. Only the values per query come back. A Python worker holds
+    the rows of a partition in memory; DuckDB uses `memory` in addition before it writes to disk.
+    spark.sql.shuffle.partitions sets the number of partitions; Spark combines small ones.
 
-    ties='order' is refused: a shuffle keeps no order of rows.
+    ties='order' raises an error, because a shuffle does not keep the order of rows.
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
     require_interval(interval, confidence)
     groups, resolved = parse_groupings(by), choose(conventions, options)
     if resolved.ties == "order":
-        raise RankqlError("ties='order' has no meaning in Spark, where rows have no order")
+        raise RankqlError("ties='order' is not supported in Spark, where rows have no order.")
     target = None if output is None else output_path(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     frames = partitions.label_tables(runs, qrels, attributes)
     for label, frame in frames.items():
         if not hasattr(frame, "asTable"):
-            raise RankqlError(f"{label} must be a DataFrame of Spark, not {type(frame).__name__}")
+            raise RankqlError(f"{label} must be a Spark DataFrame, not {type(frame).__name__}.")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     task = partitions.Task(
         [*runs], columns, system, (), groups, parse(metrics), resolved, memory, descending
@@ -104,7 +103,7 @@ def evaluate_in_spark(
 
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:
-    """Rows of a table that has the grades: the highest, or all where all are needed; or none."""
+    """The grades that conventions need: the highest, all, or none."""
     from pyspark.sql import functions as F
 
     (name,) = {
@@ -131,7 +130,7 @@ def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table
 
 
 def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]:
-    """The systems of a run that has several."""
+    """The systems of a run with several."""
     from pyspark.sql import functions as F
 
     if inputs.system is None:
@@ -231,5 +230,5 @@ def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table
 
 
 def quoted_name(name: str) -> str:
-    """A column by its name, whatever is in it."""
+    """A quoted column name."""
     return "`" + name.replace("`", "``") + "`"

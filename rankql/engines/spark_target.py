@@ -1,4 +1,4 @@
-"""Spark SQL as a target of the translation."""
+"""The translation target Spark SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankql.errors import RankqlError
 
 
 def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """transform() and filter(), whose index begins with 0."""
+    """transform() and filter(), whose index starts at 0."""
     values, step = node.expressions
     if len(step.expressions) == 2:
         index = step.expressions[1].name
@@ -34,7 +34,7 @@ def _rewrite_list_function(translator: Translator, node: exp.Anonymous) -> exp.E
 
 
 def _rewrite_bracket(translator: Translator, node: exp.Bracket) -> exp.Expr:
-    """One entry, from 1, or a slice; NULL beyond the end."""
+    """An entry, from 1, or a slice; NULL beyond the end."""
     index, is_slice = split_index(node)
     if is_slice:
         end = function_call("least", index, exp.Literal.number(2**31 - 1))
@@ -60,7 +60,7 @@ def _shift_rule(name: str) -> Rule:
 
 
 def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
-    """FROM 'a.parquet'"""
+    """Rewrite FROM 'a.parquet'."""
     name = node.this
     if isinstance(name, exp.Identifier) and name.name.endswith((".parquet", ".pq")) and not node.db:
         node.set("db", exp.to_identifier("parquet"))
@@ -70,7 +70,7 @@ def _rewrite_table(translator: Translator, node: exp.Table) -> exp.Expr:
 
 
 def _rewrite_avg(translator: Translator, node: exp.Anonymous) -> exp.Expr:
-    """A mean, which of DECIMALs has few places."""
+    """Cast the values of avg(), because that of DECIMAL has few decimal places."""
     return average_as_double(node) if translator.in_user_sql else node
 
 
@@ -105,13 +105,13 @@ SPARK = Target(
 
 
 def spark_with_grades(grades: Iterable[float]) -> Target:
-    """Spark, the largest values of a group not collected but counted, for they are among a few.
+    """Spark with a known set of grades: the largest values are counted instead of collected.
 
-    Sums are all that is left then: Spark adds them up in place, before the shuffle too.
+    Only sums remain, which Spark adds up before the shuffle.
     """
     values = sorted({*map(float, grades)}, reverse=True)
     if not values or not all(0 < value < math.inf for value in values):
-        raise RankqlError("grades must be the numbers above 0 that rel may be")
+        raise RankqlError("grades must be finite numbers above 0.")
     among = ", ".join(f"{value!r}D" for value in values)
     shown = ", ".join(f"{value:g}" for value in reversed(values))
     other = f"'rel must be one of the grades given, {shown}, not ' || CAST(value AS STRING)"

@@ -1,4 +1,4 @@
-"""Cascade: what a user meets who reads from the top and stops somewhere.
+"""Cascade metrics: a user reads from the top and stops.
 
 The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`, `threshold` that of
 `rankql.expressions.precision`.

@@ -1,4 +1,4 @@
-"""Catalogue: what all rankings together show of it, to whom, and of whom.
+"""Catalogue metrics: what all rankings together show, to whom, and from which providers.
 
 A row is an item shown to a user: take the top of each ranking first. A value belongs to all rows:
 with `by` a slice, it is that of the slice, which no mean over users gives.

@@ -1,4 +1,4 @@
-"""Columns of a metric as polars expressions, and the checks of their values when it runs."""
+"""Columns of a metric as polars expressions, with checks of their values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_checks(
     arguments: Mapping[str, Any],
     refuse: Callable[[pl.Expr], pl.Expr] | None = None,
 ) -> pl.Expr:
-    """The value of a metric, an error where one of its columns holds what it must not.
+    """The value of a metric, or an error if one of its columns has a wrong value.
 
     The checks see all rows. Inside the value they would not: polars may drop the rows that do not
     count, those beyond k say, before a function gets to see them. What else is refused is looked at

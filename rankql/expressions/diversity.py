@@ -275,7 +275,7 @@ def err_ia(
 
 
 def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.Expr:
-    """The sum of the weights of all subtopics of the items shown, each times (1 - alpha)^c."""
+    """The sum of the weights of the subtopics shown, each times (1 - alpha)^c."""
 
     def novel(rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.unnest("x").explode("topic").sort("pos")
@@ -289,7 +289,7 @@ def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.E
 
 
 def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
-    """The alpha_dcg of the greedy ideal. A tie is one up to the twelfth decimal of a sum."""
+    """The alpha_dcg of the greedy ideal. Sums are equal if 12 decimals are."""
     left, seen, total = [sorted(topics) for topics in sets], Counter[str](), 0.0
 
     def gain(topics: Sequence[str], times: Counter[str] | None = None) -> float:
@@ -306,7 +306,7 @@ def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float
 
 
 def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
-    """The share of the items shown of which it is true."""
+    """The share of the items shown for which `rows` is true."""
     return ratio((rows & r.shown).sum().cast(pl.Float64), r.shown.sum())
 
 
@@ -315,11 +315,11 @@ def _unexpected(baseline: Column) -> pl.Expr:
 
 
 def _sets(lists: Column) -> pl.Expr:
-    """Lists as sets of texts, NULL where they are empty."""
+    """Lists as sets of texts, NULL if they are empty."""
     sets = column(lists).cast(pl.List(pl.String)).list.drop_nulls().list.unique()
     return pl.when(sets.list.len() > 0).then(sets)
 
 
 def _number(sets: pl.Expr) -> pl.Expr:
-    """How many different subtopics there are."""
+    """The number of different subtopics."""
     return sets.explode().drop_nulls().n_unique().cast(pl.Float64)

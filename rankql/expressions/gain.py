@@ -1,4 +1,4 @@
-"""Gain: what the items shown are worth, discounted by position, against the best order.
+"""Gain metrics: sums of grades, discounted by position.
 
 Every metric takes `rel`, the grade (NULL: not judged), and `pos`, the position from 1 (NULL: judged
 but not retrieved), each a column name or an expression, and `k`, the positions that count (all when

@@ -1,4 +1,4 @@
-"""The sum of discounted gains, and that of the ideal ranking: by sorting, or by counts of grades.
+"""dcg and the ideal dcg, by sorting or from counts of grades.
 
 Sorting costs polars 4 to 6 times what a sum does, counting the usual grades about as much as one.
 """
@@ -16,8 +16,8 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import as_float
 from rankql.registry.argument_checks import as_number, require
 
-LEVELS = 4  # the grades 1 to 4 are counted
-HALF = 1 << 32  # two counters in an integer: no group of polars has more rows
+LEVELS = 4  # grades 1 to 4 are counted
+HALF = 1 << 32  # two counters per integer; no polars group has more rows
 ANY_ORDER: dict[str, Any] = (  # such lists the streaming engine can build; polars < 1.39 cannot
     {"maintain_order": False} if "maintain_order" in signature(pl.Expr.implode).parameters else {}
 )
@@ -26,7 +26,7 @@ ANY_ORDER: dict[str, Any] = (  # such lists the streaming engine can build; pola
 def ideal_by_sort(
     judged: pl.Expr, k: int | None, discounts: Sequence[float] | None, base: float
 ) -> pl.Expr:
-    """The discounted sum of the positive grades, best first, NULL where there is none."""
+    """The dcg of the positive grades, best first, NULL without any."""
     best = judged.sort(descending=True, nulls_last=True)
     if k is not None:
         best = best.head(k)
@@ -38,10 +38,10 @@ def ideal_by_sort(
 
 
 def ideal_by_counts(judged: pl.Expr, k: int | None, base: float) -> pl.Expr:
-    """The ideal for the price of a few sums, which no engine has to sort for.
+    """The ideal dcg from counts of grades, without sorting.
 
-    Grades that are not counted, rare as a rule, are listed; only where there are any, the list is
-    filled up with those counted and sorted.
+    Other grades, which are rare, are collected. If there are any, the counted grades are added and
+    all are sorted.
     """
     grade = as_float(judged)
     counted = [float(level) for level in range(LEVELS + 1)]
@@ -77,9 +77,9 @@ def ideal_by_counts(judged: pl.Expr, k: int | None, base: float) -> pl.Expr:
 
 
 def ideal_of_counts(reached: Iterable[pl.Expr], size: int, base: float) -> pl.Expr:
-    """The ideal where so many grades reach 1, 2, ...: 1 more in each of the first positions.
+    """The ideal dcg from the number of grades that are at least 1, 2, ...
 
-    size: the most positions that count.
+    size: the number of positions that count.
     """
     discount = 1 / (pl.int_range(1, size + 1, eager=True) + 1).log(base)
     summed = pl.lit(pl.Series([0.0]).append(discount.cum_sum()))
@@ -87,7 +87,7 @@ def ideal_of_counts(reached: Iterable[pl.Expr], size: int, base: float) -> pl.Ex
 
 
 def require_discounts(discounts: Sequence[float] | None) -> None:
-    """Refuse discounts that are not a list of numbers above 0."""
+    """Raise an error unless discounts are a list of numbers above 0."""
     listed = discounts is None or (
         isinstance(discounts, list | tuple) and not any(isinstance(x, str) for x in discounts)
     )

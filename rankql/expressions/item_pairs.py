@@ -1,4 +1,4 @@
-"""Distances between the items of a ranking, over their pairs."""
+"""Distances over the pairs of items of a ranking."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, column
 from rankql.expressions.ranking import Ranking, ratio
 
-# So many numbers at a time: the vectors of all pairs must fit in memory.
+# Numbers at a time, because the vectors of all pairs must fit in memory.
 _AT_ONCE = 4_000_000
 
 
 def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]) -> pl.Expr:
-    """What `value` makes of rows (g, x), as rows (g, value); 0 for a list that has none."""
+    """Apply `value` to rows (g, x), which returns rows (g, value); 0 for empty lists."""
 
     def run(groups: pl.Series) -> pl.Series:
         every = pl.DataFrame({"g": pl.int_range(len(groups), eager=True), "x": groups})
@@ -27,7 +27,7 @@ def value_by_group(lists: pl.Expr, value: Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def aggregate_pairs(lists: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """An aggregate over the pairs (a, b) of what each list has; b, the j-th, is below a."""
+    """Aggregate the pairs (a, b) of each list; b, the j-th, is below a."""
 
     def pairs(rows: pl.DataFrame) -> pl.DataFrame:
         size = (pl.len().over("g") * pl.col("x").list.len()).cum_sum()
@@ -44,7 +44,7 @@ def aggregate_pairs(lists: pl.Expr, value: pl.Expr) -> pl.Expr:
 
 
 def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:
-    """The vectors shown, of length 1, in order; all have as many numbers."""
+    """The vectors shown, in order, scaled to length 1."""
 
     def units(groups: pl.Series) -> pl.Series:
         sizes = groups.list.eval(pl.element().list.len())
@@ -73,7 +73,7 @@ def cosine_distances(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
-    """The mean over the pairs, of the sum over those in which both are known."""
+    """The mean over pairs, from the sum over pairs with two known values."""
     every = _two(r.shown.sum().cast(pl.Float64))
     if missing == "drop":
         return ratio(total, _two(known))
@@ -81,5 +81,5 @@ def mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> p
 
 
 def _two(n: pl.Expr) -> pl.Expr:
-    """The number of pairs of n."""
+    """The number of pairs of n items."""
     return n * (n - 1) / 2

@@ -1,7 +1,7 @@
-"""ndcg over the groups of a frame for the price of a few sums.
+"""A fast ndcg over the groups of a frame.
 
-Rows without gain are dropped before the group_by: 1 to 2 sums of a plain group_by, where one `agg`
-expression that sorts and cuts costs 4 to 6, and `filter` within `agg` 7.
+Rows without gain are dropped before the group_by. This costs as much as 1 to 2 sums of a plain
+group_by; an `agg` that sorts costs 4 to 6, and `filter` within `agg` 7.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankql.expressions.ideal import LEVELS, discounted_sum, ideal_by_sort, idea
 from rankql.expressions.ranking import SHARED, near_one, ranking, ratio, refuse_above
 from rankql.registry.argument_checks import require
 
-BITS = 15  # of one counter, where all share an integer
+BITS = 15  # bits per counter; all counters share an integer
 _RUN = pl.Struct({"first": pl.Boolean, "count": pl.Int64, "most": pl.Int64})
 _TRUE = pl.Series([True])
 
@@ -31,11 +31,11 @@ def ndcg_of_groups(
     base: float,
     **options: Any,
 ) -> pl.LazyFrame | None:
-    """ndcg of groups for the price of a few sums, with plain options and integer positions.
+    """ndcg by group, or None unless options are the defaults and positions are integers.
 
-    The gain is summed over the rows shown, few as a rule, and the ideal comes from counters of the
-    rows that gain, and of one row in each run of a group, so that no group is lost. Where there are
-    grades that are not counted, groups too large for a counter or wrong values, all are sorted.
+    Sums the gains of the items shown, and computes the ideal from counts of grades. One row per run
+    of a group is kept, so that no group is lost. Falls back to sorting for grades that are not
+    counted, groups too large for a counter, and wrong values.
     """
     names = frame.select(keys).collect_schema().names()
     if {"_rel", "_pos", "_run", "_dcg", "_counters", "_rows", "_count", "_most"} & set(names):
@@ -49,28 +49,23 @@ def ndcg_of_groups(
 
     grade, place = pl.col("_rel"), pl.col("_pos")
     r = ranking(grade, place, k)
-    # Batch by batch: for a shift of the whole, as for a second pass, streaming would keep the rows.
+    # By batch, because streaming keeps all rows for a shift or a second pass.
     counted = pl.when(r.shown).then(place).cast(pl.Int64).alias("_counted")
     run = pl.map_batches([*names, counted], _runs, _RUN, is_elementwise=True)
     rows = rows.with_columns(_run=run)
 
-    counters = pl.lit(0, pl.Int64)
-    for level in range(LEVELS):
-        ones = sum(1 << BITS * below for below in range(level + 1))
-        counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
     other = (grade > LEVELS) | (place < 1)
     if schema["_rel"].is_float():
         other |= (grade != grade.floor()) | grade.is_infinite()
     value = discounted_sum(r.top(r.rel.clip(0)), r.pos, None, base)
-    value = near_one(value / ideal_by_sort(grade, r.k, None, base))
-    value = pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+    value = _at_most_one(value / ideal_by_sort(grade, r.k, None, base))
     first = pl.col("_run").struct.field("first")
     kept = rows.filter((grade > 0) | other | first).group_by(names)
     exact = kept.agg(with_checks(value, {"rel": grade, "pos": place}).alias("ndcg"))
     shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
     gain = pl.when(other).then(math.nan).otherwise(shown)
     sums = kept.agg(
-        _counters=counters.sum(),
+        _counters=_counters(grade).sum(),
         _rows=pl.len(),
         _dcg=gain.sum(),
         _count=pl.col("_run").struct.field("count").sum(),
@@ -85,10 +80,7 @@ def ndcg_of_groups(
         if groups["_dcg"].is_nan().any() or (groups["_rows"] >= 1 << BITS).any():
             return exact.collect()
         require(not (groups["_count"] > groups["_most"]).any(), SHARED)
-        value = near_one(ratio(pl.col("_dcg"), best))
-        return groups.select(
-            *names, ndcg=pl.when(refuse_above(value, 1)).then(None).otherwise(value)
-        )
+        return groups.select(*names, ndcg=_at_most_one(ratio(pl.col("_dcg"), best)))
 
     return sums.map_batches(
         finish,
@@ -99,10 +91,24 @@ def ndcg_of_groups(
     )
 
 
-def _runs(columns: Sequence[pl.Series]) -> pl.Series:
-    """Where a run of rows of one group begins: how many positions it counts, and the last one.
+def _counters(grade: pl.Expr) -> pl.Expr:
+    """One integer per row with a counter per grade, which counts the grade and all above it."""
+    counters = pl.lit(0, pl.Int64)
+    for level in range(LEVELS):
+        ones = sum(1 << BITS * below for below in range(level + 1))
+        counters = pl.when(grade == level + 1).then(pl.lit(ones, pl.Int64)).otherwise(counters)
+    return counters
 
-    Rows in random order are all runs of their own.
+
+def _at_most_one(value: pl.Expr) -> pl.Expr:
+    value = near_one(value)
+    return pl.when(refuse_above(value, 1)).then(None).otherwise(value)
+
+
+def _runs(columns: Sequence[pl.Series]) -> pl.Series:
+    """For the first row of each run of a group: its number of positions and the highest one.
+
+    If rows are in random order, every row is a run.
     """
     *keys, counted = columns
     by = pl.all()

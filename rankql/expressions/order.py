@@ -1,4 +1,4 @@
-"""Order: how far the order shown is from the order of the grades, or of another ranking.
+"""Order metrics: the distance from the order of the grades or of another ranking.
 
 Of grades: only items with one of them and one of the first k positions take part. Items of equal
 grade may stand in any order. Of another ranking, `reference`: both are positions, of which the

@@ -1,4 +1,4 @@
-"""Precision and recall: how many shown items are relevant, how many relevant ones are shown.
+"""Precision and recall, and metrics made from them.
 
 An item is relevant when `rel >= threshold`; R is the number of relevant items, retrieved or not.
 The arguments `rel`, `pos`, `k` are those of `rankql.expressions.gain`.

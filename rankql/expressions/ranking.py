@@ -1,4 +1,4 @@
-"""The rows of a ranking, as the polars metrics see them."""
+"""The rows of a ranking, as polars expressions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from rankql.registry.argument_checks import require, require_cutoff
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The rows of one ranking, of which the first k positions count.
+    """One ranking, cut at k.
 
-    `judged` holds the grades of all judged items, in a type of their own (integers sort faster):
-    the ideal ranking and the number of relevant items come from it. With a `score`, the rows are
-    sorted by it and items of equal score stand in no known order: `mean` and its kin then give what
-    is expected over all orders of the tied items.
+    `judged` has the grades of all judged items in their own type, because integers sort faster. If
+    `score` is given, rows are sorted by it and ties are resolved by expectation: `mean` and
+    `first_hit` are averages over all orders of the tied items.
     """
 
     rel: pl.Expr
@@ -29,7 +28,7 @@ class Ranking:
 
     @property
     def shown(self) -> pl.Expr:
-        """Whether the row stands in the first k positions."""
+        """Whether the row is in the first k positions."""
         return self.pos.is_not_null() if self.k is None else self.pos <= self.k
 
     def top(self, values: pl.Expr) -> pl.Expr:
@@ -37,11 +36,11 @@ class Ranking:
         return pl.when(self.shown).then(values)
 
     def depth(self) -> pl.Expr:
-        """k, or the number of retrieved items where k is left out."""
+        """k, or the number of retrieved items without k."""
         return self.shown.sum() if self.k is None else pl.lit(self.k)
 
     def hits(self, threshold: float) -> pl.Expr:
-        """1 where the row is relevant, else 0."""
+        """1 if the row is relevant, else 0."""
         return self.rel.ge(threshold).fill_null(False).cast(pl.Float64)
 
     def relevant(self, threshold: float) -> pl.Expr:
@@ -49,58 +48,57 @@ class Ranking:
         return (as_float(self.judged) >= threshold).sum().cast(pl.Float64)
 
     def mean(self, values: pl.Expr) -> pl.Expr:
-        """The value to be expected in each row's position; NULL where no item there has one."""
+        """The expected value at each position, NULL if no tied item has one."""
         if self.score is None:
             return values
         known = self.tied(values.is_not_null().cast(pl.Float64))
         return pl.when(known > 0).then(self.tied(values.fill_null(0)) / self.size)
 
     def first_hit(self, hits: pl.Expr) -> pl.Expr:
-        """The chance that each position holds the first of the hits; rows in order."""
+        """The probability that each position has the first hit. Rows must be in order."""
         return stops(self.tied(hits) / (self.size - self.place + 1))
 
-    # Each row and the items tied with it, which are just itself where there is no score. Sums over
-    # what stands above need the rows in order.
+    # Sums over tied items, which are the row itself without a score. Rows must be in order.
 
     @property
     def size(self) -> pl.Expr:
-        """The number of items tied with each."""
+        """The number of tied items."""
         return self.last(self.pos) - self.first(self.pos) + 1
 
     @property
     def place(self) -> pl.Expr:
-        """The place of each among the items tied with it, from 1."""
+        """The place among the tied items, from 1."""
         return self.pos - self.first(self.pos) + 1
 
     def tied(self, values: pl.Expr) -> pl.Expr:
-        """The sum of the values over the items tied with each."""
+        """The sum over the tied items."""
         if self.score is None:
             return values
         return self.last(values.cum_sum()) - self.above(values)
 
     def above(self, values: pl.Expr) -> pl.Expr:
-        """The sum of the values over what stands above each and the items tied with it."""
+        """The sum over all items above the tied items."""
         return self.first(values.cum_sum() - values)
 
     def first(self, values: pl.Expr) -> pl.Expr:
-        """The value at the first of the items tied with each."""
+        """The value at the first of the tied items."""
         if self.score is None:
             return values
         return pl.when(self.score.ne_missing(self.score.shift(1))).then(values).forward_fill()
 
     def last(self, values: pl.Expr) -> pl.Expr:
-        """The value at the last of the items tied with each."""
+        """The value at the last of the tied items."""
         if self.score is None:
             return values
         return pl.when(self.score.ne_missing(self.score.shift(-1))).then(values).backward_fill()
 
 
-# Where a metric is asked for its rel and pos: the forms hand in a whole Ranking instead.
+# Metrics accept a column, or a Ranking from another form.
 Rel: TypeAlias = Column | Ranking
 
 
 def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
-    """The ranking that a metric reads, its k checked."""
+    """The ranking of a metric. Checks k."""
     require_cutoff(k)
     k = k and int(k)
     if isinstance(rel, Ranking):
@@ -113,17 +111,16 @@ def ranking(rel: Rel, pos: Column, k: int | None = None) -> Ranking:
 
 
 SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
-# The rule of sql/common.sql: what is so near to 1 is 1.
+# Values this close to 1 are 1, as in sql/common.sql.
 ROUNDING = 2.0**-40
 
 
 def shared_positions(
     value: pl.Expr, pos: Column, k: int | None, bounded: bool, valid: pl.Expr
 ) -> pl.Expr:
-    """False; an error where more items are counted than there are positions.
+    """False, or an error if several items share a position.
 
-    bounded: the value is at most 1, so that it is an error too if it is more. valid: whether the
-    rows have passed the checks of their values, without which there is nothing to look at.
+    bounded: a value above 1 is an error too. valid: whether the rows have passed their checks.
     """
     counted = as_float(pos)
     if k is not None:
@@ -134,12 +131,12 @@ def shared_positions(
 
 
 def near_one(value: pl.Expr) -> pl.Expr:
-    """The value, exactly 1 where it is 1 but for rounding."""
+    """The value, exactly 1 if it differs from 1 only by rounding."""
     return pl.when((value - 1).abs() <= ROUNDING).then(1.0).otherwise(value)
 
 
 def refuse_above(values: pl.Expr, most: float) -> pl.Expr:
-    """False for every value; an error if one is above `most`."""
+    """False for every value, or an error if one is above `most`."""
 
     def refuse(values: pl.Series) -> pl.Series:
         require(not (values > most).any(), SHARED)
@@ -152,10 +149,10 @@ _FALSE = pl.Series([False])
 
 
 def ratio(numerator: pl.Expr, denominator: pl.Expr) -> pl.Expr:
-    """Numerator / denominator, NULL where that is 0."""
+    """Numerator / denominator, NULL if the denominator is 0."""
     return numerator / denominator.replace(0, None)
 
 
 def stops(chance: pl.Expr) -> pl.Expr:
-    """The chance to stop at each row, having passed those above; chance: to stop once there."""
+    """The probability of reaching and stopping at each row, from that of stopping once there."""
     return chance * (1 - chance).cum_prod().shift(1, fill_value=1)

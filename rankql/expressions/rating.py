@@ -1,4 +1,4 @@
-"""Rating: how far predicted scores are from the grades.
+"""Rating metrics: errors of predicted scores against grades.
 
 A row where the grade or the score is NULL is left out. Over all rows at once, without a group, each
 rating weighs the same; the mean over users of their errors weighs each user the same. In `evaluate`

@@ -1,4 +1,4 @@
-"""The other forms of a metric, made from the one over rows: frames, lists, scores."""
+"""Forms of a metric: over frames, lists and scores, made from the form over rows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class _BestFirst(TypedDict):
     nulls_last: bool
 
 
-# Of equal scores the higher item, as text, stands first, as in trec_eval; NULL is not retrieved.
+# Ties are ordered by item as text, descending, as in trec_eval. NULL is not retrieved.
 BEST_FIRST: _BestFirst = {"descending": True, "nulls_last": True}
 
 
 class MetricFunction(Protocol[Args]):
-    """A metric: of columns an expression, of a frame a frame with one row per group."""
+    """A metric: columns in, expression out; frame in, one row per group out."""
 
     __name__: str
 
@@ -49,12 +49,12 @@ def metric(
     ties: bool = False,
     by_group: Callable[..., pl.LazyFrame | None] | None = None,
 ) -> Callable[[Callable[Args, pl.Expr]], MetricFunction[Args]]:
-    """Name the result, check the columns, and take a frame too: `df.pipe(metric, by="user")`.
+    """Name the result, check the columns, and accept a frame: `df.pipe(metric, by="user")`.
 
-    in_order: the metric wants its rows in the order of their positions.
-    bounded: the metric is at most 1 where every item has a position of its own.
-    ties: the metric defines what several items at one position mean.
-    by_group: a faster way over the groups of a frame; None where it does not apply.
+    in_order: the metric needs its rows in the order of positions.
+    bounded: the metric is at most 1 if no items share a position.
+    ties: the metric is defined for items that share a position.
+    by_group: a faster function over the groups of a frame, which returns None if it does not apply.
     """
 
     def decorate(function: Callable[..., pl.Expr]) -> MetricFunction[Args]:
@@ -67,7 +67,7 @@ def metric(
             arguments = bind(*args, **options)
             if name in FUNCTIONS:
                 arguments = FUNCTIONS[name].check_options(arguments)
-            if isinstance(arguments.get("rel"), Ranking):  # by another form, which checks it
+            if isinstance(arguments.get("rel"), Ranking):  # another form has checked it
                 return function(**arguments)
             value = sort_first(**arguments) if in_order else function(**arguments)
             refuse = None
@@ -92,7 +92,10 @@ def metric(
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             require_columns(frame, value, *keys)
             grouped = frame.lazy().select(keys).collect_schema().names()
-            require(name not in grouped, f"by has a column {name!r}, as the result: rename it")
+            require(
+                name not in grouped,
+                f"by= contains {name!r}, which is also the name of the result. Rename the column.",
+            )
             if by_group and keys:
                 fast = by_group(frame.lazy(), keys, **bind(*args, **options))
                 if fast is not None:
@@ -107,16 +110,16 @@ def metric(
 def list_form(
     metric: Callable[..., pl.Expr], ideal: bool = False, example: str = ""
 ) -> Callable[..., pl.Expr]:
-    """The metric over a column of lists.
+    """The form of a metric over a column of lists.
 
-    ideal: the metric asks for all judged items, so that a list of their grades may be given.
-    example: the options that it cannot do without, for the example in its docstring.
+    ideal: the metric needs all judged items, so the form takes a list of their grades.
+    example: required options, for the example in the docstring.
     """
     name = metric.__name__
     doc = f"""{name} over a list of grades in rank order.
 
-    A NULL entry is an unjudged item, a NULL list has no result. The options are those of `{name}`;
-    `ideal`, where there is one, lists the grades of all judged items, retrieved or not.
+    NULL in a list is an unjudged item; a NULL list returns NULL. Takes the options of `{name}`.
+    `ideal` is a list of the grades of all judged items, retrieved or not, for metrics that need it.
 
     >>> lists = pl.DataFrame({{"rels": [[0, 3, 1]]}})
     >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "pos": [1, 2, 3]}})
@@ -135,7 +138,7 @@ def list_form(
             judged = _all_judged(rels, as_grade_lists("ideal", ideal, *scale))
             rows = rows.list.concat(judged.list.eval(pl.struct(rel=null, pos=null, judged=grade)))
         r = Ranking(_field("rel"), _field("pos"), judged=_field("judged"))
-        # list.agg of polars < 1.39 panics where a list is NULL and all results are.
+        # list.agg of polars < 1.39 panics if a list is NULL and all results are NULL.
         value = rows.fill_null([]).list.agg(metric(r, **options))
         return pl.when(rels.is_not_null()).then(value)
 
@@ -143,7 +146,7 @@ def list_form(
 
 
 def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
-    """`ideal`, which must contain the grades of the list, or the list where it is NULL."""
+    """`ideal`, which must contain the grades of the list, or the list if `ideal` is NULL."""
 
     def contained(rows: pl.Series) -> pl.Series:
         lists = rows.struct.unnest().with_row_index().drop_nulls()
@@ -172,13 +175,13 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
 
 
 def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunction[...]:
-    """The metric where a score and an item stand for the position; example: as of `list_form`."""
+    """The form of a metric with score and item instead of position. example: see `list_form`."""
     name = of_rows.__name__
     doc = f"""{name} where a score and an item stand for the position.
 
-    The highest score stands first; of equal scores the higher item as text, or with
-    ties="expected" in any order: the mean over all of them. A NULL score: judged, not retrieved.
-    The options are those of `{name}`.
+    The highest score is first. Ties are ordered by item as text, descending; ties="expected"
+    returns the mean over all orders of ties instead. Items with a NULL score are judged but not
+    retrieved. Takes the options of `{name}`.
 
     >>> rows = pl.DataFrame({{"rel": [0, 3, 1], "score": [9, 8, 7], "pos": [1, 2, 3], "item": 1}})
     >>> rows.select({name}_by_score({example})).item() == rows.select({name}({example})).item()
