@@ -2,7 +2,7 @@
 # [tool.marimo.display]
 # theme = "system"
 # ///
-"""Which is better? Two simulated rankers, compared as you choose: a marimo notebook.
+"""Compare two simulated rankers with sliders and SQL cells: a marimo notebook.
 
 pip install '.[report]' 'marimo[sql]' && marimo run examples/explore.py
 """
@@ -34,8 +34,8 @@ def _(mo):
     mo.md("""
     # Which is better?
 
-    An old and a new ranker of a simulated shop. Choose how deep to look, what a grade is worth and
-    from which grade an item is relevant: everything below follows.
+    Compare the old and the new ranker of a simulated shop. Choose the cutoff, the gain of a grade
+    and the grade from which an item is relevant. The results below update.
     """)
     return
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -75,20 +75,20 @@ def draw_differences(
     if texts:
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
-    domain = _difference_range(comparison, metric, [*select_pairs(comparison), (a, b)])
+    scale = alt.Scale(domain=_difference_range(comparison, metric, (a, b)))
     mean = 0.0 if frame.is_empty() else float(frame.select(pl.col("difference").mean()).item())
     bars = alt.Chart().mark_rect(stroke=None).encode(
         alt.X("from:Q", title=f"{len(frame):,} queries, sorted by what they gain",
               axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),
         alt.X2("to"),
-        alt.Y("difference:Q", axis=panels.grid_axis(), scale=alt.Scale(domain=domain)),
+        alt.Y("difference:Q", title="difference", axis=panels.grid_axis(), scale=scale),
         alt.Y2(datum=0),
         color=panels.colour_by_system(comparison, "better"),
         tooltip=panels.make_tooltips(rows.drop("from", "to", "better")),
     )  # fmt: skip
-    line = alt.Chart(panels.inline_data(pl.DataFrame({"mean": mean})))
-    dashes = line.mark_rule(strokeDash=[5, 3], strokeWidth=1.5, color=GREY)
-    layers = [bars, panels.make_zero_line("y"), dashes.encode(y="mean:Q", tooltip="mean:Q")]
+    line = alt.Chart(panels.inline_data(pl.DataFrame({"mean": mean}))).encode(y="mean:Q")
+    dashes = line.mark_rule(strokeDash=[5, 3], strokeWidth=1.5, color=GREY, tooltip=True)
+    layers = [bars, panels.make_zero_line("y"), dashes]
     words = [_describe_gains(frame, gain, mean)]
     return panels.make_panel(layers, rows, _title(comparison, metric, a, b), words)
 
@@ -112,10 +112,9 @@ def _describe_gains(frame: pl.DataFrame, gain: pl.Expr, mean: float) -> str:
     )
 
 
-def _difference_range(
-    comparison: Comparison, metric: str, pairs: Sequence[tuple[str, str]]
-) -> list[float]:
-    """Return the smallest and largest difference of a query over all pairs."""
+def _difference_range(comparison: Comparison, metric: str, pair: tuple[str, str]) -> list[float]:
+    """Return the smallest and largest difference of a query over this pair and all drawn ones."""
+    pairs = [*select_pairs(comparison), pair]
     values = {
         name: part.sort(comparison.result.meta["query"])[metric]
         for (name,), part in comparison.per_query.group_by("system")

@@ -17,7 +17,7 @@ from rankql.text import format_interval
 # A description names so many rows.
 DESCRIBED = 6
 # Longer names are shortened.
-LABEL = 24
+LABEL = 20
 
 
 def make_panel(
@@ -128,7 +128,7 @@ def colour_by_system(
     key = None
     if legend and named[1:]:
         label = label_expression(named)
-        key = alt.Legend(values=named, symbolType="stroke", columns=4, labelExpr=label)
+        key = alt.Legend(values=named, symbolType="stroke", labelExpr=label)
     scale = alt.Scale(domain=[*colours], range=[*colours.values()])
     return alt.Color(field, type="nominal", scale=scale, legend=key)
 

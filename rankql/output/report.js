@@ -1,6 +1,6 @@
 // Draws the charts of a report. The colours of text and lines are those of the page.
 const charts = JSON.parse(document.getElementById("charts").textContent);
-if (window.innerWidth < 600) charts.config.axis.labelLimit = 130;
+if (window.innerWidth < 600) charts.config.axis.labelLimit = 145;
 
 async function draw(holder) {
   try {

@@ -58,8 +58,7 @@ def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
             session = stack.enter_context(open_session(con, runs.runs, runs.qrels))
             qrels = None if runs.qrels is None else session.table(runs.qrels, "qrels")
             keywords = {**runs.keywords, "con": session.con}
-            tables = open_runs(session, runs.runs)
-            runs = replace(runs, runs=tables, qrels=qrels, keywords=keywords)
+            runs = replace(runs, runs=open_runs(session, runs.runs), qrels=qrels, keywords=keywords)
             source = replace(source, comparison=replace(comparison, source=runs), runs=runs)
         except _ERRORS as error:
             source = replace(source, reason=_describe(error))

@@ -22,6 +22,7 @@ CONFIG: dict[str, Any] = {
         "labelSeparation": 8, "labelFlush": False,
         "titleColor": GREY, "titleFontSize": 12, "titleFontWeight": "normal",
     },
-    "legend": {"orient": "top", "title": None, "labelColor": GREY, "labelFontSize": 12},
+    "legend": {"orient": "top", "title": None, "labelColor": GREY, "labelFontSize": 12,
+               "columns": 2, "symbolOpacity": 1},
     "text": {"color": GREY, "fontSize": 12},
 }  # fmt: skip
