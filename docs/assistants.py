@@ -3,7 +3,7 @@
     python docs/assistants.py
 
 Metrics, conventions and pages come from the registry and from the documentation.
-tests/test_docs.py asserts that both files are current, and runs the recipes.
+tests/docs/test_blocks.py asserts that both files are current, and runs the recipes.
 """
 
 import re

@@ -6,7 +6,7 @@ more with HYPOTHESIS_PROFILE=long.
 RANKQL_EVERY=n takes every n-th test only, for a run beside the complete one.
 
 RANKQL_ERRORS=file adds the errors that the tests trigger to that file. After all parts of the suite
-`python tests/errors.py file` fails if an error in the source was never triggered.
+`python tests/untriggered_errors.py file` fails if an error in the source was never triggered.
 """
 
 import os
@@ -19,10 +19,11 @@ from pathlib import Path
 import click
 import duckdb
 import pytest
-from components import COMPONENTS
 from hypothesis import HealthCheck, settings
 
 from rankql.errors import RankqlError
+from support.components import BROWSERS, COMPONENTS, program
+from support.paths import PACKAGE
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("brief", max_examples=6, derandomize=True, **QUIET)
@@ -30,14 +31,13 @@ settings.register_profile("ci", max_examples=12, derandomize=True, **QUIET)
 settings.register_profile("long", max_examples=500, database=None, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 
-PACKAGE = Path(__file__).parents[1] / "rankql"
 # Fixtures that start a component: their tests get its marker.
 STARTED_BY = {"browser": "browser", "server": "postgres"}
 # The default run takes every n-th test of these files, and every n-th parameter of these tests. The
 # others are slow.
 THINNED = {
     "test_associate.py": 3,
-    "test_beyond.py": 2,
+    "test_beyond_accuracy.py": 2,
     "test_bounds.py": 3,
     "test_check.py": 2,
     "test_cli.py": 2,
@@ -46,11 +46,11 @@ THINNED = {
     "test_convert.py": 2,
     "test_correlation.py": 3,
     "test_debias.py": 6,
-    "test_errors.py": 3,
+    "test_wrong_input.py": 3,
     "test_evaluate.py": 3,
     "test_explain.py": 3,
-    "test_facts.py": 4,
-    "test_fast_sql.py": 3,
+    "test_metric_records.py": 4,
+    "test_packed_evaluation.py": 3,
     "test_gate.py": 2,
     "test_inputs.py": 2,
     "test_labels.py": 4,
@@ -63,11 +63,11 @@ THINNED = {
     "test_register.py": 2,
     "test_significance.py": 3,
     "test_sql_clauses.py": 2,
-    "test_values.py": 3,
+    "test_values_per_query.py": 3,
     "test_windows.py": 4,
-    "test_beyond.py::test_k_beyond_the_list": 3,
-    "test_beyond.py::test_properties": 3,
-    "test_beyond.py::test_types": 4,
+    "test_beyond_accuracy.py::test_k_beyond_the_list": 3,
+    "test_beyond_accuracy.py::test_properties": 3,
+    "test_beyond_accuracy.py::test_types": 4,
     "test_bounds.py::test_every_judgement": 2,
     "test_bounds.py::test_many_rankings": 5,
     "test_bounds.py::test_nothing_unjudged": 3,
@@ -77,31 +77,31 @@ THINNED = {
     "test_debias.py::test_counterfactual_errors": 3,
     "test_debias.py::test_expectations": 3,
     "test_debias.py::test_propensity_scored_errors": 3,
-    "test_errors.py::test_argument": 5,
-    "test_errors.py::test_pos": 7,
-    "test_errors.py::test_rel": 8,
+    "test_wrong_input.py::test_argument": 5,
+    "test_wrong_input.py::test_pos": 7,
+    "test_wrong_input.py::test_rel": 8,
     "test_evaluate.py::test_parts_are_the_same": 3,
     "test_explain.py::test_against_evaluate": 20,
     "test_explain.py::test_ids_of_any_type": 5,
     "test_explain.py::test_the_ideal_is_what_evaluate_makes_of_the_best_order": 4,
-    "test_facts.py::test_the_better_direction_is_that_of_better_items_on_top": 3,
-    "test_facts.py::test_values_lie_within_the_range": 3,
-    "test_fast_sql.py::test_beside_plain_metrics": 3,
-    "test_fast_sql.py::test_by": 4,
-    "test_fast_sql.py::test_conventions": 8,
-    "test_fast_sql.py::test_highest_grades": 3,
-    "test_fast_sql.py::test_items_that_come_twice": 3,
-    "test_fast_sql.py::test_keys": 4,
-    "test_fast_sql.py::test_many_rankings": 4,
-    "test_fast_sql.py::test_names_of_ours": 4,
-    "test_fast_sql.py::test_one_cutoff": 3,
-    "test_fast_sql.py::test_options": 10,
-    "test_fast_sql.py::test_other_grades_fall_back": 4,
-    "test_fast_sql.py::test_positions_that_come_twice": 4,
-    "test_fast_sql.py::test_settings": 3,
-    "test_fast_sql.py::test_sources": 3,
-    "test_fast_sql.py::test_systems": 3,
-    "test_fast_sql.py::test_types": 4,
+    "test_metric_records.py::test_the_better_direction_is_that_of_better_items_on_top": 3,
+    "test_metric_records.py::test_values_lie_within_the_range": 3,
+    "test_packed_evaluation.py::test_beside_plain_metrics": 3,
+    "test_packed_evaluation.py::test_by": 4,
+    "test_packed_evaluation.py::test_conventions": 8,
+    "test_packed_evaluation.py::test_highest_grades": 3,
+    "test_packed_evaluation.py::test_items_that_come_twice": 3,
+    "test_packed_evaluation.py::test_keys": 4,
+    "test_packed_evaluation.py::test_many_rankings": 4,
+    "test_packed_evaluation.py::test_names_of_ours": 4,
+    "test_packed_evaluation.py::test_one_cutoff": 3,
+    "test_packed_evaluation.py::test_options": 10,
+    "test_packed_evaluation.py::test_other_grades_fall_back": 4,
+    "test_packed_evaluation.py::test_positions_that_come_twice": 4,
+    "test_packed_evaluation.py::test_settings": 3,
+    "test_packed_evaluation.py::test_sources": 3,
+    "test_packed_evaluation.py::test_systems": 3,
+    "test_packed_evaluation.py::test_types": 4,
     "test_inputs.py::test_distances_are_best_where_they_are_lowest": 5,
     "test_inputs.py::test_queries_of_any_name": 4,
     "test_inputs.py::test_slices_by_any_name": 3,
@@ -185,9 +185,20 @@ def pytest_sessionfinish(session):
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["errors"] = SEEN
     elif "RANKQL_ERRORS" in os.environ:
-        import errors
+        from support import triggered_errors
 
-        errors.record(Path(os.environ["RANKQL_ERRORS"]), SEEN)
+        triggered_errors.record(Path(os.environ["RANKQL_ERRORS"]), SEEN)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(program, BROWSERS)))
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 def watch(seen):

@@ -23,7 +23,7 @@ from rankql.decisions.significance import explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 
 # A sample's skewness is too small on average. The factor 1 + 6 / n keeps the error below 5% on
-# lognormal losses of 20 queries (tests/simulation.py). It does not grow for fewer queries, where
+# lognormal losses of 20 queries (run_simulation.py). It does not grow for fewer queries, where
 # intervals would become useless.
 SKEWNESS_INFLATION = 6.0
 INFLATED_FROM = 20

@@ -24,7 +24,7 @@ from rankql.decisions.sample import (
 )
 
 # The bootstrap rejects too often on fewer queries, and standard errors of fewer clusters are too
-# small: tests/simulation.py measures both.
+# small: tests/run_simulation.py measures both.
 BOOTSTRAP_QUERIES = 15
 CLUSTERS = 10
 

@@ -88,7 +88,7 @@ CHOICES = {
     "missing": ("zero", "skip", "error"),
 }
 
-# What each tool does; tests/test_profiles.py compares them with the tools. trec_eval is version 9,
+# What each tool does; tests/registry/test_profiles.py compares them with the tools.
 # which pytrec_eval and ir_measures run. Version 10 no longer rounds scores to 32 bits.
 PROFILES = {
     "rankql": Conventions(),

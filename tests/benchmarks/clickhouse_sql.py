@@ -12,9 +12,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from houses import session  # noqa: E402
-
 from rankql.engines import clickhouse_functions as clickhouse  # noqa: E402
+from support.clickhouse_sessions import session  # noqa: E402
 
 TABLE = """
 CREATE TABLE ranked ENGINE = Memory AS

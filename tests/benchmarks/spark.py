@@ -21,9 +21,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from sessions import session  # noqa: E402
-
 import rankql.spark as metrics  # noqa: E402
+from support.spark_sessions import session  # noqa: E402
 
 # As in a long life, in the end.
 COMPILED = {"spark.driver.extraJavaOptions": "", "spark.driver.memory": "2g"}

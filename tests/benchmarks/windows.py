@@ -14,10 +14,9 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import databases  # noqa: E402
-
 from rankql.engines.window_engines import ENGINES  # noqa: E402
 from rankql.engines.windows import translate_to_windows  # noqa: E402
+from support import window_databases  # noqa: E402
 
 CALLS = {
     "dcg": "dcg(rel, pos, 10)",
@@ -61,7 +60,7 @@ def main():
     kinds = pa.schema([("u", pa.int64()), ("pos", pa.int64()), ("rel", pa.float64())])
     table = duckdb.sql(made).to_arrow_table().cast(kinds)
     for name in given.engines:
-        with databases.opened(name) as engine:
+        with window_databases.opened(name) as engine:
             engine.load("shown", table)
             base = None
             for metric, query in queries():

@@ -1,0 +1,1130 @@
+"""The statistics of compare: beside scipy, statsmodels and ranx, and beside their definitions.
+
+How often they reject in the long run is seen in test_simulation.py.
+"""
+
+import itertools
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import rankql
+from rankql import RankqlError
+from rankql.decisions import anytime, pairwise_tests
+from rankql.decisions.sample import (
+    NO_DIFFERENCE,
+    NOT_TESTABLE,
+    UNBOUNDED,
+    ZERO_VARIANCE,
+    Sample,
+    SignificanceOptions,
+    SignificanceResult,
+)
+from rankql.decisions.significance import (
+    CORRECTIONS,
+    TESTS,
+    adjust_p_values,
+    explain_untestable,
+    significance_levels,
+)
+from support.components import optional
+from support.paths import DL19
+
+RUNS = ("BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL")
+
+# Sakai's worked example, 20 topics: b is his X, a his Y.
+B = [7, 3, 2, 6, 4, 4, 0, 7, 1, 3, 5, 4, 0, 6, 5, 3, 1, 5, 2, 1]
+A = [5, 1, 0, 2, 4, 3, 0, 5, 3, 3, 4, 4, 1, 4, 2, 1, 1, 6, 3, 2]
+SAKAI = np.array(B) / 10 - np.array(A) / 10
+
+CLUSTERED = [name for name, test in TESTS.items() if test.clusters]
+RESAMPLED = [name for name, test in TESTS.items() if test.resamples]
+
+
+def outcome(name, differences, clusters=None, **setting):
+    """What a test says of differences, or the word for why it says nothing."""
+    differences = np.asarray(differences, dtype=float)
+    codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    sample = Sample(differences, codes)
+    if word := explain_untestable(name, sample):
+        return SignificanceResult(reason=word)
+    widest = 2 * np.abs(differences).max()
+    setting = SignificanceOptions(**{"resamples": 499, "bounds": (-widest, widest)} | setting)
+    return TESTS[name].pair(sample, setting)
+
+
+def numbers(found):
+    return found.p, found.lo, found.hi
+
+
+def within(p, other, resamples, errors=4.5):
+    """Does a p of so many resamples differ from the true one by chance alone?"""
+    return abs(p - other) <= errors * math.sqrt(other * (1 - other) / resamples) + 1 / resamples
+
+
+def normal(n, seed=1, mean=0.1):
+    return np.random.default_rng(seed).normal(mean, 0.3, n)
+
+
+def skewed(n, seed=1):
+    """Differences as of nDCG: bounded, skewed, many of them zero."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(n) < 0.3, 0.0, rng.beta(2, 5, n) - rng.beta(1, 4, n)).round(2)
+
+
+# Differences with ties, zeros, and the same everywhere; of all sizes.
+TENTHS = st.integers(-10, 10).map(lambda i: i / 10)
+THOUSANDTHS = st.integers(-1000, 1000).map(lambda i: i / 1000)
+FEW = st.sampled_from([-0.5, 0.0, 0.0, 0.5])
+LISTS = st.one_of(
+    *(st.lists(each, max_size=9) for each in (TENTHS, THOUSANDTHS, FEW)),
+    st.lists(THOUSANDTHS, min_size=21, max_size=24),
+    st.builds(lambda x, n: [x] * n, TENTHS, st.integers(0, 9)),
+)
+SCALES = st.sampled_from([1, 1, 1, 1e-13, 1e-6, 1e9, 1e60])
+DIFFERENCES = st.builds(lambda x, scale: np.array(x, dtype=float) * scale, LISTS, SCALES)
+ALPHAS = (0.01, 0.05, 0.1, 0.25, 0.5)
+
+
+# The worked value.
+
+
+def test_sakai():
+    found = outcome("t", SAKAI)
+    sample = Sample(SAKAI)
+    assert sample.mean / sample.error == pytest.approx(2.11576, abs=5e-6)
+    assert found.p == pytest.approx(0.0477968, abs=5e-8)
+    assert (found.lo, found.hi) == pytest.approx((0.000806, 0.149194), abs=5e-7)
+    assert sample.signs == (10, 5, 5)
+    assert sample.effect == pytest.approx(SAKAI.mean() / SAKAI.std(ddof=1), rel=1e-14)
+    exact = outcome("randomisation", SAKAI)
+    assert exact.p == 69120 / 2**20
+    assert exact.p_error is None
+
+
+def test_sakai_end_to_end():
+    queries = [f"q{i}" for i in range(20)]
+    frames = {
+        name: pl.DataFrame({"query": queries, "AP": [x / 10 for x in values]})
+        for name, values in (("y", A), ("x", B))
+    }
+    row = rankql.compare(frames).table.row(0, named=True)
+    assert row["p"] == pytest.approx(0.0477968, abs=5e-8)
+    assert (row["lo"], row["hi"]) == pytest.approx((0.000806, 0.149194), abs=5e-7)
+    assert (row["wins"], row["ties"], row["losses"], row["n"]) == (10, 5, 5, 20)
+    assert row["verdict"] == "better"
+    assert row["mean_b"] - row["mean_a"] == pytest.approx(row["difference"], rel=1e-12)
+    swapped = rankql.compare(dict(reversed(frames.items()))).table.row(0, named=True)
+    assert swapped["verdict"] == "worse"
+
+
+# Student's t.
+
+
+@given(st.lists(THOUSANDTHS, min_size=2, max_size=60), st.sampled_from(ALPHAS))
+def test_t_is_scipys(differences, alpha):
+    differences = np.array(differences)
+    if np.ptp(differences) < 1e-9:
+        return
+    a = np.random.default_rng(len(differences)).random(len(differences))
+    found, theirs = outcome("t", differences, alpha=alpha), stats.ttest_rel(differences, 0 * a)
+    assert found.p == pytest.approx(theirs.pvalue, rel=1e-12)
+    ends = theirs.confidence_interval(1 - alpha)
+    size = np.abs(differences).max()
+    assert (found.lo, found.hi) == pytest.approx((ends.low, ends.high), rel=1e-11, abs=1e-13 * size)
+
+
+def test_detectable():
+    d = normal(43)
+    for alpha, power in ((0.05, 0.8), (0.01, 0.95)):
+        quantiles = stats.t.ppf(1 - alpha / 2, 42) + stats.t.ppf(power, 42)
+        expected = quantiles * d.std(ddof=1) / math.sqrt(43)
+        assert Sample(d).detectable(alpha, power) == pytest.approx(expected, rel=1e-12)
+    # Were the true difference as large, a t test would show it so often.
+    centre = Sample(d).detectable(0.05) / Sample(d).error
+    assert stats.nct.sf(stats.t.ppf(0.975, 42), 42, centre) == pytest.approx(0.8, abs=0.005)
+    assert Sample(np.array([0.2])).detectable(0.05) is None
+    assert Sample(np.array([0.2, 0.2])).detectable(0.05) is None
+
+
+@pytest.mark.statsmodels
+@pytest.mark.parametrize("effect", [0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2, -0.3])
+@pytest.mark.parametrize("alpha, power", [(0.05, 0.8), (0.01, 0.9), (0.1, 0.5)])
+def test_queries_needed(effect, alpha, power):
+    power_of = optional("statsmodels.stats.power").TTestPower().power
+    n = rankql.queries_needed(effect, alpha, power)
+    assert power_of(abs(effect), n, alpha) >= power - 1e-9
+    assert n == 2 or power_of(abs(effect), n - 1, alpha) < power + 1e-9
+
+
+def test_queries_needed_of_the_books():
+    assert [rankql.queries_needed(d) for d in (0.2, 0.3, 0.5, 0.8)] == [199, 90, 34, 15]
+
+
+@pytest.mark.parametrize("effect", [0, math.nan, math.inf])
+def test_queries_needed_refuses_effects(effect):
+    with pytest.raises(RankqlError, match="effect must be"):
+        rankql.queries_needed(effect)
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0}, {"alpha": 1}, {"power": 1}, {"power": 0.05}])
+def test_queries_needed_refuses(wrong):
+    with pytest.raises(RankqlError, match="must lie"):
+        rankql.queries_needed(0.5, **wrong)
+
+
+# Randomisation.
+
+
+def counted(differences):
+    """p by the definition: all patterns of signs, in fractions."""
+    observed, extreme = abs(sum(differences)), 0
+    for signs in itertools.product((1, -1), repeat=len(differences)):
+        extreme += abs(sum(map(Fraction.__mul__, map(Fraction, signs), differences))) >= observed
+    return Fraction(extreme, 2 ** len(differences))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(-10, 10), min_size=2, max_size=9).filter(any),
+    st.sampled_from([3, 7, 10]),
+    st.sampled_from([1, 1e-3, 1e5, 1e10, 1e60]),
+)
+@example([1, 2, -3, 1], 10, 1)  # on tenths, the naive >= gives another count
+@example([1, 2, -3, 1], 10, 1e10)
+@example([1, -3, 0, 2, -2, 2], 3, 1e10)  # a sum of zero of large numbers
+@example([0, 3, -1, 2, -2, -2], 10, 1e60)
+@example([1, 2, -3, 1], 3, 1e-11)
+def test_exact_randomisation_counts_as_fractions_do(tenths, parts, scale):
+    exact = counted([Fraction(x, parts) for x in tenths])
+    found = outcome("randomisation", [x / parts * scale for x in tenths])
+    assert Fraction(found.p) == exact
+    assert found.p_error is None
+
+
+@pytest.mark.parametrize("n", [5, 10, 13])
+@pytest.mark.parametrize("draw", [normal, skewed])
+def test_exact_randomisation_is_scipys(n, draw):
+    d = draw(n)
+    theirs = stats.permutation_test(
+        (d, 0 * d), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples",
+        vectorized=True, n_resamples=np.inf)  # fmt: skip
+    assert outcome("randomisation", d).p == pytest.approx(theirs.pvalue, abs=1e-12)
+
+
+@pytest.mark.parametrize("draw", [normal, skewed])
+@pytest.mark.parametrize("seed", range(5))
+def test_sampled_randomisation_is_the_exact_one(draw, seed, monkeypatch):
+    d = draw(16, seed)
+    exact = outcome("randomisation", d)
+    monkeypatch.setattr(pairwise_tests, "EXACT", 8)
+    found = outcome("randomisation", d, resamples=20_000, seed=seed)
+    assert within(found.p, exact.p, 20_000)
+    assert found.p_error == pytest.approx(math.sqrt(found.p * (1 - found.p) / 20_001))
+    assert (found.lo, found.hi) == pytest.approx((exact.lo, exact.hi), abs=0.01)
+    again = outcome("randomisation", d, resamples=20_000, seed=seed)
+    assert numbers(again) == numbers(found)
+    other = outcome("randomisation", d, resamples=20_000, seed=seed + 1)
+    assert numbers(other) != numbers(found)
+
+
+def test_sampled_randomisation_is_never_zero():
+    found = outcome("randomisation", np.full(40, 0.5) + normal(40) / 100, resamples=999)
+    assert found.p == 1 / 1000
+
+
+@pytest.mark.parametrize("n", [21, 43, 600])
+def test_sampled_randomisation_is_scipys(n):
+    d = skewed(n, seed=n)
+    theirs = stats.permutation_test(
+        (d, 0 * d), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples",
+        vectorized=True, n_resamples=9_999, batch=500, rng=np.random.default_rng(3))  # fmt: skip
+    found = outcome("randomisation", d, resamples=9_999)
+    both = math.sqrt(2)
+    assert within(found.p, (found.p + theirs.pvalue) / 2, 9_999, errors=4 * both)
+
+
+@pytest.mark.parametrize("n", [7, 12, 40])
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.5])
+@pytest.mark.parametrize("draw", [normal, skewed])
+@pytest.mark.parametrize("clusters", [False, True])
+def test_the_interval_of_randomisation_inverts_it(n, alpha, draw, clusters):
+    """Each end is the shift at which the test begins to reject: p on either side of it."""
+    n = max(n, 12) if clusters else n
+    d = draw(n)
+    codes = np.arange(n) * 6 // 7 if clusters else None
+    found = outcome("randomisation", d, codes, alpha=alpha)
+
+    def p(shift):
+        return outcome("randomisation", d - shift, codes, alpha=alpha).p
+
+    for end, outwards in ((found.lo, -1e-7), (found.hi, 1e-7)):
+        assert p(end - outwards) > alpha
+        assert p(end + outwards) <= alpha
+    assert found.lo < d.mean() < found.hi
+
+
+def test_few_queries_have_a_p_and_no_interval():
+    for n in (2, 3, 4, 5):
+        found = outcome("randomisation", normal(n))
+        assert found.p >= 2 / 2**n
+        assert (found.lo, found.hi, found.reason) == (None, None, UNBOUNDED)
+    assert outcome("randomisation", normal(6)).lo is not None
+
+
+# Bootstrap.
+
+
+def students(differences, setting):
+    """The t of every resample around the observed mean, one resample after the other."""
+    rng, n = np.random.default_rng(setting.seed), len(differences)
+    for row in rng.integers(0, n, (setting.resamples, n), dtype=np.uint32):
+        drawn = differences[row]
+        gap, spread = drawn.mean() - differences.mean(), drawn.std(ddof=1)
+        if spread <= 1e-9:
+            yield 0.0 if abs(gap) <= 1e-9 else math.copysign(math.inf, gap)
+        else:
+            yield gap / (spread / math.sqrt(n))
+
+
+@pytest.mark.parametrize("n", [15, 43])
+@pytest.mark.parametrize("draw", [normal, skewed])
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_bootstrap_is_the_studentised_one(n, draw, alpha):
+    """Quantiles of the resampled t in place of Student's (Efron and Tibshirani 1993)."""
+    d, setting = draw(n, seed=n), SignificanceOptions(alpha=alpha, resamples=999)
+    drawn = np.sort(list(students(d, setting)))
+    error = d.std(ddof=1) / math.sqrt(n)
+    tail = min((drawn >= d.mean() / error).sum(), (drawn <= d.mean() / error).sum())
+    found = outcome("bootstrap", d, alpha=alpha, resamples=999)
+    assert found.p == pytest.approx(min(1, 2 * (1 + tail) / 1000))
+    place = round(alpha / 2 * 1000) - 1
+    ends = d.mean() - drawn[-1 - place] * error, d.mean() - drawn[place] * error
+    assert (found.lo, found.hi) == pytest.approx(ends, abs=1e-9)
+    quantiles = np.quantile(drawn, [1 - alpha / 2, alpha / 2])
+    assert (found.lo, found.hi) == pytest.approx(tuple(d.mean() - quantiles * error), abs=0.01)
+
+
+def test_bootstrap_allows_for_skew():
+    """The interval reaches further toward the long tail, and is Student's without skew."""
+    skew = np.random.default_rng(1).exponential(1, 200)
+    found = outcome("bootstrap", skew, resamples=9_999)
+    assert found.hi - skew.mean() > 1.1 * (skew.mean() - found.lo)
+    even, student = normal(200), outcome("t", normal(200))
+    found = outcome("bootstrap", even, resamples=9_999)
+    width = student.hi - student.lo
+    assert (found.lo, found.hi) == pytest.approx((student.lo, student.hi), abs=0.03 * width)
+
+
+def test_bootstrap_needs_queries():
+    """Two queries gave better, p < 0.001: it is refused below 15."""
+    for n in range(2, 15):
+        assert outcome("bootstrap", skewed(n) + 0.5).reason == NOT_TESTABLE
+    assert outcome("bootstrap", skewed(15) + 0.5).p < 0.05
+    given = frames(block(14, 2).round(2))
+    assert (
+        rankql.compare(given, test="bootstrap")
+        .table["sentence"][0]
+        .endswith("(14 queries). Not tested: the studentised bootstrap needs at least 15 queries")
+    )
+
+
+def block(n, m, seed=1):
+    rng = np.random.default_rng(seed)
+    return np.clip(rng.random((n, 1)) + rng.normal(0, 0.2, (n, m)) + np.arange(m) / (5 * m), 0, 1)
+
+
+@pytest.mark.parametrize("name", ["randomisation", "bootstrap"])
+def test_resamples_in_batches(name, monkeypatch):
+    d = skewed(100)
+    whole = outcome(name, d, resamples=2_000)
+    monkeypatch.setattr(pairwise_tests, "BATCH", 2_000)
+    parts = outcome(name, d, resamples=2_000)
+    assert within(whole.p, parts.p, 2_000, errors=6)
+    assert (whole.lo, whole.hi) == pytest.approx((parts.lo, parts.hi), abs=0.02)
+
+
+# ranx.
+
+
+@pytest.mark.ranx
+def test_ranx():
+    ranx = optional("ranx.statistical_tests")
+    a, b = np.array(A) / 10, np.array(B) / 10
+    assert outcome("t", b - a).p == pytest.approx(ranx.paired_student_t_test(a, b)[0], rel=1e-10)
+    theirs = ranx.fisher_randomization_test(a, b, n_permutations=20_000)[0]
+    assert theirs < 0.9 * outcome("randomisation", b - a).p  # it takes rounding for a difference
+    a, b = a * 1024, b * 1024 + normal(20, mean=0)  # no ties
+    theirs = ranx.fisher_randomization_test(a, b, n_permutations=20_000)[0]
+    assert within(theirs, outcome("randomisation", b - a).p, 20_000)
+
+
+# Clusters.
+
+
+@pytest.mark.statsmodels
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_t_by_clusters_of_one_size_is_that_of_statsmodels(alpha):
+    sm = optional("statsmodels.api")
+    codes = np.arange(80) % 16
+    d = skewed(80) + np.random.default_rng(1).normal(0, 0.2, 16)[codes]
+    fit = sm.OLS(d, np.ones(80)).fit(
+        cov_type="cluster", cov_kwds={"groups": codes, "df_correction": True}, use_t=True
+    )
+    found = outcome("t", d, codes, alpha=alpha)
+    assert found.p == pytest.approx(fit.pvalues[0], rel=1e-10)
+    assert (found.lo, found.hi) == pytest.approx(tuple(fit.conf_int(alpha)[0]), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_t_by_clusters_is_the_jackknife(seed):
+    """The means without one cluster each; degrees of freedom from the matrix of Satterthwaite."""
+    rng = np.random.default_rng(seed)
+    codes = np.unique(rng.integers(0, 15, 80) ** 2, return_inverse=True)[1]
+    d = skewed(80, seed) + rng.normal(0, 0.2, 15)[codes]
+    groups, n = codes.max() + 1, len(d)
+    without = np.array([d[codes != g].mean() for g in range(groups)])
+    error = math.sqrt((groups - 1) / groups * np.square(without - d.mean()).sum())
+    sample = Sample(d, codes)
+    assert sample.error == pytest.approx(error, rel=1e-12)
+    # The jackknife's variance is the sum of squares of P d, so the one of independent d has the
+    # moments tr(PP') and 2 tr(PP'PP').
+    rows = np.array([(codes != g) / (codes != g).sum() - 1 / n for g in range(groups)])
+    product = rows @ rows.T
+    freedom = np.trace(product) ** 2 / np.trace(product @ product)
+    assert sample.freedom == pytest.approx(freedom, rel=1e-10)
+    assert freedom < groups - 1
+    found = outcome("t", d, codes)
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(d.mean() / error), freedom), rel=1e-9)
+    half = stats.t.ppf(0.975, freedom) * error
+    assert (found.lo, found.hi) == pytest.approx((d.mean() - half, d.mean() + half), rel=1e-9)
+
+
+def test_few_clusters_are_not_tested():
+    codes = np.arange(60) % 9
+    for name in CLUSTERED:
+        assert outcome(name, skewed(60), codes).reason == NOT_TESTABLE
+        assert outcome(name, skewed(60), np.arange(60) % 10).p is not None
+    given = frames(block(60, 2).round(2), queries=[f"q{i:02}" for i in range(60)], user=codes)
+    assert (
+        rankql.compare(given, cluster="user")
+        .table["sentence"][0]
+        .endswith("Not tested: the paired t test needs at least 10 clusters, not 9")
+    )
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+@pytest.mark.parametrize("n", [10, 43])
+def test_clusters_of_one_query_each_are_none(name, n):
+    d = skewed(n)
+    assert outcome(name, d, np.arange(n)) == outcome(name, d)
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_clusters_matter(name):
+    d, codes = normal(60, mean=0.2) + np.repeat(normal(10, 2, 0), 6), np.repeat(np.arange(10), 6)
+    assert outcome(name, d, codes).p > outcome(name, d).p
+
+
+def test_randomisation_flips_whole_clusters():
+    d, codes = skewed(30, 5), np.arange(30) % 10
+    sums = [Fraction(round(x * 100), 100) for x in np.bincount(codes, d)]
+    assert Fraction(outcome("randomisation", d, codes).p) == counted(sums)
+
+
+# Anytime.
+
+
+def capital(differences, mean, low, high):
+    """That of both gamblers after every query, multiplied up bet by bet in plain Python."""
+    ends = []
+    for far, towards in ((low, 1), (high, -1)):
+        total = 0.0
+        for j in range(24):
+            share, money = 0.95 * 2 ** (-j / 2), 1.0
+            for x in differences:
+                money *= 1 + towards * share / abs(mean - far) * (x - mean)
+            total += money / 24
+        ends.append(total)
+    return ends
+
+
+@pytest.mark.parametrize("n", [2, 3, 20, 100])
+@pytest.mark.parametrize("shift", [0, 0.1, 0.5])
+def test_anytime_is_the_bets(n, shift):
+    d = np.clip(skewed(n) + shift, -1, 1)
+    found = outcome("anytime", d, bounds=(-1, 1))
+    assert found.p == pytest.approx(min(1, 2 / max(capital(d, 0.0, -1, 1))), rel=1e-9)
+    for end, gambler in ((found.lo, 0), (found.hi, 1)):
+        assert capital(d, end, -1, 1)[gambler] == pytest.approx(2 / 0.05, rel=1e-6)
+    # p is the least alpha whose interval excludes zero.
+    if found.p < 0.9:
+        near, far = (
+            outcome("anytime", d, alpha=found.p * x, bounds=(-1, 1)) for x in (1 - 1e-9, 1 + 1e-9)
+        )
+        assert near.lo <= 0 <= near.hi
+        assert far.lo > 0 or far.hi < 0
+
+
+def test_the_bets_are_fair():
+    """The capital's expectation is 1 when the mean is true: over all outcomes of four queries."""
+    values, chances = (-1.0, -0.25, 1.0), (0.1, 0.8, 0.1)
+    mean = sum(v * c for v, c in zip(values, chances, strict=True))
+    expected = np.zeros(2)
+    for drawn in itertools.product(range(3), repeat=4):
+        chance = math.prod(chances[i] for i in drawn)
+        expected += chance * np.array(capital([values[i] for i in drawn], mean, -1, 1))
+    assert expected == pytest.approx(np.ones(2), rel=1e-12)
+
+
+def test_anytime_of_many_queries_is_rounded_without_favour(monkeypatch):
+    """Differences on a grid give a slightly wider interval, never a narrower one."""
+    d = np.clip(skewed(20_000) / 2 + np.random.default_rng(2).normal(0, 1e-3, 20_000), -1, 1)
+    coarse = outcome("anytime", d, bounds=(-1, 1))
+    monkeypatch.setattr(anytime, "_STEPS", 20_000)
+    exact = outcome("anytime", d, bounds=(-1, 1))
+    assert coarse.lo <= exact.lo < exact.hi <= coarse.hi
+    assert (coarse.lo, coarse.hi) == pytest.approx((exact.lo, exact.hi), abs=1e-6)
+    assert coarse.p >= exact.p
+
+
+def test_anytime_needs_bounds():
+    with pytest.raises(ValueError, match="bounds"):
+        TESTS["anytime"].pair(Sample(SAKAI), SignificanceOptions())
+    wide, narrow = (outcome("anytime", SAKAI, bounds=(-b, b)) for b in (10, 1))
+    assert wide.hi - wide.lo > 2 * (narrow.hi - narrow.lo)
+
+
+# Corrections.
+
+
+@pytest.mark.statsmodels
+@given(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.01, 0.04, 0.5, 1])), max_size=30))
+def test_corrections_are_those_of_statsmodels(p):
+    multitest = optional("statsmodels.stats.multitest")
+    found = {name: np.array(adjust_p_values(p, name)) for name in CORRECTIONS}
+    assert found["none"].tolist() == p
+    for ours, theirs in (("holm", "holm"), ("bonferroni", "bonferroni"), ("bh", "fdr_bh")):
+        expected = multitest.multipletests(p, method=theirs)[1] if p else []
+        assert found[ours] == pytest.approx(expected, rel=1e-12)
+    assert (found["none"] <= found["bh"] * (1 + 1e-12)).all()
+    assert (found["bh"] <= found["holm"] * (1 + 1e-12)).all()
+    assert (found["holm"] <= found["bonferroni"] * (1 + 1e-12)).all()
+
+
+P = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.001, 0.01, 0.0125, 0.025, 0.05, 0.04, 1]))
+
+
+@given(st.lists(P, min_size=1, max_size=20), st.sampled_from([0.05, 0.01, 0.2]))
+def test_levels_go_with_adjusted_p(p, alpha):
+    """A test at its own level rejects exactly where its adjusted p-value does."""
+    for correction in CORRECTIONS:
+        corrected = adjust_p_values(p, correction)
+        own = significance_levels(p, corrected, correction, alpha)
+        assert [x <= level for x, level in zip(p, own, strict=True)] == [
+            x <= alpha for x in corrected
+        ]
+        assert max(own) <= alpha * (1 + 1e-15)
+        assert len({*zip(p, own, strict=True)}) == len({*p})  # equal p, equal level
+
+
+def test_levels_by_hand():
+    p = [0.001, 0.3, 0.02, 0.012, 0.04]
+
+    def steps(correction):
+        return significance_levels(p, adjust_p_values(p, correction), correction, 0.05)
+
+    # Holm: 0.001 <= 0.05/5 and 0.012 <= 0.05/4 hold, 0.02 <= 0.05/3 fails.
+    third = 0.05 / 3
+    assert steps("holm") == pytest.approx([0.01, third, third, 0.0125, third])
+    assert steps("bonferroni") == pytest.approx([0.01] * 5)
+    # Benjamini-Hochberg rejects four of five (0.04 <= 4/5 of 0.05): 4/5 of 0.05 for all.
+    assert steps("bh") == pytest.approx([0.04] * 5)
+    assert steps("none") == [0.05] * 5
+
+
+# What holds for every test.
+
+
+@pytest.mark.parametrize("name", TESTS)
+@given(DIFFERENCES)
+@example(np.array([0.1, 0.2, -0.3]))
+@example(np.array([0.0, 0.0, 0.4]))
+@example(np.array([0.1, 0.1, 0.4]) * 1e9)
+@example(np.array([0.0, 1.0, 1.0]))
+def test_the_interval_goes_with_p(name, differences):
+    """Zero lies in it just where p is above alpha. No number is NaN or without end."""
+    for alpha in ALPHAS:
+        found = outcome(name, differences, alpha=alpha)
+        if found.reason:
+            assert found.reason in (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE, UNBOUNDED)
+            assert (found.lo, found.hi) == (None, None)
+            assert (found.p is not None) == (found.reason == UNBOUNDED)
+            if found.p is not None and name == "randomisation":
+                assert found.p > alpha
+            if len(differences) < 15 and name == "bootstrap":
+                assert found.reason == NOT_TESTABLE
+            continue
+        assert all(type(x) is float for x in (found.p,))
+        assert 0 <= found.p <= 1
+        assert found.p or not TESTS[name].resamples
+        assert type(found.lo) is type(found.hi) is float
+        assert math.isfinite(found.lo) and math.isfinite(found.hi)
+        assert found.lo <= found.hi
+        assert (found.lo <= 0 <= found.hi) == (found.p > alpha)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@given(DIFFERENCES)
+def test_swapped_systems_mirror_everything(name, differences):
+    one, other = outcome(name, differences), outcome(name, -differences)
+    assert (one.p, one.p_error, one.reason) == (other.p, other.p_error, other.reason)
+    if one.lo is not None:
+        assert (one.lo, one.hi) == (-other.hi, -other.lo)
+    here, there = Sample(differences), Sample(-differences)
+    assert here.signs == there.signs[::-1]
+    assert here.effect == (None if there.effect is None else -there.effect)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@given(LISTS)
+def test_twice_the_differences_twice_the_interval(name, differences):
+    differences = np.array(differences)
+    one, other = outcome(name, differences), outcome(name, differences * 2)
+    assert (one.p, one.reason) == (other.p, other.reason)
+    if one.lo is not None:
+        assert (2 * one.lo, 2 * one.hi) == (other.lo, other.hi)
+
+
+@pytest.mark.parametrize("name", TESTS)
+@given(DIFFERENCES, st.randoms(use_true_random=False))
+def test_the_order_of_queries_changes_what_is_drawn_at_most(name, differences, random):
+    """A p that is not resampled is the same; bit for bit, compare sorts the queries."""
+    if TESTS[name].resamples and not (name == "randomisation" and len(differences) <= 20):
+        return
+    moved = list(differences)
+    random.shuffle(moved)
+    one, other = outcome(name, differences), outcome(name, moved)
+    assert one.reason == other.reason
+    size = np.abs(differences).max(initial=0)
+    if one.p is not None:
+        assert one.p == pytest.approx(other.p, rel=1e-9, abs=1e-12)
+    if one.lo is not None:
+        assert (one.lo, one.hi) == pytest.approx((other.lo, other.hi), abs=1e-9 * size)
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+@given(DIFFERENCES, st.integers(10, 12))
+def test_clusters_keep_the_interval_with_p(name, differences, many):
+    codes = (
+        np.arange(len(differences)) ** 2 % many
+        if len(differences) < 10
+        else (np.minimum(np.arange(len(differences)), many))
+    )
+    for alpha in ALPHAS:
+        found = outcome(name, differences, codes, alpha=alpha)
+        if found.lo is not None:
+            assert found.lo <= found.hi
+            assert (found.lo <= 0 <= found.hi) == (found.p > alpha)
+        else:
+            assert found.reason
+
+
+WORDS = {
+    "no query": ([], NOT_TESTABLE),
+    "one query": ([0.5], NOT_TESTABLE),
+    "one query, no difference": ([0.0], NOT_TESTABLE),
+    "all zero": ([0.0, 0.0, 0.0], NO_DIFFERENCE),
+    "all zero but rounding": ([1e-17, -1e-17, 0.0], NO_DIFFERENCE),
+    "constant": ([0.2, 0.2, 0.2], ZERO_VARIANCE),
+    "constant but rounding": ([0.3 - 0.1, 0.2, 0.5 - 0.3], ZERO_VARIANCE),
+    "constant and large": ([1e9, 1e9, 1e9], ZERO_VARIANCE),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize("case", WORDS)
+def test_words(name, case):
+    differences, word = WORDS[case]
+    found = outcome(name, differences)
+    if name == "bootstrap" and word != NOT_TESTABLE:
+        assert found.reason == NOT_TESTABLE
+        found = outcome(name, differences * 5)
+    if word == ZERO_VARIANCE and name == "anytime":
+        assert found.p > 0.05 and found.lo < differences[0] < found.hi
+        return
+    if word == ZERO_VARIANCE and name == "randomisation":
+        assert found.p == 2 / 8
+    else:
+        assert found == SignificanceResult(reason=word)
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_one_cluster_is_not_testable(name):
+    assert outcome(name, [0.1, 0.2, 0.3], [5, 5, 5]).reason == NOT_TESTABLE
+
+
+# compare, from end to end.
+
+QUERIES = [f"q{i:02}" for i in range(30)]
+
+
+def frames(values, metrics=("AP",), queries=QUERIES, **attributes):
+    """A per_query frame for every system; values by metric, query and system, or less of it."""
+    values = np.asarray(values, dtype=float)
+    values = values if values.ndim == 3 else values[None]
+    return {
+        f"s{i}": pl.DataFrame(
+            {"query": queries[: values.shape[1]]}
+            | attributes
+            | {name: values[j, :, i] for j, name in enumerate(metrics)}
+        )
+        for i in range(values.shape[2])
+    }
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_compare_says_what_the_test_does(name):
+    values = block(30, 2).round(2)
+    row = rankql.compare(frames(values), test=name, resamples=499).table.row(0, named=True)
+    a, b = values.T
+    expected = outcome(name, b - a)
+    if name == "anytime":  # whose bounds are those of AP
+        expected = outcome(name, b - a, bounds=(-1, 1))
+    assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
+    assert row["p_adjusted"] == row["p"]
+    assert row["difference"] == pytest.approx(b.mean() - a.mean(), rel=1e-12)
+    assert (row["wins"], row["ties"], row["losses"]) == (
+        (b > a).sum(), (b == a).sum(), (b < a).sum())  # fmt: skip
+    assert row["effect"] == pytest.approx((b - a).mean() / (b - a).std(ddof=1), rel=1e-12)
+    if name == "anytime":  # of wider intervals
+        room = stats.t.ppf(0.8, 29) * Sample(b - a).error
+        assert row["detectable"] == pytest.approx((row["hi"] - row["lo"]) / 2 + room)
+    else:
+        assert row["detectable"] == pytest.approx(Sample(b - a).detectable(0.05))
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_bit_for_bit(name):
+    """Neither the order of rows and queries nor that of the systems changes a bit."""
+    values = block(30, 2).round(2)
+    users = [f"u{i * 7 % 11}" for i in range(30)]
+    cluster = {"cluster": "user"} if TESTS[name].clusters else {}
+    given = frames(values, user=users)
+    options = {"test": name, "resamples": 499, **cluster}
+    table = rankql.compare(given, **options).table
+    for seed in range(3):
+        moved = {k: v.sample(fraction=1, shuffle=True, seed=seed) for k, v in given.items()}
+        assert rankql.compare(moved, **options).table.equals(table)
+    row = table.row(0, named=True)
+    swapped = rankql.compare(dict(reversed(given.items())), **options).table.row(0, named=True)
+    for one, other in (("lo", "hi"), ("difference", "difference"), ("effect", "effect")):
+        assert swapped[one] == -row[other]
+    for one, other in (("wins", "losses"), ("mean_a", "mean_b")):
+        assert (swapped[one], swapped[other]) == (row[other], row[one])
+    for same in ("p", "p_adjusted", "p_error", "ties", "n", "detectable"):
+        assert swapped[same] == row[same]
+
+
+@pytest.mark.parametrize("name", TESTS)
+@settings(max_examples=8)
+@given(
+    st.lists(
+        st.tuples(*[st.sampled_from([0, 0.1, 0.3, 0.5, 1, None])] * 3), min_size=1, max_size=7
+    ),
+    st.sampled_from([0.95, 0.6]),
+)
+@example([(0.1, 0.2, 0.3)], 0.95)
+@example([(0.1, 0.2, 0.3), (0.2, 0.3, 0.4)], 0.95)
+@example([(0.1, 0.2, 0.3), (0.2, 0.2, None)], 0.95)
+@example([(0.3, 0.3, 0.3), (0.1, 0.1, 0.1)], 0.95)
+def test_every_table_has_numbers_or_words(name, values, confidence):
+    """Neither NaN nor inf; a p or a word; intervals that go with p."""
+    columns = list(zip(*values, strict=True))
+    given = {
+        f"s{i}": pl.DataFrame(
+            {"query": QUERIES[: len(values)], "AP": column},
+            schema={"query": pl.String, "AP": pl.Float64},
+        )
+        for i, column in enumerate(columns)
+    }
+    compared = rankql.compare(given, test=name, resamples=199, confidence=confidence)
+    assert len(compared.table) == 3
+    for row in compared.table.iter_rows(named=True):
+        assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
+        judged = ("better", "worse", "not significant")
+        words = (NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE)
+        assert row["verdict"] in (words if row["p"] is None else judged)
+        assert (row["p"] is None) == (row["p_adjusted"] is None)
+        assert row["p"] is None or 0 <= row["p"] <= row["p_adjusted"] <= 1
+        assert row["p"] or not TESTS[name].resamples or row["p"] is None
+        assert row["wins"] + row["ties"] + row["losses"] == row["n"]
+        if row["lo"] is not None:
+            assert (row["lo"] <= 0 <= row["hi"]) == (row["verdict"] == "not significant")
+    assert "nan" not in "\n".join(compared.sentences).lower()
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_nan_is_refused(wrong):
+    given = frames([[0.1, 0.2], [0.3, wrong], [0.5, 0.6]])
+    with pytest.raises(RankqlError, match=rf"AP of 's1' is {wrong}"
+                       " for query 'q01'. A value must be a finite number, or NULL"):  # fmt: skip
+        rankql.compare(given)
+
+
+def test_less_is_better():
+    values = np.array([[1.0, 0.5], [0.8, 0.6], [0.9, 0.35], [0.7, 0.7], [1.2, 0.8], [1.1, 0.6]])
+    table = rankql.compare(frames([values, values], ["RMSE", "AP"])).table
+    rmse, ap = table.iter_rows(named=True)
+    for same in ("difference", "p", "lo", "hi", "effect", "ties"):
+        assert rmse[same] == ap[same]
+    assert (rmse["wins"], rmse["losses"], rmse["verdict"]) == (5, 0, "better")
+    assert (ap["wins"], ap["losses"], ap["verdict"]) == (0, 5, "worse")
+
+
+def test_families():
+    """p_adjusted over all tests; what cannot be tested is none."""
+    values = np.stack([block(30, 3, 1), block(30, 3, 2), block(30, 3, 3)]).round(2)
+    values[2, :, 1] = values[2, :, 0]  # no difference
+    given = frames(values, ["AP", "RR", "P@1"], segment=[f"g{i % 2}" for i in range(30)])
+    for correction in CORRECTIONS:
+        compared = rankql.compare(given, correction=correction, by="segment")
+        able = compared.table.drop_nulls("p")
+        assert (len(compared.table), len(able)) == (27, 24)
+        assert able["p_adjusted"].to_list() == adjust_p_values(able["p"].to_list(), correction)
+        if correction != "none":
+            label = f"{CORRECTIONS[correction]}-adjusted for 24 tests"
+            assert all(label in sentence for sentence in able["sentence"])
+        assert compared.table["verdict"].to_list().count(NO_DIFFERENCE) == 3
+        assert "Not tested: 3 of 27 rows (no difference: 3)" in compared.notes
+    p = [set(rankql.compare(given, correction=x).table["p"]) for x in CORRECTIONS]
+    assert all(each == p[0] for each in p)
+
+
+def agrees(table):
+    """Each interval excludes zero exactly where the verdict says different. How many do?"""
+    for row in table.drop_nulls("p").iter_rows(named=True):
+        significant = row["verdict"] in ("better", "worse")
+        assert significant == (row["p_adjusted"] <= 0.05)
+        if row["lo"] is not None:
+            assert significant == (not row["lo"] <= 0 <= row["hi"]), row
+    return table["verdict"].is_in(["better", "worse"]).sum()
+
+
+@pytest.mark.parametrize("name", TESTS)
+@settings(max_examples=4)
+@given(st.integers(0, 10**6), st.sampled_from([6, 16, 30]), st.sampled_from([0, 0.05, 0.15]))
+def test_intervals_agree_with_verdicts(name, seed, n, apart):
+    """Whatever the correction; with slices and values with many ties."""
+    values = np.stack([block(n, 3, seed + i) + apart * np.arange(3) for i in range(2)])
+    parts = ["x", "y"] * (n // 2)
+    given = frames(values.clip(0, 1).round(1), ["AP", "RR"], QUERIES[:n], part=parts)
+    for correction in CORRECTIONS:
+        options = {"test": name, "correction": correction, "resamples": 299}
+        agrees(rankql.compare(given, by="part", **options).table)
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_intervals_are_those_of_their_levels(name):
+    """Every row of a Holm family: the test alone, at alpha over what was left at its step."""
+    apart = (0.2 if name == "anytime" else 0.04) * np.arange(3)
+    values = np.stack([block(30, 3, seed) / 2 + apart for seed in (1, 2)]).clip(0, 1)
+    given = frames(values, ["AP", "RR"])
+    table = rankql.compare(given, test=name, resamples=1_999).table
+    found = agrees(table)
+    assert 0 < found < 6
+    p = np.array(table["p"].to_list())
+    for row in table.iter_rows(named=True):
+        step = min(int((p < row["p"]).sum()), found)
+        j = ["AP", "RR"].index(row["metric"])
+        d = values[j, :, int(row["b"][1])] - values[j, :, int(row["a"][1])]
+        expected = outcome(name, d, alpha=0.05 / (6 - step), resamples=1_999, bounds=(-1, 1))
+        assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
+
+
+def test_a_query_undefined_in_one_system_is_out_of_its_pairs():
+    given = frames(block(12, 3).round(2))
+    given["s2"] = given["s2"].with_columns(
+        pl.when(pl.col("query") != "q03").then(pl.col("AP")).alias("AP")
+    )
+    assert rankql.compare(given).table["n"].to_list() == [12, 11, 11]
+
+
+@pytest.mark.parametrize("name", ["t", "randomisation", "anytime"])
+def test_slices_are_comparisons_of_their_own(name):
+    values = block(30, 2).round(2)
+    given = frames(values, segment=["x" if i % 3 else "y" for i in range(30)])
+    options = {"test": name, "resamples": 499, "correction": "none"}
+    table = rankql.compare(given, by="segment", **options).table
+    assert table["slice"].to_list() == ["all", "segment=x", "segment=y"]
+    for label in "xy":
+        alone = {k: f.filter(segment=label).drop("segment") for k, f in given.items()}
+        expected = rankql.compare(alone, **options).table
+        columns = ["mean_a", "mean_b", "difference", "lo", "hi", "p", "effect", "wins", "n"]
+        part = table.filter(slice=f"segment={label}")
+        assert part.select(columns).equals(expected.select(columns))
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_clusters_end_to_end(name):
+    values = block(30, 2).round(2)
+    users = [f"u{i * i % 23}" for i in range(30)]
+    given = frames(values, user=users)
+    row = rankql.compare(given, cluster="user", test=name, resamples=499).table.row(0, named=True)
+    expected = outcome(name, values[:, 1] - values[:, 0], users)
+    assert expected.p is not None
+    assert (row["p"], row["lo"], row["hi"]) == numbers(expected)
+    assert row["n"] == 30
+    lone = frames(values, user=QUERIES)
+    alone = rankql.compare(lone, cluster="user", test=name, resamples=499).table
+    assert alone.equals(rankql.compare(lone, test=name, resamples=499).table)
+    users[4] = None
+    with pytest.raises(RankqlError, match="cluster: user is NULL for query 'q04'"):
+        rankql.compare(frames(values, user=users), cluster="user", test=name)
+
+
+def runs(**systems):
+    """Runs of one item per query; its score is of no matter."""
+    return {
+        name: pl.DataFrame(
+            [(q, item, 1.0) for q, item in items.items()],
+            schema=["query", "item", "score"], orient="row",
+        )
+        for name, items in systems.items()
+    }  # fmt: skip
+
+
+QRELS = pl.DataFrame(
+    [(q, item, rel) for q in "abcde" for item, rel in (("good", 1), ("bad", 0))]
+    + [("f", "good", 0)],
+    schema=["query", "item", "rel"],
+    orient="row",
+)
+
+
+def test_missing_and_undefined():
+    systems = runs(
+        old=dict.fromkeys("abcf", "good") | {"d": "bad"},
+        new=dict.fromkeys("abdf", "good") | {"e": "bad"},
+    )
+
+    def row(**conventions):
+        found = rankql.compare(systems, QRELS, "AP", **conventions)
+        return found.table.row(0, named=True), "\n".join(found.notes)
+
+    # a, b: both 1; c: 1 and missing; d: 0 and 1; e: missing and 0; f: undefined.
+    found, notes = row()
+    assert (found["wins"], found["ties"], found["losses"], found["n"]) == (1, 3, 1, 5)
+    assert (found["mean_a"], found["mean_b"]) == (0.6, 0.6)
+    assert "1 of 6 queries is missing in old: counted as 0" in notes
+    assert "1 of 6 queries is undefined" in notes
+    found, notes = row(missing="skip")
+    assert (found["wins"], found["ties"], found["losses"], found["n"]) == (1, 2, 0, 3)
+    assert "1 of 6 queries is missing in new: left out" in notes
+    assert "AP: 1 of 6 queries is undefined" in notes
+    found, _ = row(undefined="zero")
+    assert (found["ties"], found["n"], found["mean_a"]) == (4, 6, 0.5)
+    for kind, said in (("missing", "judged but not in the run"), ("undefined", "an undefined")):
+        with pytest.raises(RankqlError, match=said):
+            row(**{kind: "error"})
+
+
+@pytest.mark.parametrize(
+    ("metrics", "rule"),
+    [
+        ("RMSE", "left out"),
+        (["AP", "RMSE"], "counted as 0 (left out for RMSE)"),
+        (["AP", "P@2"], "counted as 0"),
+    ],
+)
+def test_a_missing_query_has_no_error(metrics, rule):
+    """0 would be the best value of an error, so the query is left out and the note says so."""
+    values = {"AP": [0.5, 0.6, 0.7], "P@2": [0.5, 0.5, 1.0], "RMSE": [1.0, 2.0, 3.0]}
+    old = pl.DataFrame({"query": list("abc"), **values})
+    new = old.head(2).with_columns(pl.col("AP", "RMSE") * 1.1)
+    found = rankql.compare({"old": old, "new": new}, metrics=metrics)
+    assert f"1 of 3 queries is missing in new: {rule}" in found.notes
+    counts = dict(found.table.select("metric", "n").iter_rows())
+    assert counts == {name: 2 if name == "RMSE" else 3 for name in counts}
+
+
+def test_a_missing_query_is_not_called_undefined():
+    old = pl.DataFrame({"query": [*"abcd"], "wait": [1.0, 2, 3, 4]})
+    new = old.head(3).with_columns(pl.col("wait") + pl.Series([1, 2, 1]))
+    found = rankql.compare({"old": old, "new": new}, higher_is_better={"wait": False})
+    assert "1 of 4 queries is missing in new: left out" in found.notes
+    assert not [note for note in found.notes if "undefined" in note]
+
+
+def test_other_queries():
+    """Frames of other queries: those that one lacks count as 0, of RMSE as nothing."""
+    one, other = frames(block(6, 2), ["AP"]).values()
+    given = {"one": one.head(4), "other": other.tail(4)}
+    row = rankql.compare(given).table.row(0, named=True)
+    filled = [*one["AP"][:4], 0, 0], [0, 0, *other["AP"][2:]]
+    assert row["n"] == 6
+    assert row["difference"] == pytest.approx(np.mean(filled[1]) - np.mean(filled[0]))
+    given = {name: frame.rename({"AP": "RMSE"}) for name, frame in given.items()}
+    assert rankql.compare(given).table["n"].to_list() == [2]
+
+
+def test_micro_averages_get_a_word():
+    systems = runs(old={"a": "good", "b": "bad", "c": "bad"}, new=dict.fromkeys("abcd", "good"))
+    table = rankql.compare(systems, QRELS, ["microP@1", "P@1"]).table
+    micro, plain = table.iter_rows(named=True)
+    assert micro["p"] is micro["mean_a"] is micro["lo"] is None
+    assert micro["verdict"] == "a mean over all queries at once"
+    assert plain["p"] == plain["p_adjusted"]  # a family of one
+
+
+@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_and_two_queries(name, n):
+    values = np.array([[0.1, 0.5], [0.2, 0.4]])[:n]
+    row = rankql.compare(frames(values), test=name).table.row(0, named=True)
+    if n == 1:
+        assert (row["verdict"], row["p"], row["lo"], row["effect"]) == (NOT_TESTABLE, *[None] * 3)
+        assert row["difference"] == 0.4
+        label, least = TESTS[name].label, 15 if name == "bootstrap" else 2
+        assert row["sentence"] == (
+            f"s1 differs from s0 by 0.4 (1 query). Not tested: the {label} needs at least {least} "
+            "queries"
+        )
+    elif name == "bootstrap":
+        assert row["verdict"] == NOT_TESTABLE
+    else:
+        assert 0.05 < row["p"] <= 1
+        assert row["verdict"] == "not significant"
+
+
+def test_many_systems():
+    """50 systems: each pair once; against a baseline, 49."""
+    values = block(43, 50)
+    given = frames(values, queries=[f"q{i:02}" for i in range(43)])
+    table = rankql.compare(given).table
+    assert len(table) == table.select("a", "b").n_unique() == 1225
+    for row in table.sample(20, seed=1).iter_rows(named=True):
+        a, b = (values[:, int(row[side][1:])] for side in "ab")
+        assert row["p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
+    expected = adjust_p_values(table["p"].to_list(), "holm")
+    assert table["p_adjusted"].to_list() == expected
+    some = rankql.compare(given, baseline="s7").table
+    assert some["a"].unique().to_list() == ["s7"] and len(some) == 49
+
+
+# Real data.
+
+
+@pytest.fixture(scope="module")
+def dl19():
+    if not DL19.is_dir():
+        pytest.skip(f"no data: {DL19} is absent")
+    spaced = {"separator": " ", "has_header": False}
+    qrels = pl.read_csv(DL19 / "dl19.qrels", new_columns=["query", "0", "item", "rel"], **spaced)
+    names = ["query", "Q0", "item", "rank", "score", "tag"]
+    given = {
+        name: pl.read_csv(DL19 / f"{name}.run", new_columns=names, **spaced).select(
+            "query", "item", "score"
+        )
+        for name in RUNS
+    }
+    qrels = qrels.select("query", "item", "rel")
+    return given, qrels, rankql.evaluate(given, qrels, ["nDCG@10", "AP", "RR", "P@5"])
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_dl19(dl19, name):
+    """SPLADE against BM25 and TAS-B: scipy's differences, p-values and intervals."""
+    *_, result = dl19
+    table = rankql.compare(result, baseline=RUNS[2], test=name, correction="none").table
+    assert table["n"].unique().to_list() == [43]
+    for row in table.iter_rows(named=True):
+        a, b = (
+            result.per_query.filter(system=row[side]).sort("query")[row["metric"]].to_numpy()
+            for side in "ab"
+        )
+        student = stats.ttest_rel(b, a)
+        ends = tuple(student.confidence_interval(0.95))
+        assert row["difference"] == pytest.approx((b - a).mean(), abs=1e-14)
+        width = ends[1] - ends[0]
+        if name == "t":
+            assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=1e-12)
+        elif name == "randomisation":
+            assert (row["lo"], row["hi"]) == pytest.approx(ends, abs=0.06 * width)
+        if name == "t":
+            assert row["p"] == pytest.approx(student.pvalue, rel=1e-12)
+        elif name == "randomisation":
+            theirs = stats.permutation_test(
+                (b, a),
+                lambda x, y, axis: (x - y).mean(axis),
+                permutation_type="samples",
+                vectorized=True,
+                n_resamples=9_999,
+                batch=1000,
+                rng=np.random.default_rng(5),
+            )
+            assert within(row["p"], (row["p"] + theirs.pvalue) / 2, 9_999, errors=5)
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize("name", TESTS)
+def test_dl19_intervals_agree_with_verdicts(dl19, name, correction):
+    """4 of these 12 rows excluded 0 and said no evidence."""
+    *_, result = dl19
+    found = rankql.compare(result, test=name, correction=correction, resamples=1_999)
+    assert len(found.table) == 12
+    assert agrees(found.table) < 12
+    if name != "anytime":  # which needs more queries
+        assert agrees(found.table) > 0
+
+
+def test_dl19_from_runs_and_results(dl19):
+    given, qrels, result = dl19
+    table = rankql.compare(given, qrels, ["nDCG@10", "AP", "RR", "P@5"]).table
+    assert table.equals(rankql.compare(result).table)
+    one = {name: rankql.evaluate(run, qrels, result.metrics) for name, run in given.items()}
+    assert table.equals(rankql.compare(one).table)
+
+
+# One million queries.
+
+MILLION = """
+import sys, numpy as np, polars as pl, rankql
+rng = np.random.default_rng(1)
+a = rng.beta(2, 2, 1_000_000).round(3)
+b = np.clip(a + rng.normal(0.0005, 0.1, len(a)), 0, 1)
+given = {k: pl.DataFrame({"query": np.arange(len(a)), "AP": v}) for k, v in (("a", a), ("b", b))}
+def peak():  # ru_maxrss of a child may be that of its parent
+    return int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) / 2**20
+before = peak()
+for test in sys.argv[1:]:
+    row = rankql.compare(given, test=test, resamples=10_000).table.row(0, named=True)
+    print(test, row["p"], row["lo"], row["hi"])
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_a_million_queries():
+    """10,000 resamples of them take less than a gigabyte, and say what t does."""
+    done = subprocess.run(
+        [sys.executable, "-c", MILLION, "t", "randomisation", "anytime"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    student, randomisation, anytime, (rise,) = (line.split() for line in done.stdout.splitlines())
+    assert within(float(randomisation[1]), float(student[1]), 10_000)
+    ends = [[float(x) for x in line[2:]] for line in (randomisation, student)]
+    assert ends[0] == pytest.approx(ends[1], abs=0.05 * (ends[1][1] - ends[1][0]))
+    low, high = map(float, anytime[2:])
+    assert low < ends[1][0] < ends[1][1] < high < low + 2.5 * (ends[1][1] - ends[1][0])
+    assert float(rise) < 1

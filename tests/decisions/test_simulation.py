@@ -1,0 +1,143 @@
+"""In the long run: tests reject as often as they say, and intervals hold as often.
+
+`python tests/run_simulation.py` prints the rates. Tests known to reject too often or too seldom are
+asserted to do so.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+
+from rankql.decisions.sample import Sample
+from rankql.decisions.significance import TESTS
+from support.simulation import (
+    ALPHA,
+    CLUSTER_COUNTS,
+    CLUSTER_SIZES,
+    SHAPES,
+    SIZES,
+    SMALL,
+    at_most,
+    by_chance,
+    clustered,
+    family,
+    looks_at,
+    noise,
+    often,
+    peeking,
+    single,
+    small,
+    tried,
+    unequal,
+)
+
+# Tests that reject as often as they say. `anytime`, made for many looks, rejects less often.
+LEVEL = ("t", "randomisation", "bootstrap")
+CLUSTERED = [name for name in TESTS if TESTS[name].clusters]
+
+single, family, clustered = map(functools.cache, (single, family, clustered))
+
+
+@pytest.mark.parametrize("name", ["t", "bootstrap"])
+def test_in_short(name):
+    rejected, held = single(name, 43, 300)
+    assert by_chance(rejected, repeats=300)
+    assert by_chance(1 - held, repeats=300)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", TESTS)
+def test_without_a_difference(name, n):
+    rejected, _ = single(name, n)
+    assert by_chance(rejected) if name in LEVEL else rejected < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", TESTS)
+def test_intervals_hold_the_true_difference(name, n):
+    _, held = single(name, n)
+    assert by_chance(1 - held) if name in LEVEL else held > 0.98
+
+
+# How often at most, in percent, few queries of these shapes give a difference that is not there.
+FEW = {"normal": 5, "discrete": 6, "exponential": 7, "rare gains": 5, "rare losses": 5}
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", SMALL)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bootstrap_of_few_queries(shape, n):
+    assert at_most(small("bootstrap", shape, n), FEW[shape] / 100)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_families():
+    wrong, _, held = family()
+    assert wrong["none"] > 0.2
+    for name in ("bonferroni", "holm", "bh"):
+        assert wrong[name] > 0.02 and at_most(wrong[name])
+    assert wrong["bonferroni"] == wrong["holm"]  # the first step of Holm is Bonferroni's
+    assert at_most(1 - held["bonferroni"]) and held["bonferroni"] < 0.98
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_false_discoveries():
+    _, false, _ = family()
+    assert false["none"] > 0.07
+    assert false["bonferroni"] <= false["holm"] <= false["bh"] < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_clusters(name):
+    by_query, by_user = clustered(name)
+    assert by_query > 0.2
+    assert by_chance(by_user)
+
+
+@pytest.mark.parametrize("sizes", CLUSTER_SIZES)
+def test_clusters_in_short(sizes):
+    assert unequal("t", sizes, 10, repeats=400) > 0.91  # 0.93, but for chance
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("together", [0.1, 0.9])
+@pytest.mark.parametrize("clusters", CLUSTER_COUNTS)
+@pytest.mark.parametrize("sizes", CLUSTER_SIZES)
+@pytest.mark.parametrize("name", CLUSTERED)
+def test_clusters_of_unequal_sizes(name, sizes, clusters, together):
+    """At least 93%, however much the queries of a cluster have in common."""
+    held = unequal(name, sizes, clusters, together=together)
+    assert at_most(1 - held, 0.07)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_looks_at_once_are_those_of_the_test(shape):
+    d = SHAPES[shape](np.random.default_rng(1), 60)
+    for n in (2, 3, 20, 60):
+        assert looks_at(d)[n - 1] == pytest.approx(tried("anytime", Sample(d[:n]), 0).p, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_look_at_every_query(shape):
+    """From the second on, 21 to 37% of skewed differences gave a false alarm."""
+    assert at_most(often(shape, 500), repeats=500)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_peeking():
+    ever, last = peeking("t", noise)
+    assert ever > 0.2 and by_chance(last)
+    ever, last = peeking("anytime", noise)
+    assert last <= ever and ever < ALPHA

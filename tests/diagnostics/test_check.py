@@ -1,0 +1,557 @@
+"""check: each finding on a small case that has it and nothing else, and what reports look like."""
+
+import json
+import math
+
+import duckdb
+import polars as pl
+import pytest
+
+from rankql.diagnostics.check import check
+from rankql.diagnostics.check_columns import RULES
+from rankql.diagnostics.check_rows import CHECKS
+from rankql.diagnostics.findings import LEVELS, Finding, Report
+from rankql.engines.evaluate import evaluate
+from rankql.errors import RankqlError
+from support.paths import DL19
+
+QRELS = [("a", "x", 1), ("a", "y", 0), ("b", "x", 1), ("b", "y", 0)]
+RUN = [("a", "x", 2.0), ("a", "y", 1.0), ("b", "x", 2.0), ("b", "y", 1.0)]
+PLACES = [("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 1.0), ("b", "y", 2.0)]
+INF, NAN = math.inf, math.nan
+
+
+def scored(*more, rows=RUN):
+    return pl.DataFrame(
+        [*rows, *more], {"query": pl.String, "item": pl.String, "score": pl.Float64}, orient="row"
+    )
+
+
+def placed(*more, rows=PLACES):
+    return scored(*more, rows=rows).rename({"score": "pos"})
+
+
+def judged(*more, rows=QRELS):
+    return scored(*more, rows=rows).rename({"score": "rel"})
+
+
+def tops(last):
+    """RUN, its last row replaced."""
+    return scored(last, rows=RUN[:3])
+
+
+def row(query, item=None, **more):
+    return {"query": query} | ({"item": item} if item else {}) | more
+
+
+# What is found -> run, judgments, level, table, count, examples. The cutoff is 2.
+CASES = {
+    "duplicate-items": (
+        scored(("a", "x", 3.0)), judged(), "error", "run", 1, [row("a", "x", rows=2)],
+    ),
+    "duplicate-positions": (
+        placed(("a", "y", 1.0), rows=[*PLACES[:1], *PLACES[2:]]),
+        judged(("a", "y", 1), rows=[QRELS[0], *QRELS[2:]]),
+        "error", "run", 1, [row("a", pos=1.0, rows=2)],
+    ),
+    "duplicate-judgments": (
+        scored(), judged(("a", "x", 1)), "error", "qrels", 1,
+        [row("a", "x", lowest=1.0, highest=1.0, rows=2)],
+    ),
+    "conflicting-judgments": (
+        scored(), judged(("a", "x", 3), ("b", "x", 0)), "error", "qrels", 2,
+        [row("a", "x", lowest=1.0, highest=3.0, rows=2),
+         row("b", "x", lowest=0.0, highest=1.0, rows=2)],
+    ),
+    "nan-scores": (
+        scored(("a", "z", NAN)), judged(), "error", "run", 1, [row("a", "z", score="nan")],
+    ),
+    "null-scores": (
+        scored(("a", "z", None)), judged(), "warning", "run", 1, [row("a", "z", score=None)],
+    ),
+    "infinite-scores": (
+        tops(("b", "y", -INF)), judged(), "warning", "run", 1, [row("b", "y", score="-inf")],
+    ),
+    "null-positions": (
+        placed(("a", "z", None)), judged(), "warning", "run", 1, [row("a", "z", pos=None)],
+    ),
+    "positions-from-0": (
+        placed(rows=[(q, i, p - 1) for q, i, p in PLACES]), judged(), "error", "run", 2,
+        [row("a", "x", pos=0.0), row("b", "x", pos=0.0)],
+    ),
+    "positions-below-1": (
+        placed(("a", "z", -3.0)), judged(("a", "z", 0)), "error", "run", 1,
+        [row("a", "z", pos=-3.0)],
+    ),
+    "fractional-positions": (
+        placed(("a", "z", 2.5)), judged(), "error", "run", 1, [row("a", "z", pos=2.5)],
+    ),
+    "huge-positions": (
+        placed(("a", "z", INF), ("b", "z", 1e300)), judged(), "error", "run", 2,
+        [row("a", "z", pos="inf"), row("b", "z", pos=1e300)],
+    ),
+    "text-positions": (
+        placed(("a", "z", NAN)), judged(), "error", "run", 1, [row("a", "z", pos="nan")],
+    ),
+    "nan-grades": (
+        scored(), judged(("a", "z", NAN)), "error", "qrels", 1, [row("a", "z", rel="nan")],
+    ),
+    "null-grades": (
+        scored(), judged(("a", "z", None)), "warning", "qrels", 1, [row("a", "z", rel=None)],
+    ),
+    "infinite-grades": (
+        scored(), judged(("a", "z", INF)), "error", "qrels", 1, [row("a", "z", rel="inf")],
+    ),
+    "negative-grades": (
+        scored(), judged(("a", "z", -2)), "warning", "qrels", 1, [row("a", "z", rel=-2.0)],
+    ),
+    "grades-below-1": (
+        scored(), judged(("a", "z", 0.5)), "warning", "qrels", 1, [row("a", "z", rel=0.5)],
+    ),
+    "fractional-grades": (
+        scored(), judged(("a", "z", 1.5)), "note", "qrels", 1, [row("a", "z", rel=1.5)],
+    ),
+    "high-grades": (
+        scored(), judged(("a", "z", 11), ("a", "w", 10)), "warning", "qrels", 1,
+        [row("a", "z", rel=11.0)],
+    ),
+    "column-type": (
+        scored().with_columns(pl.col("score").cast(pl.String)), judged(), "error", "run", 4, [],
+    ),
+    "rank-score-order": (
+        placed().with_columns(score=pl.Series([2.0, 1.0, 1.0, 2.0])), judged(),
+        "warning", "run", 1, [row("b", "y", pos=2.0, score=2.0, score_above=1.0)],
+    ),
+    "position-gaps": (
+        placed(("a", "z", 4.0)), judged(), "note", "run", 1, [row("a", positions=3, last=4.0)],
+    ),
+    "id-types": (
+        scored(rows=[(str(ord(q)), i, s) for q, i, s in RUN]),
+        judged().with_columns(query=pl.Series([97, 97, 98, 98])), "warning", "run", 1,
+        [{"run": "VARCHAR", "qrels": "BIGINT"}],
+    ),
+    "id-spelling": (
+        scored(("a", "Z ", 0.5), ("a", "07", 0.4), ("a", "W", 0.3)),
+        judged(("a", "z", 0), ("a", "7", 0)), "error", "run", 2,
+        [{"run": "07", "qrels": "7"}, {"run": "Z ", "qrels": "z"}],
+    ),
+    "unjudged-queries": (
+        scored(("c", "x", 2.0), ("c", "y", 1.0)), judged(), "warning", "run", 1, [row("c")],
+    ),
+    "missing-queries": (
+        scored(), judged(("c", "x", 1), ("d", "x", 1)), "warning", "run", 2, [row("c"), row("d")],
+    ),
+    "no-overlap": (
+        scored(rows=[("c", "x", 2.0), ("c", "y", 1.0)]), judged(), "error", "run", 2,
+        [{"run": "c", "qrels": "a"}],
+    ),
+    "no-relevant": (
+        scored(), judged(("b", "x", 0), rows=[QRELS[0], QRELS[1], QRELS[3]]),
+        "warning", "qrels", 1, [row("b", highest=0.0)],
+    ),
+    "tied-rows": (
+        scored(("a", "z", 0.5), ("a", "w", 0.5)), judged(), "note", "run", 2,
+        [row("a", score=0.5, rows=2)],
+    ),
+    "short-rankings": (
+        scored(rows=RUN[:3]), judged(), "note", "run", 1, [row("b", items=1)],
+    ),
+    "judged-share": (
+        scored(("b", "z", 3.0)), judged(), "note", "run", 1, [row("b", judged=1, shown=2)],
+    ),
+    "empty": (scored(rows=[]), judged(), "error", "run", 1, []),
+}  # fmt: skip
+
+
+def kinds(report):
+    return [finding.kind for finding in report]
+
+
+def one(report):
+    (finding,) = report
+    return finding
+
+
+def test_clean():
+    for run in (scored(), placed()):
+        report = check(run, judged(), k=2)
+        assert list(report) == [] and report.ok and report
+        assert repr(report) == "Check of run (4 rows), qrels (4 rows) at k = 2: no problems found"
+        assert list(check(run, k=2)) == []
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_finding(kind):
+    run, qrels, level, table, count, examples = CASES[kind]
+    report = check(run, qrels, k=2)
+    assert kinds(report) == [kind]
+    finding = one(report)
+    assert (finding.level, finding.table, finding.count) == (level, table, count)
+    assert list(finding.examples) == examples
+    assert report.ok == (level != "error")
+    assert finding.message and finding.why and "\n" not in finding.message + finding.why
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_evaluate_agrees(kind):
+    """What is no error is evaluated; what is one is refused, but for what it cannot know."""
+    run, qrels, level, *_ = CASES[kind]
+    if level == "error" and kind != "id-spelling":
+        with pytest.raises(RankqlError):
+            evaluate(run, qrels, "nDCG")
+    else:
+        evaluate(run, qrels, "nDCG")
+
+
+def test_every_check_has_a_case():
+    rules = [rule for rules in RULES.values() for rule in rules]
+    assert {check.kind for check in [*CHECKS, *rules]} - CASES.keys() == {
+        "null-ids",
+        "text-scores",
+        "text-grades",
+        "ties-at-k",
+        "reversed-scores",  # as test_inputs.py has it
+    }
+
+
+@pytest.mark.parametrize("side", ["run", "qrels"])
+@pytest.mark.parametrize("role", ["query", "item"])
+def test_null_ids(side, role):
+    ids = {"query": "a", "item": "z", role: None}
+    bad = (*ids.values(), 0.0)
+    run, qrels = scored(*([bad] * (side == "run"))), judged(*([bad] * (side == "qrels")))
+    finding = one(check(run, qrels, k=2))
+    assert (finding.kind, finding.level, finding.table) == ("null-ids", "error", side)
+    assert finding.message == f"{role} is NULL: 1 row"
+    assert finding.examples[0][role] is None
+
+
+def test_null_system():
+    run = scored().with_columns(model=pl.Series(["m", "m", None, None]))
+    first = check(run, judged(), k=2, system="model").findings[0]
+    assert (first.kind, first.count, first.message) == ("null-ids", 2, "model is NULL: 2 rows")
+
+
+def test_ties_at_k():
+    """Equal scores below, above and across the cutoff."""
+    run = scored(("b", "z", 1.0), ("a", "z", 0.5), ("a", "w", 0.5))
+    report = check(run, judged(("b", "z", 0)), k=2)
+    assert kinds(report) == ["ties-at-k", "tied-rows"]
+    across, tied = report
+    assert (across.level, across.count, across.examples) == ("warning", 1, (row("b", score=1.0),))
+    assert across.message == "equal scores at positions 2 and 3: 1 query"
+    assert tied.count == 4 and "4 of 7 rows (57.1%)" in tied.message
+    assert kinds(check(run, judged(), k=1)) == ["tied-rows"]
+    # Positions win: then scores need not tell items apart.
+    places = run.with_columns(pos=pl.Series([1, 2, 1, 2, 3, 3, 4]))
+    assert list(check(places, judged(), k=2)) == []
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("01", "1"), ("1", "001"), ("Q1 ", "q1"), ("1.0", "1"), ("\u00a0q", "q"), ("-07", "-7"),
+     ("\ufeffq", "q"), ("é", "e\u0301"), ("000", "0")],
+)  # fmt: skip
+def test_spelling(theirs, ours):
+    run = scored(*[(theirs, i, s) for _, i, s in RUN[:2]], rows=RUN[:2])
+    qrels = judged(*[(ours, i, r) for _, i, r in QRELS[:2]], rows=QRELS[:2])
+    report = check(run, qrels, k=2)
+    assert kinds(report) == ["id-spelling", "unjudged-queries", "missing-queries"]
+    assert report.findings[0].examples == ({"run": theirs, "qrels": ours},)
+    assert report.findings[0].message == "query is spelled differently in qrels: 1 id"
+
+
+def test_spelling_across_types():
+    run = pl.DataFrame({"query": ["01", "01"], "item": ["x", "y"], "score": [2.0, 1.0]})
+    qrels = pl.DataFrame({"query": [1], "item": ["x"], "rel": [1]})
+    report = check(run, qrels, k=1)
+    assert kinds(report) == ["id-spelling", "no-overlap", "id-types"]
+    assert report.findings[0].examples == ({"run": "01", "qrels": "1"},)
+    numbers = run.with_columns(query=pl.lit(1.0))
+    assert list(check(numbers, qrels, k=1)) == []
+
+
+def test_different_ids_are_no_spelling():
+    qrels = judged(("a", "z10", 0), ("a", "10", 0), ("a", "x-0", 0))
+    assert list(check(scored(("a", "z1", 0.5), ("a", "100", 0.4)), qrels, k=2)) == []
+
+
+def test_judged_share_below_half():
+    run = scored(*[(q, i, 9.0 - n) for q in "ab" for n, i in enumerate("uvw")])
+    finding = one(check(run, judged(), k=4))
+    assert finding.kind == "judged-share" and finding.level == "warning" and finding.count == 6
+    assert finding.message == "judged items in the top 4: 25.0% (2 of 8)"
+
+
+@pytest.mark.parametrize(("judged_items", "levels"), [(4, []), (2, ["note"]), (1, ["warning"])])
+def test_judged_share_warns_below_one_half_only(judged_items, levels):
+    run = scored(rows=[("a", f"d{i}", -float(i)) for i in range(4)])
+    qrels = judged(rows=[("a", f"d{i}", 1) for i in range(judged_items)])
+    findings = [f for f in check(run, qrels, k=4) if f.kind == "judged-share"]
+    assert [(f.level, f.count) for f in findings] == [(level, 4 - judged_items) for level in levels]
+
+
+def test_judged_share_is_that_of_evaluate():
+    """The same items make the top k, ties included."""
+    rows = [(q, f"d{i}", float(i // 3)) for q in "ab" for i in range(12)]
+    qrels = [(q, f"d{i}", 1) for q in "ab" for i in range(0, 12, 4)]
+    found = {f.kind: f for f in check(scored(rows=rows), judged(rows=qrels), k=4)}["judged-share"]
+    share = evaluate(scored(rows=rows), judged(rows=qrels), "Judged@4")["Judged@4"]
+    assert f"({share * 8:.0f} of 8)" in found.message
+
+
+def test_systems_in_a_column():
+    one_system = scored().with_columns(model=pl.lit("m"))
+    other = scored(rows=RUN[:2]).with_columns(model=pl.lit("n"))
+    run = pl.concat([one_system, other])
+    finding = one(check(run, judged(), k=2, system="model"))
+    assert (finding.kind, finding.table) == ("missing-queries", "run, system 'n'")
+    assert finding.examples == ({"query": "b"},)
+    report = check(run, judged(), k=2)
+    assert report.findings[0].kind == "duplicate-items"
+    assert "pass system=" in report.findings[0].why
+    twice = check(pl.concat([run, other]), judged(), k=2, system="model").findings[0]
+    assert twice.examples[0] == {"system": "n", "query": "a", "item": "x", "rows": 2}
+    assert "pass system=" not in twice.why
+
+
+def test_runs_in_a_dict():
+    runs = {"good": scored(), "it's": scored(("a", "x", 3.0))}
+    finding = one(check(runs, judged(), k=2))
+    assert (finding.kind, finding.table) == ("duplicate-items", 'run "it\'s"')
+    assert finding.examples == ({"system": "it's", "query": "a", "item": "x", "rows": 2},)
+
+
+def test_many_systems_are_summed_up():
+    runs = {f"s{i}": scored(rows=RUN[:2]) for i in range(8)}
+    report = check(runs, judged(), k=2)
+    assert kinds(report) == ["missing-queries"] * 8
+    assert repr(report).count("missing-queries  ") == 5
+    assert "and 3 more of missing-queries" in repr(report)
+    assert len(report.table) == 8
+
+
+def test_run_with_its_own_grades():
+    """NULL then means: not retrieved, or not judged."""
+    table = placed(("a", "z", None)).with_columns(rel=pl.Series([1, 0, 1, None, 2]))
+    finding = one(check(table, k=2))
+    assert (finding.kind, finding.count) == ("judged-share", 1)
+    assert finding.examples == ({"query": "b", "judged": 1, "shown": 2},)
+    bad = table.with_columns(rel=pl.Series([0.0, 0.0, INF, 2.0, 0.0]))
+    assert kinds(check(bad, k=2)) == ["infinite-grades", "no-relevant"]
+    unscored = table.with_columns(score=pl.when(pl.col("item") != "z").then(1.0))
+    assert kinds(check(unscored, k=2)) == ["judged-share"]
+    # Positions need no items.
+    assert list(check(placed().drop("item").with_columns(rel=1), k=2)) == []
+
+
+def test_unused_columns_are_notes():
+    """Where positions make the ranking, scores are not read."""
+    run = placed().with_columns(score=pl.Series([2.0, NAN, 2.0, 1.0]))
+    finding = one(check(run, judged(), k=2))
+    assert (finding.kind, finding.level) == ("nan-scores", "note")
+    assert finding.why == "Not used: pos orders the ranking."
+    run = placed().with_columns(score=pl.Series([2.0, 1.0, 2.0, 1.0]), pos=0)
+    report = check(run, judged(), k=2, score="score")
+    assert [(f.kind, f.level) for f in report] == [
+        ("positions-from-0", "note"),
+        ("duplicate-positions", "note"),
+    ]
+
+
+def test_text_files(tmp_path):
+    run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
+    scored().write_csv(run)
+    judged().write_csv(qrels)
+    assert list(check(run, qrels, k=2)) == []
+    with run.open("a") as file:
+        file.write("a,z,high\n")
+    with qrels.open("a") as file:
+        file.write("a,z,good\na,w,\n")
+    report = check(run, str(qrels), k=2)
+    assert [(f.kind, f.level, f.count) for f in report] == [
+        ("text-scores", "error", 1),
+        ("text-grades", "error", 1),
+        ("null-grades", "warning", 1),
+    ]
+    assert report.findings[0].examples == ({"query": "a", "item": "z", "score": "high"},)
+    run.write_text("query,item,pos\na,x,1\na,y,first\n")
+    assert "text-positions" in kinds(check(run, qrels, k=2))
+
+
+def test_ids_of_text_files_have_no_type(tmp_path):
+    scored(rows=[("1", i, s) for _, i, s in RUN[:2]]).write_csv(tmp_path / "run.csv")
+    qrels = judged(rows=QRELS[:2]).with_columns(query=1)
+    assert list(check(tmp_path / "run.csv", qrels, k=2)) == []
+
+
+def test_gaps_beside_repeats():
+    run = placed(("a", "z", 1.0), rows=[PLACES[0], ("a", "y", 3.0), *PLACES[2:]])
+    report = check(run, judged(("a", "z", 0)), k=2)
+    assert kinds(report) == ["duplicate-positions", "position-gaps"]
+
+
+def test_trec_files(tmp_path):
+    """The ranks of a TREC run are looked at, though the scores make the ranking."""
+    run, qrels = tmp_path / "a.run", tmp_path / "a.qrels"
+    qrels.write_text("a 0 x 1\na 0 y 0\n")
+    run.write_text("a Q0 x 0 2.5 t\na Q0 y 1 1.5 t\n")
+    finding = one(check(run, qrels, k=2))
+    assert (finding.kind, finding.level) == ("positions-from-0", "note")
+    run.write_text("a Q0 x 1 1.5 t\na Q0 y 2 2.5 t\n")
+    finding = one(check(run, qrels, k=2))
+    assert (finding.kind, finding.level) == ("rank-score-order", "warning")
+    assert finding.message == "score is not in the order of rank: 1 query"
+    run.write_text("a Q0 x 1 2.5 t\na Q0 y 2 nan t\n")
+    assert kinds(check(run, qrels, k=2)) == ["nan-scores", "short-rankings"]
+
+
+ODD = ['a"b', "select", "drop table x; --", "it's", "a b", "{0}", "ünï", "%s"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names(name, tmp_path):
+    """As columns, as systems, as tables, as files, and as ids."""
+    run = pl.concat([scored(), scored(rows=RUN[:1])]).with_columns(sys=pl.lit(name))
+    run = run.with_columns(query=pl.lit(name) + pl.col("query")).rename({"item": name})
+    qrels = judged().with_columns(query=pl.lit(name) + pl.col("query"))
+    path = tmp_path / f"{name}.parquet"
+    run.write_parquet(path)
+    con = duckdb.connect()
+    con.register(name, run)
+    expected = {"system": name, "query": f"{name}a", "item": "x", "rows": 2}
+    for source, given in ((run, None), (path, None), (name, con)):
+        report = check(source, qrels, k=2, item=(name, "item"), system="sys", con=given)
+        finding = report.findings[0]
+        assert finding.kind == "duplicate-items" and finding.examples == (expected,)
+        assert report.tables["run"]["columns"]["item"] == name
+        assert repr(report) and report.to_markdown() and json.loads(report.to_json())
+    finding = check({name: run}, qrels, k=2, item=(name, "item")).findings[0]
+    assert finding.table == f"run {name!r}"
+    for role in ("score", "pos"):
+        odd = scored(("a", "z", NAN)).rename({"score": name})
+        found = check(odd, judged(), k=2, **{role: name}).findings[0]
+        assert found.message.startswith(f"{name} is ")
+
+
+def test_sources_agree(tmp_path):
+    run, qrels = scored(("a", "x", 3.0), ("a", "z", NAN)), judged(("a", "y", 2))
+    expected = check(run, qrels, k=2).findings
+    assert kinds(expected) == ["nan-scores", "duplicate-items", "conflicting-judgments"]
+    run.write_parquet(tmp_path / "run.parquet")
+    qrels.write_ndjson(tmp_path / "qrels.jsonl")
+    assert check(tmp_path / "run.parquet", tmp_path / "qrels.jsonl", k=2).findings == expected
+    con = duckdb.connect()
+    con.execute("CREATE SCHEMA s")
+    con.register("frame", run)
+    con.execute("CREATE TABLE s.runs AS FROM frame")
+    assert check("s.runs", qrels, k=2, con=con).findings == expected
+    assert check(con.table("s.runs"), qrels, k=2, con=con).findings == expected
+    assert check(run.lazy(), qrels.to_arrow(), k=2).findings == expected
+
+
+def test_the_connection_is_left_as_it_was(tmp_path):
+    path = tmp_path / "data.db"
+    with duckdb.connect(str(path)) as con:
+        con.register("frame", scored())
+        con.execute("CREATE TABLE run AS FROM frame")
+        con.execute("CREATE TABLE rows AS SELECT 'a' AS query, 'x' AS item, 1 AS rel")
+    con = duckdb.connect(str(path), read_only=True)
+    con.execute("SET default_null_order = 'nulls_first'")
+    before = con.execute("SELECT count(*) FROM duckdb_tables()").fetchall()
+    check("run", "rows", k=2, con=con)
+    assert con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == before
+    assert con.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [
+        (0,)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
+def test_ids_of_any_type(kind):
+    value = {"UUID": "11111111-1111-1111-1111-111111111111", "DATE": "2020-01-01"}.get(kind, "1")
+    con = duckdb.connect()
+    con.execute(f"""
+        CREATE TABLE run AS SELECT '{value}'::{kind} AS query, '{value}'::{kind} AS item,
+                                   unnest([1.0, 'nan'::DOUBLE]) AS score;
+        CREATE TABLE qrels AS SELECT '{value}'::{kind} AS query, '{value}'::{kind} AS item, 1 AS rel
+    """)
+    report = check("run", "qrels", k=1, con=con)
+    assert kinds(report) == ["nan-scores", "duplicate-items"]
+    json.loads(report.to_json())
+
+
+def test_wrong_use():
+    for k in (0, -1, 1.5, True, None, 10**7):
+        with pytest.raises(RankqlError, match="k must be a whole number from 1 to 999998, not"):
+            check(scored(), judged(), k=k)
+    with pytest.raises(RankqlError, match="No item column in"):
+        check(scored().drop("item"), judged())
+    with pytest.raises(RankqlError, match="no column of that name"):
+        check(scored(), judged(), score="nope")
+    with pytest.raises(RankqlError, match="No score column in"):
+        check(scored().drop("score"))
+    with pytest.raises(RankqlError, match="swapped"):
+        check(judged(), scored())
+    with pytest.raises(RankqlError, match=r"file .* does not exist"):
+        check("nowhere.run", judged())
+
+
+@pytest.fixture
+def report():
+    bad = {"query": "<b>|", "score": "nan"}
+    return Report(
+        [Finding("one", "error", "run", 1234, "what <i>", "why | not", (bad, bad)),
+         Finding("another-kind", "note", "qrels", 2, "what", "why")],
+        {"run": {"rows": 5, "columns": {"query": "q"}}}, 3,
+    )  # fmt: skip
+
+
+def test_report(report):
+    assert not report.ok and len(report) == 2 and [f.level for f in report] == ["error", "note"]
+    assert Report([]).ok and Report([]).table.is_empty() and Report([])
+    frame = report.table
+    assert frame.schema == Report([]).table.schema
+    assert frame["count"].to_list() == [1234, 2]
+    assert json.loads(frame["examples"][0])[0] == {"query": "<b>|", "score": "nan"}
+    assert json.loads(report.to_json()) == report.to_dict()
+    assert report.to_dict()["tables"] == {"run": {"rows": 5, "columns": {"query": "q"}}}
+    assert report.to_dict()["table"][0]["examples"] == [{"query": "<b>|", "score": "nan"}] * 2
+
+
+def test_report_as_text(report):
+    assert repr(report).splitlines() == [
+        "Check of run (5 rows) at k = 3: 1 error, 1 note",
+        "",
+        "errors",
+        "  one           run    1,234  what <i>",
+        "                              e.g. query '<b>|', score 'nan'",
+        "                              e.g. query '<b>|', score 'nan'",
+        "                              why: why | not",
+        "",
+        "notes",
+        "  another-kind  qrels      2  what",
+        "                              why: why",
+    ]
+
+
+def test_report_as_markdown_and_html(report):
+    assert "why \\| not" in report.to_markdown() and "| another-kind |" in report.to_markdown()
+    assert "<i>" not in report._repr_html_() and "&lt;i&gt;" in report._repr_html_()
+    assert "<b>" not in report._repr_html_()
+    for empty in (Report([]).to_markdown(), Report([])._repr_html_()):
+        assert "no problems found" in empty and "|" not in empty and "<table" not in empty
+
+
+def test_levels_come_worst_first():
+    report = check(scored(("a", "z", NAN), ("b", "w", 3.0), rows=RUN[:3]), judged(), k=2)
+    levels = [LEVELS.index(f.level) for f in report]
+    assert levels == sorted(levels) and len(set(levels)) > 1
+
+
+@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
+def test_dl19():
+    assert list(check(DL19 / "BM25.run", DL19 / "dl19.qrels")) == []
+    report = check(DL19 / "SPLADE_P_P_ENSEMBLE_DISTIL.run", DL19 / "dl19.qrels")
+    assert [(f.kind, f.count) for f in report] == [("tied-rows", 34), ("judged-share", 32)]
+    assert report.findings[1].message == "judged items in the top 10: 92.6% (398 of 430)"
+    assert "run (4,300 rows), qrels (9,260 rows) at k = 10" in repr(report)

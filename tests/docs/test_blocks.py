@@ -1,0 +1,181 @@
+"""Every block of the README and of the pages of docs/ prints the output below it.
+
+`python tests/generate.py docs` runs them and writes the outputs.
+"""
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli import demo
+from rankql.cli.main import main
+from support import components
+from support.doc_blocks import BLOCK, PAGES, cells, run_blocks
+from support.paths import ROOT
+
+sync_api = components.optional("playwright.sync_api")
+PAGES = [ROOT / "README.md", *PAGES]
+# Not run: how to install and what belongs to other programs; test_spark.py runs py.
+OTHERS = {"bash", "yaml", "py", "text"}
+
+
+@pytest.fixture(scope="module")
+def demo_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    demo.write_shop(folder / "rankql-demo")
+    return folder
+
+
+def draws(page):
+    """Does a block of the page draw a chart or write a report?"""
+    blocks = BLOCK.findall(page.read_text())
+    return any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.report] if draws(page) else []) for page in PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_blocks(page, demo_folder, monkeypatch):
+    monkeypatch.chdir(demo_folder)
+    text = page.read_text()
+    with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
+        assert cells(run_blocks(text)) == cells(text), "run python tests/generate.py docs"
+
+
+def test_kinds_of_blocks():
+    """What is not run is of a kind that says so."""
+    for page in PAGES:
+        text = page.read_text()
+        for kind in re.findall(r"^```(\S+)$", BLOCK.sub("", text), re.MULTILINE):
+            assert kind in OTHERS or kind.startswith("{"), f"{page.name}: {kind}"
+
+
+def test_every_metric_has_its_place():
+    text = "".join(page.read_text() for page in PAGES[1:] if page.name != "reference.md")
+    for name in rankql.__all__:
+        if name.islower() and not name.startswith("list_") and not name.endswith("_by_score"):
+            assert re.search(rf"\b{name}\b", text), name
+
+
+def test_speed():
+    """The tables are those of the results that are kept."""
+    folder = ROOT / "tests" / "benchmarks"
+    plot = runpy.run_path(str(folder / "plot.py"))
+    rows, _ = plot["read"]([folder / "results" / "results.json"])
+    for table in plot["tables"](rows).split("\n\n"):
+        assert table in (ROOT / "docs" / "speed.md").read_text()
+
+
+def test_length_of_the_readme():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+ASSISTANTS = runpy.run_path(str(ROOT / "docs" / "assistants.py"))
+
+
+@pytest.mark.parametrize("name", ASSISTANTS["FILES"])
+def test_files_for_assistants_are_current(name):
+    """`python docs/assistants.py` writes them."""
+    assert (ROOT / "docs" / name).read_text("utf-8") == ASSISTANTS["FILES"][name]()
+
+
+def test_recipes_for_assistants(demo_folder, tmp_path, monkeypatch):
+    """The five recipes of SKILL.md run on files of the names that they use."""
+    monkeypatch.chdir(tmp_path)
+    shop = pl.read_parquet(demo_folder / "rankql-demo" / "shop.parquet")
+    shop.write_parquet("ranked.parquet")
+    judged = shop.select("query", "item", "rel").drop_nulls()
+    judged.write_parquet("qrels.parquet")
+    for name in ("run", "old"):
+        shop.drop_nulls("score").select("query", "item", "score").write_parquet(f"{name}.parquet")
+    pl.read_parquet(demo_folder / "rankql-demo" / "new.parquet").write_parquet("new.parquet")
+    namespace = {}
+    blocks = re.findall(r"```(py|sh)\n(.*?)```", ASSISTANTS["skill"](), re.DOTALL)
+    for kind, code in blocks:
+        if kind == "py":
+            exec(code, namespace)
+        else:
+            done = CliRunner().invoke(main, shlex.split(code)[1:])
+            assert done.exit_code == 0, done.output
+    assert namespace["result"]["nDCG@10"] > 0.6
+    assert len(blocks) == 7
+
+
+# The site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", ROOT / "docs", folder]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.site
+def test_site_loads_nothing_from_the_network(site):
+    for page in site.rglob("*.html"):
+        loaded = re.findall(
+            r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"(https?:[^\"]*)", page.read_text()
+        )
+        assert not loaded, page
+
+
+@pytest.fixture(scope="module")
+def browser():
+    path = next(filter(None, map(components.program, components.BROWSERS)))
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+SEARCHES = {
+    "compare two rankers": "compare",
+    "statistical significance": "significance",
+    "unjudged": "unjudged",
+    "group by": "queries",
+    "trec_eval": "coming-from",
+    "ties": "conventions",
+    "click bias": "bias",
+}
+# The search of the site itself, which lists the last result first.
+SEARCH = "query => Search._performSearch(...Search._parseQuery(query)).at(-1)[0]"
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_search_finds_the_right_page_first(site, browser):
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q=ties")
+    page.wait_for_function("Search.hasIndex()")
+    assert {query: page.evaluate(SEARCH, query) for query in SEARCHES} == SEARCHES
+
+
+# The beginnings of the elements that are wider than their box.
+WIDER = """selector => [...document.querySelectorAll(selector)]
+    .filter(node => node.scrollWidth > node.clientWidth + 1)
+    .map(node => node.textContent.slice(0, 80))"""
+
+
+@pytest.mark.site
+@pytest.mark.browser
+def test_no_sideways_scrolling(site, browser):
+    """At 1280 px neither pages nor outputs, at 390 px no page."""
+    for width, selector in ((1280, "html, .highlight pre"), (390, "html")):
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        for path in sorted(site.rglob("*.html")):
+            page.goto(path.as_uri())
+            assert page.evaluate(WIDER, selector) == [], (path, width)
+        page.close()

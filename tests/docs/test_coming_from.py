@@ -1,0 +1,121 @@
+"""docs/coming-from.md: every name and number of another tool is correct.
+
+ranx compiles for half a minute when it is first called, so its tests are slow.
+"""
+
+import re
+
+import duckdb
+import ir_measures
+import polars as pl
+import pytest
+import pytrec_eval
+
+import rankql
+from support import other_tools
+from support.doc_blocks import cells, run_blocks
+from support.other_tools import frames
+from support.paths import ROOT
+
+PAGE = (ROOT / "docs" / "coming-from.md").read_text()
+NAMES = PAGE.partition("## The names\n\n")[2].partition("\n\n")[0]
+ROWS = [[cell.strip() for cell in row.strip("|").split("|")] for row in NAMES.splitlines()]
+# Queries that both have: what the means make of others is in the blocks of the page.
+RUN, QRELS = other_tools.random_data(4, longest=12)
+RUN, QRELS = ({q: items[q] for q in sorted(RUN.keys() & QRELS.keys())} for items in (RUN, QRELS))
+
+
+def names(peer):
+    """The names of a peer, with ours; a remark in brackets says that it is not quite the same."""
+    column = ROWS[0].index(peer)
+    for row in ROWS[2:]:
+        if "` (" not in row[column]:
+            ours, theirs = (re.findall("`(.+?)`", row[at]) for at in (0, column))
+            yield from zip(ours, theirs, strict=False)
+
+
+def evaluated(name, **options):
+    result = rankql.evaluate(*frames(RUN, QRELS), name, interval=None, **options)
+    return dict(result.per_query.select("query", pl.last().fill_null(0)).rows())
+
+
+def test_queries():
+    """The two columns that are ours."""
+    con = duckdb.connect()
+    rankql.register(con)
+    rows = [
+        (query, item, QRELS[query].get(item), RUN[query].get(item))
+        for query in QRELS
+        for item in QRELS[query].keys() | RUN[query].keys()
+    ]
+    scored = pl.DataFrame(rows, ["query", "item", "rel", "score"], orient="row")
+    con.register("scored", scored)
+    compared = 0
+    for name, call in names("SQL and polars"):
+        table = "ranked('scored', query := 'query')"
+        found = con.sql(f"SELECT query, coalesce({call}, 0) FROM {table} GROUP BY query").fetchall()
+        assert evaluated(name) == pytest.approx(dict(found), abs=1e-12), name
+        compared += 1
+    assert compared == len(ROWS) - 2
+
+
+def test_trec_eval():
+    for name, theirs in names("trec_eval, pytrec_eval"):
+        level = 2 if "rel=2" in name else 1
+        evaluator = pytrec_eval.RelevanceEvaluator(QRELS, {theirs}, relevance_level=level)
+        found = {query: values[theirs] for query, values in evaluator.evaluate(RUN).items()}
+        ours = evaluated(name, conventions="trec_eval")
+        assert ours == pytest.approx(found, abs=1e-12), name
+        if level == 1:
+            assert evaluated(theirs, conventions="trec_eval") == ours, theirs
+
+
+def test_ir_measures():
+    """Without ties, which its providers order differently."""
+    ranks = {q: {item: rank for rank, item in enumerate(order(q))} for q in RUN}
+    for name, theirs in names("ir_measures"):
+        measure = ir_measures.parse_measure(theirs)
+        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], QRELS, ranks)}
+        assert evaluated(name, conventions="trec_eval") == pytest.approx(found, abs=1e-12), name
+
+
+def order(query):
+    """The items of a query from the last to the first, as trec_eval ranks them."""
+    import numpy as np
+
+    return sorted(RUN[query], key=lambda item: (np.float32(RUN[query][item]), item.encode()))
+
+
+@pytest.mark.ranx
+@pytest.mark.slow
+def test_ranx():
+    import ranx
+
+    run, judged = ranx.Run(RUN), ranx.Qrels(QRELS)
+
+    def asked(theirs):
+        values = map(float, ranx.evaluate(judged, run, [theirs], return_mean=False))
+        return pytest.approx(dict(zip(run.keys(), values, strict=True)), abs=1e-12)
+
+    for name, theirs in names("ranx"):
+        if name != "Bpref":  # which is NaN where all judged items are relevant: test_profiles.py
+            assert evaluated(name, conventions="ranx") == asked(theirs), name
+    graded = evaluated("RBP(p=0.8, max_rel=3)", conventions="ranx")
+    assert {query: 3 * value for query, value in graded.items()} == asked("rbp.8")
+
+
+@pytest.mark.ranx
+@pytest.mark.slow
+def test_blocks(tmp_path, monkeypatch):
+    """The blocks that test_docs.py leaves out, with those before them."""
+    monkeypatch.chdir(tmp_path)
+    every = PAGE.replace("```py\n", "```python\n")
+    assert every != PAGE
+    with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
+        assert cells(run_blocks(every)) == cells(every)
+
+
+def test_numbers_are_equal():
+    """What the page asks of every peer is answered with yes."""
+    asked = re.findall(r"^>>> same\(.*\n(.*)$", PAGE, re.MULTILINE)
+    assert asked == ["True"] * 5

@@ -1,0 +1,104 @@
+"""The examples run as their first lines say."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support import components
+from support.paths import ROOT
+
+
+def run(command, folder, **options):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the demo's data and the SQL of the project."""
+    path = tmp_path_factory.mktemp("examples")
+    (path / "sql").symlink_to(ROOT / "sql")
+    run([sys.executable, "-m", "rankql", "demo"], path)
+    return path
+
+
+@pytest.mark.duckdb_cli
+def test_sql(folder):
+    cli = components.program("duckdb")
+    text = (ROOT / "examples" / "shop.sql").read_text()
+    shown = run([cli, "-csv", "-bail"], folder, input=text)
+    wanted = [
+        "regular,8083,186,0.7386,0.7007",
+        "users,ndcg\n9986,0.6913",
+        "regular,0.7229",
+        "ndcg_of_new\n0.7013",  # as evaluate says, in the README
+        "ndcg_of_lists\n0.6786",
+        'q10910,0.0,0.0769,"[0, 0, ',
+    ]
+    assert [words for words in wanted if words not in shown] == []
+
+
+# Runs a script, then says how much memory it had at most. (What getrusage says is inherited.)
+MEASURED = """
+import re, runpy, sys
+script, *sys.argv = sys.argv[1:]
+sys.path.insert(0, str(script.rpartition("/")[0]))
+runpy.run_path(script, run_name="__main__")
+print("kB:", re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+"""
+
+
+@pytest.mark.slow
+def test_polars_streams_what_memory_could_not_hold(tmp_path):
+    script = ROOT / "examples" / "shop_polars.py"
+    command = [sys.executable, "-c", MEASURED, script, script, "80"]
+    run(command, tmp_path)  # writes the data
+    shown = run(command, tmp_path, env={**os.environ, "POLARS_MAX_THREADS": "2"})
+    assert "1.9 GB of columns" in shown and "0.173" in shown
+    assert int(shown.split("kB:")[1]) < 400_000
+
+
+# The same for the same seed, on every version.
+STORIES = {
+    "shop_story.py": [
+        "nDCG@5: new loses to old by 0.043",
+        "18 of 18 intervals hold it",
+        "the rest (0.064 and 0.058), and liked by far less (corrected 0.08 and 0.25, in truth",
+        "Corrected, the new ranker's DCG@5 is 39% higher, in truth 45%",
+        "there 67% of its list",
+        "crowded=true: no significant association between the change of DCG@5",
+    ],
+    "feed_story.py": [
+        "no significant difference between topics in turn and taste",
+        "most novel, 6.7 bits, and hardly watched (nDCG@3 0.004)",
+        "are level in nDCG@3, 0.078 and 0.079",
+        "55% of the pairs in a list of ten of the second are of different topics, against 42%",
+    ],
+}
+
+
+@pytest.mark.report
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES)
+def test_stories(story, tmp_path):
+    shown = run([sys.executable, ROOT / "examples" / story], tmp_path)
+    assert [words for words in STORIES[story] if words not in shown] == []
+    assert len([*tmp_path.glob("rankql-stories/*/*.png")]) == 2
+
+
+@pytest.mark.report
+def test_pictures_of_the_report(tmp_path, monkeypatch):
+    image = components.optional("PIL.Image")
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import report_picture
+
+    report_picture.take_pictures(report_picture.write_report(tmp_path), tmp_path)
+    for scheme, back in (("light", (255, 255, 255)), ("dark", (20, 24, 29))):
+        for folder in (tmp_path, report_picture.IMAGES):
+            path = folder / f"report-{scheme}.png"
+            picture = image.open(path).convert("RGB")
+            assert picture.size == (1280, 800) and path.stat().st_size < 150_000
+            assert picture.getpixel((5, 5)) == pytest.approx(back, abs=3)

@@ -1,0 +1,210 @@
+"""The metrics in ClickHouse: as functions and in queries; errors."""
+
+import re
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql import macros
+from rankql.engines import clickhouse_functions as clickhouse
+from support import case_matrix, clickhouse_sessions, signatures, spark_sessions
+from support.metric_engines import same
+
+pytestmark = pytest.mark.clickhouse
+
+
+@pytest.fixture(scope="module")
+def house():
+    with case_matrix.clickhouse() as made:
+        yield made
+
+
+def test_every_metric_of_a_ranking_is_a_function():
+    made = re.findall(r"FUNCTION (\w+) AS", clickhouse.create_clickhouse_functions())
+    assert {name for name in made if not name.startswith("rankql_")} == {*spark_sessions.EVERY}
+    assert {*spark_sessions.EVERY} == {*clickhouse.CLICKHOUSE.metrics}
+
+
+SHOWN = """
+    SELECT * FROM values('user String, item String, rel Nullable(Int8), pos Nullable(UInt32)',
+        ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3),
+        ('ada', 'kettle', 3, NULL), ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2),
+        ('bob', 'tea', 1, 3), ('eve', 'mug', 0, 1), ('eve', 'pot', 0, 2))
+"""
+QUERY = r'''
+SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
+       ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)])
+       AS boosted, max(rel) AS rel, sum(pos) FILTER (WHERE rel > 1) AS none,
+       avg(rel) AS mean, count(DISTINCT item) AS items
+FROM shown GROUP BY user ORDER BY user DESC
+'''
+JOINED = """
+WITH ranked AS (
+    SELECT user, item, row_number() OVER (PARTITION BY user ORDER BY score DESC) AS pos FROM run)
+SELECT user, ndcg(rel, pos, 10) AS ndcg, judged_at(rel, pos, 2) AS judged
+FROM judged FULL JOIN ranked USING (user, item) GROUP BY user ORDER BY user
+"""
+TABLES = {
+    "run": "SELECT user, item, pos * -0.5 AS score FROM shown WHERE pos IS NOT NULL",
+    "judged": "SELECT user, item, rel FROM shown WHERE rel IS NOT NULL",
+}
+
+
+@pytest.mark.parametrize("query", [QUERY, JOINED])
+def test_a_query(house, query):
+    """Names, texts and order are DuckDB's, and what a join does not find is NULL."""
+    con = duckdb.connect()
+    rankql.register(con)
+    house.query(f"CREATE OR REPLACE TABLE shown ENGINE = Memory AS {SHOWN}")
+    shown = pl.read_ipc(house.query("SELECT * FROM shown", "Arrow").bytes())  # noqa: F841
+    con.execute("CREATE TABLE shown AS FROM shown")
+    for name, text in TABLES.items():
+        con.execute(f"CREATE TABLE {name} AS {text}")
+        house.query(f"CREATE OR REPLACE TABLE {name} ENGINE = Memory AS {text}")
+    ours = con.sql(query)
+    theirs = pl.read_ipc(house.query(rankql.translate(query, "clickhouse"), "Arrow").bytes())
+    assert theirs.columns == ours.columns
+    for one, other in zip(ours.fetchall(), theirs.rows(), strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert same(a, b) if isinstance(a, float) else a == b
+
+
+def test_a_file(house, tmp_path):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"rel": [0, 1, None], "pos": [1, 2, 3]}).write_parquet(path)
+    query = rankql.translate(f"SELECT ndcg(rel, pos), count(rel) FROM '{path}'", "clickhouse")
+    assert same(clickhouse_sessions.rows(house, query)[0][0], 0.6309297535714575)
+
+
+def test_functions_are_called_as_in_duckdb(house):
+    house.query(f"CREATE OR REPLACE TABLE shown ENGINE = Memory AS {SHOWN}")
+    text = "SELECT user, ndcg(rel, pos, 10), ap(exp2_gain(rel), pos, NULL) FROM shown GROUP BY user"
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("shown", pl.read_ipc(house.query("SELECT * FROM shown", "Arrow").bytes()))
+    ours, theirs = sorted(con.sql(text).fetchall()), sorted(clickhouse_sessions.rows(house, text))
+    assert [u for u, *_ in ours] == [u for u, *_ in theirs]
+    assert all(
+        same(a, b)
+        for one, other in zip(ours, theirs, strict=True)
+        for a, b in zip(one[1:], other[1:], strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ndcg(rel, pos, 0)", "k must be a whole number from 1"),
+        ("ndcg('a', pos, 10)", "rel must be a number, not text; cast it first"),
+        ("ndcg(CAST('nan' AS DOUBLE), pos, 10)", "rel must be a finite number, not nan"),
+        ("ndcg(rel, pos - 1, 10)", "pos must be a whole number from 1, not 0"),
+        ("ndcg(rel, pos * 0.5, 10)", "pos must be a whole number from 1, not 0.5"),
+        ("err(rel, pos, 10, NULL)", "max_rel must be given: the highest grade of the scale"),
+        ("err(rel, pos, 10, 2)", "rel must not exceed max_rel: 3 is above 2"),
+        ("rbp(rel, pos, 10, NULL)", "p must be given: the chance to look at the next item"),
+        ("rbp(rel, pos, 10, 1.5)", "p must lie between 0 and 1, not 1.5"),
+        ("rbo(pos, 1, NULL, 0.5)", "pos must not be the same for two items of a group"),
+        ("ndcg_by_score(rel, pos, pos * 0.5, 10)", "item must be text or a whole number"),
+        ("ndcg_by_score(rel, 'a', pos, 10)", "score must be a number, not text"),
+        ("list_ap([1, 'nan'::DOUBLE], 10)", "rel must be a finite number, not nan"),
+        ("list_ap([1, 2], 1.5)", "k must be a whole number from 1"),
+    ],
+)
+def test_bad_input(house, call, message):
+    """The same message, as function and in a query."""
+    source = "(SELECT arrayJoin([1, 3]) AS rel, rel AS pos)"
+    house.query(f"CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT * FROM {source}")
+    with pytest.raises(Exception, match="DB::Exception") as error:
+        house.query(f"SELECT {call} FROM bad".replace("'nan'::DOUBLE", "nan"))
+    assert message in str(error.value)
+    with pytest.raises(Exception) as error:  # a wrong option is an error of the translation
+        house.query(rankql.translate(f"SELECT {call} AS v FROM bad", "clickhouse"))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ap(rel, pos, denominator := 'r')", "denominator must be 'min', 'R', 'found'"),
+        ("ndcg(rel, pos, negative := 'x')", "negative must be 'zero' or 'keep', not x"),
+        (
+            "ndcg(rel, pos, discounts := [1, -1])",
+            "discounts must be finite numbers above 0, not -1",
+        ),
+        ("ndcg(rel, pos, discounts := [1])", "discounts has 1 entries, but position 3 is counted"),
+        (
+            "rr(rel, pos, threshold := 'a')",
+            "threshold must be a finite number, not the text 'a'",
+        ),
+        ("ndcg_by_score(rel, pos, 'a', ties := 'x')", "ties must be 'item' or 'expected'"),
+        ("micro_precision_at(rel, pos, 10)", "query must be given when k is"),
+    ],
+)
+def test_bad_options(house, call, message):
+    house.query(
+        "CREATE OR REPLACE TABLE bad ENGINE = Memory AS SELECT arrayJoin([1, 3]) AS rel, rel AS pos"
+    )
+    with pytest.raises(Exception) as error:
+        house.query(rankql.translate(f"SELECT {call} FROM bad", "clickhouse"))
+    assert message in str(error.value).replace("\\'", "'")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT gini(item) FROM t", "gini() has no translation for ClickHouse"),
+        ("SELECT novelty(item, 10) FROM t", "novelty() has no translation for ClickHouse"),
+        ("SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t", "strftime() has no translation"),
+        ("SELECT list(x ORDER BY y) FROM t", "ORDER BY within list()"),
+        ("SELECT ndcg(rel, pos) FILTER (WHERE pos < 3) FROM t", "FILTER on ndcg"),
+        ("SELECT ndcg(rel, pos) OVER (PARTITION BY u) FROM t", "ndcg(...) OVER"),
+        ("FROM ranked('t')", "ranked() has no translation"),
+        ("SELECT ndcg(rel) FROM t", "ndcg needs the argument pos"),
+    ],
+)
+def test_refused(query, message):
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate(query, "clickhouse")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_dialects():
+    assert "transform(" in rankql.translate("SELECT ap(rel, pos) FROM t", "spark")
+    with pytest.raises(rankql.RankqlError, match=r"'clickhose'. Did you mean 'clickhouse'"):
+        rankql.translate("SELECT 1", "clickhose")
+    assert macros.list_metric_macros("rating") == {*signatures.RATING}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT a FROM t WHERE a NOT IN (1, NULL)", "IN with a query or NULL"),
+        ("SELECT a FROM t WHERE a IN (SELECT b FROM u)", "IN with a query or NULL"),
+        ("SELECT (SELECT max(b) FROM u WHERE u.a = t.a) FROM t", "a query within an expression"),
+        ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u)", "Exists has no translation"),
+        ("SELECT sum(CAST(a AS DOUBLE)) FROM t", "a cast has no translation"),
+        ("SELECT a / 2 FROM t", "a division has no translation"),
+        ("SELECT a FROM t WHERE a LIKE 'x%'", "Like has no translation"),
+        ("SELECT len(a) FROM t", "len() has no translation"),
+        ("SELECT typeof(a) FROM t", "typeof() has no translation"),
+    ],
+)
+def test_what_would_be_other_rows(query, message):
+    """Each was passed on once, and gave other values or other rows without a word."""
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate(query, "clickhouse")
+    assert message in str(error.value)
+
+
+def test_a_setting_of_the_session(house):
+    """Whether NULL is in a list is none of it."""
+    house.query("CREATE OR REPLACE TABLE t ENGINE = Memory AS SELECT arrayJoin([1, 2, NULL]) AS a")
+    house.query("SET transform_null_in = 1")
+    try:
+        query = rankql.translate("SELECT a FROM t WHERE a NOT IN (1, 3)", "clickhouse")
+        assert clickhouse_sessions.rows(house, query) == [(2,)]
+    finally:
+        house.query("SET transform_null_in = 0")

@@ -1,0 +1,46 @@
+"""Every hand-checked case on every engine, and the table of it that users read.
+
+`python tests/generate.py cases` runs all engines and writes the table anew.
+"""
+
+import pytest
+
+from support import case_matrix, hand_cases
+from support.case_table import cell, stored, written
+
+
+@pytest.fixture(scope="module")
+def place(request):
+    with case_matrix.PLACES[request.param]() as made:
+        yield made
+
+
+@pytest.mark.parametrize("family", hand_cases.FAMILIES)
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [pytest.param(e.place, e.name, marks=e.marks, id=e.name) for e in case_matrix.ENGINES.values()],
+    indirect=["place"],
+)
+def test_matrix(place, name, family):
+    equal, refused, wrong = case_matrix.run(
+        case_matrix.ENGINES[name], place, hand_cases.FAMILIES[family]
+    )
+    assert not wrong, "\n".join(wrong)
+    _, cells = stored()
+    assert cells.get((name, family)) == cell(equal, refused), "run python tests/generate.py cases"
+
+
+def test_the_table_is_whole():
+    """Nothing but the cells that the runs look at, and what is refused as it is told here."""
+    text, cells = stored()
+    assert cells.keys() == {
+        (e, family) for e in case_matrix.ENGINES for family in hand_cases.FAMILIES
+    }
+    assert text == written(cells)
+
+
+def test_nothing_is_refused_in_vain():
+    """Each error that is expected is that of some case, on each engine."""
+    for entry in case_matrix.REFUSED:
+        for engine in map(case_matrix.ENGINES.get, entry.engines):
+            assert any(case_matrix.refused(engine, case) is entry for case in hand_cases.ALL), entry

@@ -1,0 +1,492 @@
+"""The metrics in Spark: whole runs, errors, several executors."""
+
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql.cli.demo import write_shop
+from rankql.engines.spark_target import SPARK
+from rankql.engines.translation import translate_call, translate_expression, translate_query
+from rankql.registry.all_metrics import FUNCTIONS
+from support import case_matrix, metric_rows, signatures, spark_sessions
+from support.components import optional
+from support.dl19 import JUDGMENTS
+from support.dl19 import RUN as RUN_OF
+from support.paths import DL19, ROOT
+from support.small_evaluation import QRELS, RUN, assert_alike
+
+metrics = optional("rankql.spark")
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark():
+    with spark_sessions.session(**spark_sessions.INTERPRETED) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    return write_shop(tmp_path_factory.mktemp("shop"), queries=300)
+
+
+def framed(spark, frame):
+    return spark.createDataFrame(frame.to_arrow())
+
+
+WHOLE = ["nDCG@10", "AP", "RR@10", "P@5", "ERR@10", "nDCG(gain=exp2)@5", "microR@10"]
+
+
+def test_evaluate_the_shop(spark, shop):
+    frame = spark.read.parquet(str(shop))
+    for by in ((), "segment", [["segment"], ["segment", "user"]]):
+        ours = rankql.evaluate(shop, metrics=WHOLE, by=by)
+        assert_alike(ours, metrics.evaluate(frame, metrics=WHOLE, by=by))
+
+
+@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
+def test_evaluate_trec(spark):
+    con = duckdb.connect()
+    con.execute(JUDGMENTS)
+    con.execute(RUN_OF % "BM25")
+    run, qrels = con.sql("SELECT query, item, score FROM run").pl(), con.table("judgments").pl()
+    for conventions in ("rankql", "trec_eval"):
+        ours = rankql.evaluate(run, qrels, WHOLE, conventions=conventions)
+        theirs = (framed(spark, run), framed(spark, qrels))
+        assert_alike(ours, metrics.evaluate(*theirs, WHOLE, conventions=conventions))
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        (["nDCG@10", "AP", "ERR@3"], {}),
+        (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
+        ("nDCG@10", {"conventions": "sklearn"}),
+        (["nDCG@10", "AP"], {"unjudged": "bounds"}),
+        ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
+    ],
+)
+def test_evaluate_a_run_and_judgments(spark, asked, options):
+    ours = rankql.evaluate(RUN, QRELS, asked, **options)
+    assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
+
+
+def test_evaluate_several_runs(spark):
+    runs = {"one": RUN, "two": RUN.filter(pl.col("query") != "a")}
+    theirs = {name: framed(spark, run) for name, run in runs.items()}
+    qrels = framed(spark, QRELS)
+    assert_alike(rankql.evaluate(runs, QRELS, "AP"), metrics.evaluate(theirs, qrels, "AP"))
+    column = pl.concat([run.with_columns(model=pl.lit(name)) for name, run in runs.items()])
+    ours = rankql.evaluate(column, QRELS, "AP", system="model")
+    assert_alike(ours, metrics.evaluate(framed(spark, column), qrels, "AP", system="model"))
+
+
+def test_one_large_query_in_many_small_files(spark, tmp_path):
+    items = pl.int_range(20_000, eager=True)
+    large = pl.DataFrame({"query": "large", "item": items, "score": -items.cast(pl.Float64)})
+    large = large.with_columns(rel=(items % 7 == 3).cast(pl.Int64))
+    small = [
+        pl.DataFrame({"query": [f"q{i}"] * 2, "item": [1, 2], "score": [1.0, 2.0], "rel": [1, 0]})
+        for i in range(40)
+    ]
+    for i, part in enumerate([large[:9000], *small, large[9000:]]):
+        part.write_parquet(tmp_path / f"{i}.parquet")
+    asked = ["nDCG@10", "AP", "R@100"]
+    ours = rankql.evaluate(f"{tmp_path}/*.parquet", metrics=asked)
+    assert_alike(ours, metrics.evaluate(spark.read.parquet(str(tmp_path)), metrics=asked))
+
+
+def test_ids_of_other_types(spark):
+    """The same query is in the same partition, whatever its type in each table."""
+    run = RUN.with_columns(query=pl.col("query").rank("dense").cast(pl.Int64))
+    qrels = QRELS.with_columns(query=pl.col("query").rank("dense").cast(pl.Float64))
+    ours = rankql.evaluate(run, qrels, "AP")
+    assert_alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
+    qrels = qrels.with_columns(pl.col("query").cast(pl.Int64).cast(pl.String))
+    ours = rankql.evaluate(run, qrels, "AP")
+    assert_alike(ours, metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP"))
+    fractions = run.with_columns(pl.col("query").cast(pl.Float64))
+    with pytest.raises(rankql.RankqlError, match="different types: double in run, string in qrels"):
+        metrics.evaluate(framed(spark, fractions), framed(spark, qrels), "AP")
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels"),
+    [
+        (RUN.with_columns(score=pl.lit(float("nan"))), QRELS),
+        (RUN.with_columns(query=pl.lit("n")), QRELS),
+        (RUN.with_columns(item=pl.lit(None).cast(pl.String)), QRELS),
+        (RUN[:0], QRELS),
+        (RUN, pl.concat([QRELS, QRELS[:1]])),
+        (QRELS, RUN),
+        (RUN, QRELS.with_columns(rel=pl.lit("x"))),
+    ],
+)
+def test_what_cannot_be_evaluated(spark, run, qrels):
+    """The errors are those of DuckDB."""
+    with pytest.raises(rankql.RankqlError) as ours:
+        rankql.evaluate(run, qrels, "AP")
+    with pytest.raises(rankql.RankqlError) as theirs:
+        metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP")
+    assert str(theirs.value) == str(ours.value)
+
+
+QUERY = r'''
+WITH shown (user, item, rel, pos) AS (VALUES
+    ('ada', 'tea', 3, 1), ('ada', 'mug', 0, 2), ('ada', 'pot', 2, 3), ('ada', 'kettle', 3, NULL),
+    ('bob', 'mug', 0, 1), ('bob', 'jar', NULL, 2), ('bob', 'tea', 1, 3),
+    ('eve', 'mug', 0, 1), ('eve', 'pot', 0, 2))
+SELECT user, ndcg(rel, pos, 10), ap(rel, pos) AS "it's \ ""ap""", 'ndcg(rel, pos) \ it''s' AS text,
+       ndcg(CASE rel WHEN 3 THEN 10 ELSE rel END, pos, 3, discounts := [0.8, log2(3), log2(4)])
+       AS boosted
+FROM shown GROUP BY user ORDER BY user DESC
+'''
+
+
+def test_a_query(spark):
+    """The README's own query: names, texts and order are DuckDB's."""
+    con = duckdb.connect()
+    rankql.register(con)
+    ours = con.sql(QUERY).pl()
+    theirs = pl.DataFrame(metrics.sql(spark, QUERY).toArrow())
+    assert_frame_equal(ours, theirs, abs_tol=1e-12, rel_tol=0)
+
+
+def test_a_query_of_a_file(spark, shop):
+    text = f"""
+        SELECT segment, count("nDCG@10") AS defined, avg("nDCG@10") AS mean
+        FROM (SELECT segment, query, ndcg(rel, pos, 10) AS "nDCG@10" FROM '{shop}'
+              GROUP BY segment, query)
+        GROUP BY segment ORDER BY segment"""
+    con = duckdb.connect()
+    rankql.register(con)
+    theirs = pl.DataFrame(metrics.sql(spark, text).toArrow())
+    assert_frame_equal(con.sql(text).pl(), theirs, abs_tol=1e-12, rel_tol=0)
+
+
+def test_a_name_is_no_variable(spark):
+    """Columns called as the variables and parameters within the macros are."""
+    frame = spark.createDataFrame(
+        spark_sessions.table("err", [[(1, 1), (3, 2)]]).rename_columns(["grade", "i", "g"])
+    )
+    value = metrics.expr("err(grade, i, max_rel := 3)")
+    frame = frame.groupBy("g").agg(value.alias("v"), metrics.err("grade", "i", max_rel=3))
+    (row,) = frame.collect()
+    assert row.v == row.err == pytest.approx(1 / 8 + 7 / 8 * 7 / 8 / 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ndcg(rel, pos, 0)", "k must be a whole number from 1"),
+        ("ndcg('a', pos)", "rel must be a number, not text; cast it first"),
+        ("ndcg(CAST('nan' AS DOUBLE), pos)", "rel must be a finite number"),
+        ("ndcg(rel, pos - 1)", "pos must be a whole number from 1, not 0"),
+        ("ndcg(rel, pos * 0.5)", "pos must be a whole number from 1, not 0.5"),
+        (
+            "ap(rel, pos, denominator := 'r')",
+            "denominator must be 'min', 'R', 'found' or 'k', not r",
+        ),
+        ("err(rel, pos)", "max_rel must be given: the highest grade of the scale"),
+        ("rbp(rel, pos)", "p must be given: the chance to look at the next item"),
+        ("ndcg(rel, pos, discounts := [1, -1])", "discounts must be finite numbers above 0"),
+        ("ndcg_by_score(rel, pos, pos * 0.5)", "item must be text or a whole number"),
+    ],
+)
+def test_bad_input(spark, call, message):
+    frame = spark.createDataFrame(spark_sessions.table("ndcg", [[(1, 1), (3, 2)]]))
+    with pytest.raises(Exception) as error:  # a wrong option is an error before Spark runs
+        frame.groupBy("g").agg(metrics.expr(call)).collect()
+    assert message in str(error.value)
+    assert isinstance(error.value, rankql.RankqlError) or "USER_RAISED" in str(error.value)
+
+
+GRADED = {"whole": [1, 2, 3], "halves": [0.5, 1.5, 2.0], "decimals": [0.1, 0.25]}
+
+
+@pytest.mark.parametrize("kind", GRADED)
+def test_grades_that_are_named(spark, kind):
+    """Nothing is collected, and every value is the same; NULL where it is NULL."""
+    grades = GRADED[kind]
+    draw = random.Random(kind)
+    rows = [
+        [g, draw.choice([None, -1, 0, *grades]), draw.choice([None, pos, pos])]
+        for g in range(40)
+        for pos in draw.sample(range(1, 31), draw.choice([1, 5, 30]))
+    ]
+    rows += [[40, None, 1], [41, 0, 1], [42, -1, None]]
+    drawn = pl.DataFrame(rows, {"g": pl.Int64, "rel": pl.Float64, "pos": pl.Int64}, orient="row")
+    if kind != "halves":
+        drawn = drawn.cast({"rel": {"whole": pl.Int32, "decimals": pl.Decimal(9, 2)}[kind]})
+    con = duckdb.connect()
+    rankql.register(con)
+    by_group = framed(spark, drawn).groupBy("g")
+    columns, calls = [], ["g"]
+    for k in (1, 3, 10):
+        idcg = f"idcg(rel, pos, {k}, ideal := 'retrieved')"
+        columns += [metrics.ndcg(k=k, grades=iter(grades)), metrics.expr(idcg, grades)]
+        calls += [f"ndcg(rel, pos, {k})", idcg]
+    ours = con.sql(f"SELECT {', '.join(calls)} FROM drawn GROUP BY g ORDER BY g").pl()
+    theirs = by_group.agg(*(c.alias(n) for c, n in zip(columns, ours.columns[1:], strict=True)))
+    assert "collect_list" not in theirs._jdf.queryExecution().toString()
+    found = pl.DataFrame(theirs.sort("g").toArrow())
+    assert_frame_equal(found, ours, abs_tol=1e-12, rel_tol=0)
+    few = by_group.agg(metrics.ndcg(k=10, grades=grades[:-1]))
+    with pytest.raises(Exception, match=f"rel must be one of the grades given, .*{grades[-1]}"):
+        few.collect()
+
+
+def test_grades_that_are_of_no_use(spark):
+    for column in (metrics.ap, metrics.ndcg, metrics.dcg):
+        with pytest.raises(rankql.RankqlError, match="grades= needs ndcg or idcg with k"):
+            column("rel", "pos", grades=[1])
+    for grades in ([], [0, 1], [float("nan")]):
+        with pytest.raises(rankql.RankqlError, match="grades must be finite numbers above 0"):
+            metrics.ndcg("rel", "pos", k=10, grades=grades)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT graded(e, MAP {'buy': 3}) FROM t", "ToMap has no translation"),
+        ("SELECT graded(e, g) FROM t", "graded: "),
+        ("SELECT current_date", "CurrentDate has no translation"),
+        ("SELECT 1; SELECT 2", "it must be one statement"),
+        ("SELECT gini(item) FROM t", "gini: histogram() has no translation for Spark"),
+        ("SELECT strftime(d, '%Y'), ndcg(rel, pos) FROM t", "strftime() has no translation"),
+        ("SELECT list(x ORDER BY y) FROM t", "ORDER BY within list()"),
+        ("SELECT ndcg(rel, pos) FILTER (WHERE pos < 3) FROM t", "FILTER on ndcg"),
+        ("SELECT ndcg(rel, pos) OVER (PARTITION BY u) FROM t", "ndcg(...) OVER"),
+        ("SELECT x[-1] FROM t", "Bracket has no translation"),
+        ("FROM ranked('t')", "ranked() has no translation"),
+        ("SELECT ndcg(rel) FROM t", "ndcg needs the argument pos"),
+        ("SELECT ndcg(rel, pos, kk := 3) FROM t", "'kk'"),
+        ("SELECT FROM WHERE", "cannot be read as DuckDB's SQL"),
+    ],
+)
+def test_refused(query, message):
+    with pytest.raises(rankql.RankqlError) as error:
+        translate_query(query, SPARK)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_arguments():
+    with pytest.raises(AttributeError, match=r"Did you mean .ndcg"):
+        metrics.ndgc  # noqa: B018
+    with pytest.raises(rankql.RankqlError, match="'kk', unknown or twice; it has: rel, pos, k"):
+        metrics.ndcg("rel", "pos", kk=3)
+    with pytest.raises(rankql.RankqlError, match="k must be a number, a text"):
+        metrics.ndcg("rel", "pos", k=object())
+    with pytest.raises(rankql.RankqlError, match="ties='order' is not supported in Spark"):
+        metrics.evaluate(RUN, QRELS, "AP", ties="order")
+    with pytest.raises(rankql.RankqlError, match="run must be a Spark DataFrame"):
+        metrics.evaluate(RUN, QRELS, "AP")
+
+
+@pytest.mark.parametrize("metric", spark_sessions.EVERY)
+def test_every_metric_of_a_ranking_is_translated(metric):
+    columns = {n: n for n, d in signatures.EVERYTHING[metric].items() if d is signatures.NEEDED}
+    options = {"p": 0.8, "max_rel": 3}
+    given = {n: options[n] for n in signatures.EVERYTHING[metric] if n in options}
+    text = translate_call(metric, columns, given, SPARK)
+    assert not any(left in text for left in ("list_", "lambda", ":=", "rankql_grade"))
+    assert len(text) < 20_000
+
+
+def test_which_metrics_beyond_accuracy_are_translated():
+    def translated(name):
+        try:
+            return translate_expression(metric_rows.call(name), SPARK)
+        except rankql.RankqlError as error:
+            assert "has no translation" in str(error)
+
+    ours = [name for name in FUNCTIONS if name not in spark_sessions.EVERY]
+    assert [name for name in ours if translated(name)] == [*case_matrix.IN_SPARK]
+
+
+@pytest.mark.parametrize("name", case_matrix.IN_SPARK)
+def test_beyond(spark, name):
+    """As in DuckDB, of random rows, empty columns and NULLs among them."""
+    con = duckdb.connect()
+    rankql.register(con)
+    columns = metric_rows.columns(name)
+    rows = [[g, *row] for g in range(6) for row in metric_rows.draw(name, g)]
+    rows += [[6, *(None for _ in columns)], *([7, *row[1:-1], None] for row in rows[:3])]
+    kinds = [metric_rows.KINDS.get(column, "DOUBLE") for column in columns]
+    typed = ", ".join(f'"{c}" {kind}' for c, kind in zip(columns, kinds, strict=True))
+    con.execute(f"CREATE TABLE drawn (g INT, {typed})")
+    con.executemany(f"INSERT INTO drawn VALUES ({', '.join('?' * (len(columns) + 1))})", rows)
+    framed(spark, con.sql("FROM drawn").pl()).createOrReplaceTempView("drawn")
+    text = f"SELECT g, {metric_rows.call(name)} AS value FROM drawn GROUP BY g ORDER BY g"
+    theirs = pl.DataFrame(metrics.sql(spark, text).toArrow())
+    assert_frame_equal(con.sql(text).pl(), theirs, check_exact=False, abs_tol=1e-12, rel_tol=0)
+
+
+def script(code, tmp_path, **names):
+    """Run in a process of its own: there is one Spark in each."""
+    code = textwrap.dedent(code).format(**names)
+    head = f"import sys; sys.path[:0] = [{f'{ROOT}/tests'!r}, {str(ROOT)!r}]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", head + code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+CLUSTER = """
+import os, signal, threading, time
+import duckdb
+import polars as pl
+from support import spark_sessions
+import rankql, rankql.spark
+from polars.testing import assert_frame_equal
+
+settings = {{
+    "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[:2]),
+    "spark.sql.shuffle.partitions": "40",
+}}
+asked = {{"metrics": ["nDCG@10", "AP"], "by": "segment"}}
+with spark_sessions.session("local-cluster[2,1,1024]", **settings) as spark:
+    path = {shop!r}
+    ours = rankql.evaluate(path, **asked)
+    frame = spark.read.parquet(path).repartition(16)
+    mine = pl.DataFrame(frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query").toArrow())
+    theirs = ours.per_query.select("query", ndcg="nDCG@10").sort("query")
+    assert_frame_equal(mine, theirs, abs_tol=1e-12, rel_tol=0)
+    found = [rankql.spark.evaluate(frame, **asked)]
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    task = threading.Thread(target=lambda: found.append(rankql.spark.evaluate(frame, **asked)))
+    task.start()
+    tracker, app = spark.sparkContext.statusTracker(), spark.sparkContext.applicationId
+    def done():
+        stages = [tracker.getStageInfo(i) for i in tracker.getActiveStageIds()]
+        return any(s and s.numTasks == 40 and s.numCompletedTasks > 3 for s in stages)
+    while not done():
+        assert task.is_alive()
+        time.sleep(0.02)
+    mine = [p for p in os.listdir("/proc") if p.isdigit() and executor(p, app)]
+    assert len(mine) == 2
+    os.kill(int(mine[0]), signal.SIGKILL)
+    task.join()
+    for result in found:
+        assert_frame_equal(result.per_query, ours.per_query, abs_tol=1e-12, rel_tol=0)
+        assert_frame_equal(result.summary, ours.summary, abs_tol=1e-12, rel_tol=0)
+    assert len(found) == 2
+    print("right")
+"""
+EXECUTOR = """
+def executor(pid, app):
+    try:
+        command = open(f"/proc/{{pid}}/cmdline").read()
+    except OSError:
+        return False
+    return "CoarseGrainedExecutorBackend" in command and app in command
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="executors are found in /proc")
+def test_several_executors(shop, tmp_path):
+    """Two processes with a shuffle between; then with one of them killed in the middle."""
+    assert "right" in script(EXECUTOR + CLUSTER, tmp_path, shop=str(shop))
+
+
+WITHOUT_PANDAS = """
+import os, pathlib
+import polars as pl
+from support import spark_sessions
+
+pathlib.Path("pandas").mkdir()
+pathlib.Path("pandas/__init__.py").write_text("raise ImportError")
+sys.path[:0] = [os.getcwd()]
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
+import rankql, rankql.spark
+with spark_sessions.session("local[2]", **spark_sessions.INTERPRETED) as spark:
+    path = {shop!r}
+    frame = spark.createDataFrame(pl.read_parquet(path).to_arrow())
+    result = rankql.spark.evaluate(frame, metrics="nDCG@10")
+    assert result.per_query.equals(rankql.evaluate(path, metrics="nDCG@10").per_query)
+    assert frame.groupBy("query").agg(rankql.spark.ndcg()).toArrow()
+    rows = spark.range(0, 1000, 1, 4)
+    frame = rows.selectExpr("id % 50 AS query", "id % 4 AS rel", "id + 1 AS pos")
+    frame.write.bucketBy(4, "query").saveAsTable("shown")
+    for shown, shuffled in ((spark.table("shown"), False), (frame, True)):
+        plan = shown.groupBy("query").agg(rankql.spark.ndcg(k=10))._jdf.queryExecution()
+        assert ("Exchange" in plan.executedPlan().toString()) == shuffled
+print("right")
+"""
+
+
+def test_without_pandas_and_with_buckets(shop, tmp_path):
+    """pandas is not needed, neither here nor in the workers; buckets are not shuffled."""
+    assert "right" in script(WITHOUT_PANDAS, tmp_path, shop=str(shop))
+
+
+CONNECT = """
+import os
+import duckdb
+import polars as pl
+from support import spark_sessions
+from polars.testing import assert_frame_equal
+from pyspark.sql import SparkSession
+
+os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+os.environ["PYSPARK_PYTHON"] = sys.executable
+builder = SparkSession.builder.remote("local[1]")
+for name, value in spark_sessions.PLAIN.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+import rankql, rankql.spark
+path = {shop!r}
+frame = spark.read.parquet(path)
+assert type(frame).__module__.startswith("pyspark.sql.connect")
+ours = rankql.evaluate(path, metrics=["nDCG@10", "AP"], by="segment")
+theirs = rankql.spark.evaluate(frame, metrics=["nDCG@10", "AP"], by="segment")
+assert_frame_equal(ours.per_query, theirs.per_query, abs_tol=1e-12, rel_tol=0)
+frame.createOrReplaceTempView("shop")
+text = "SELECT query, ndcg(rel, pos, 10) AS ndcg FROM shop GROUP BY query ORDER BY query"
+wanted = ours.per_query.select("query", ndcg="nDCG@10")
+by_query = frame.groupBy("query").agg(rankql.spark.ndcg(k=10)).sort("query")
+for made in (rankql.spark.sql(spark, text), by_query):
+    assert_frame_equal(pl.DataFrame(made.toArrow()), wanted, abs_tol=1e-12, rel_tol=0)
+print("right")
+spark.stop()
+"""
+
+
+def test_connect(shop, tmp_path):
+    assert "right" in script(CONNECT, tmp_path, shop=str(shop))
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT a / b FROM t", "a division has no translation for Spark; put it into a view"),
+        ("SELECT a % 2 FROM t", "a division"),
+        ("SELECT a IN (SELECT b FROM u) FROM t", "IN with a query or NULL"),
+        ("SELECT CAST(a AS DOUBLE) FROM t", "a cast"),
+        ("SELECT typeof(a) FROM t", "typeof() has no translation"),
+        ("SELECT a FROM t POSITIONAL JOIN u", "POSITIONAL JOIN"),
+        ("SELECT MAP {'a': 1}", "ToMap has no translation"),
+    ],
+)
+def test_what_would_be_other_rows(query, message):
+    """Each was passed on once, and gave other values or other rows without a word."""
+    with pytest.raises(rankql.RankqlError) as error:
+        rankql.translate(query, "spark")
+    assert message in str(error.value)
+
+
+def test_the_mean_of_decimals(spark):
+    """It has all the places of a DOUBLE."""
+    query = "SELECT avg(d) FROM (VALUES (1.25), (1.00), (2.00)) AS t (d)"
+    ((mean,),) = metrics.sql(spark, query).collect()
+    assert mean == pytest.approx(4.25 / 3, abs=1e-15)

@@ -1,0 +1,246 @@
+"""The bounds over the unjudged, against every judgement that there could be."""
+
+from functools import partial
+from itertools import combinations_with_replacement
+from math import fsum, log2
+from random import Random
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankql
+from support import definitions, signatures, strategies
+from support.paths import ROOT
+
+FILE = ROOT / "sql" / "bounds.sql"
+METRICS = ["ndcg", "dcg", "cg", "precision_at", "recall_at", "f1_at", "hit_at", "ap"]
+METRICS += ["rr", "arhr", "err", "rbp"]
+LEVELS = [[0, 1, 2, 3], [0, 0.5, 3], [0, 1], [0, 1.75, 2], [0]]
+# What was drawn must be few enough for every judgement of the unjudged to be tried.
+MOST = 5
+OPTIONS = {
+    "k": [None, 1, 2, 3, 5],
+    "threshold": [1, 1, 2, 0.5, 0],
+    "discounts": [None, [2, 0.5, 1, 3, 0.25, 1, 1.5, 0.8, 4, 1] * 4],
+    "base": [2, 3],
+    "ideal": ["judged", "retrieved"],
+    "negative": ["zero", "keep"],
+    "max_rel": [3, 4.5],
+    "p": [0.3, 0.9],
+}
+DENOMINATORS = {"ap": ["min", "R", "found", "k"], "precision_at": ["k", "retrieved", "min"]}
+
+
+@pytest.fixture(scope="module")
+def con():
+    con = duckdb.connect()
+    rankql.register(con)
+    con.execute(FILE.read_text("utf-8"))
+    return con
+
+
+def literal(value):
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    return "NULL" if value is None else f"'{value}'" if isinstance(value, str) else repr(value)
+
+
+def bounds(con, metric, batch, levels, k=None, ideal="judged", **options):
+    """What the macro says of each ranking of a batch."""
+    items, judged = [], []
+    for rows in batch:
+        shown = sorted(definitions.shown(rows), key=lambda row: row[1])
+        items.append([{"pos": float(pos), "rel": rel} for rel, pos in shown])
+        pool = rows if ideal == "judged" else shown
+        judged.append([float(rel) for rel, _ in pool if rel is not None])
+    given_ = "".join(f", {name} := {literal(value)}" for name, value in options.items())
+    call = (
+        f"rankql_bounds_{metric}(items, judged, {literal(k)}, {literal(levels)}::DOUBLE[]{given_})"
+    )
+    query = f"""
+        SELECT x.low, x.high FROM (
+            SELECT n, {call} AS x FROM (
+                SELECT unnest(range($n)) AS n,
+                       unnest($items::STRUCT(pos DOUBLE, rel DOUBLE)[][]) AS items,
+                       unnest($judged::DOUBLE[][]) AS judged)) ORDER BY n"""
+    return con.execute(query, {"n": len(batch), "items": items, "judged": judged}).fetchall()
+
+
+def tried(metric, rows, levels, **options):
+    """The lowest and the highest over every judgement, None where none defines the metric."""
+    value = partial(getattr(definitions, metric), **options)
+    return definitions.extremes(rows, value, levels) or (None, None)
+
+
+def same(found, wanted):
+    assert len(found) == len(wanted)
+    for got, want in zip(found, wanted, strict=True):
+        assert [v is None for v in got] == [v is None for v in want], (got, want)
+        for a, b in zip(got, want, strict=True):
+            assert a is None or abs(a - b) <= 1e-12 * max(1, abs(b)), (got, want)
+
+
+def unjudged(rows):
+    return sum(1 for rel, pos in rows if rel is None and pos is not None)
+
+
+GRADES = st.sampled_from([None, None, None, -1, 0, 0.5, 1, 1.75, 2, 3])
+BATCHES = strategies.batches(
+    strategies.rankings(GRADES).filter(lambda rows: unjudged(rows) <= MOST), most=6
+)
+# Nothing of use among the judged: what is undefined, and what its lowest value is, are then asked.
+BARREN = strategies.batches(
+    strategies.rankings(st.sampled_from([None, None, -1, 0])).filter(
+        lambda rows: unjudged(rows) <= MOST
+    ),
+    most=6,
+)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(batch=BATCHES | BARREN, levels=st.sampled_from(LEVELS), data=st.data())
+def test_every_judgement(con, metric, batch, levels, data):
+    options = data.draw(strategies.options(metric))
+    wanted = [tried(metric, rows, levels, **options) for rows in batch]
+    same(bounds(con, metric, batch, levels, **options), wanted)
+
+
+def many(random, grades):
+    """Forty rankings, with gaps, of items few of which are judged."""
+    for _ in range(40):
+        rows, pos, free = [], 0, 0
+        for _ in range(random.randint(1, 8)):
+            pos += random.choice([1, 1, 1, 2])
+            rel = random.choice(grades) if free == 4 or random.random() < 0.5 else None
+            free += rel is None
+            rows.append((rel, pos))
+        yield rows + [(random.choice(grades), None) for _ in range(random.choice([0, 0, 1, 2]))]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("metric", METRICS)
+def test_many_rankings(con, metric, seed):
+    random = Random(f"{metric} {seed}")
+    choices = {**OPTIONS, "denominator": DENOMINATORS.get(metric)}
+    options = {
+        name: random.choice(choices[name]) for name in signatures.ROWS[metric] if name in choices
+    }
+    if metric in DENOMINATORS:
+        options["denominator"] = DENOMINATORS[metric][seed % len(DENOMINATORS[metric])]
+    batch = list(many(random, [[0, 0, 1, 2, 3], [-2, 0, 0, 0.5, 3], [0, -1], [-1]][seed % 4]))
+    levels = random.choice([[0, 1, 2, 3], [0, 0.5, 3], [0, 1]])
+    wanted = [tried(metric, rows, levels, **options) for rows in batch]
+    same(bounds(con, metric, batch, levels, **options), wanted)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(batch=strategies.batches(strategies.rankings(strategies.SMALL)), data=st.data())
+def test_nothing_unjudged(con, metric, batch, data):
+    """Low and high are then the metric itself, as the macro for rows has it."""
+    options = data.draw(strategies.options(metric))
+    rows = [(n, rel, pos) for n, ranking in enumerate(batch) for rel, pos in ranking]
+    con.execute("CREATE OR REPLACE TEMP TABLE t (n INT, rel DOUBLE, pos DOUBLE)")
+    if rows:
+        con.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    given_ = "".join(f", {name} := {literal(value)}" for name, value in options.items())
+    query = f"""
+        SELECT {metric}(rel, pos{given_}) FROM range({len(batch)}) AS q (n) LEFT JOIN t USING (n)
+        GROUP BY n ORDER BY n"""
+    wanted = [(value, value) for (value,) in con.execute(query).fetchall()]
+    same(bounds(con, metric, batch, [0, 1, 2, 3], **options), wanted)
+
+
+def chains(rows, levels, k, discounts):
+    """The highest ndcg where the unjudged of larger weight have the higher levels, in every way."""
+    by = discounts or [log2(pos + 1) for pos in range(1, 200)]
+    weigh = [1 / by[pos - 1] if k is None or pos <= k else 0 for _, pos in rows]
+    own = fsum(rel * w for (rel, _), w in zip(rows, weigh, strict=True) if rel)
+    free = sorted((w for (rel, _), w in zip(rows, weigh, strict=True) if rel is None), reverse=True)
+    grades = [rel for rel, _ in rows if rel is not None]
+    best = sorted(by[:k]) if discounts else by
+    values = []
+    for given_ in combinations_with_replacement(sorted(levels, reverse=True), len(free)):
+        pool = sorted([*grades, *given_], reverse=True)[:k]
+        ideal = fsum(rel / b for rel, b in zip(pool, best, strict=False))
+        if ideal > 0:
+            dcg = own + fsum(level * w for level, w in zip(given_, free, strict=True))
+            values.append(dcg / ideal)
+    return max(values, default=None)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_highest_ndcg_of_longer_rankings(con, seed):
+    """Grades far apart and any discounts: levels between 0 and the top are needed here."""
+    random = Random(seed)
+    levels = random.choice([[0, 1, 2, 3], [0, 1, 3, 7], [0, 0.01, 1, 100], [0, 5, 6, 7]])
+    k = random.choice([None, 5, 10, 20])
+    listed = [round(random.uniform(0.2, 5), 3) for _ in range(40)]
+    discounts = random.choice([None, listed])
+    batch = []
+    for _ in range(8):
+        grades = [None] * random.randint(3, 9)
+        grades += [random.choice([0, 0, 1, 2, 3, 7, 0.3]) for _ in range(random.randint(0, 9))]
+        random.shuffle(grades)
+        batch.append([(rel, pos) for pos, rel in enumerate(grades, 1)])
+    found = bounds(con, "ndcg", batch, levels, k=k, discounts=discounts)
+    wanted = [chains(rows, levels, k, discounts) for rows in batch]
+    same([(high,) for _, high in found], [(high,) for high in wanted])
+
+
+def test_by_hand(con):
+    """One unjudged item between two judged."""
+    rows = [(0, 1), (None, 2), (1, 3)]
+    assert bounds(con, "rr", [rows], [0, 1]) == [(1 / 3, 1 / 2)]
+    assert bounds(con, "precision_at", [rows], [0, 1], k=2) == [(0, 0.5)]
+    assert bounds(con, "ap", [rows], [0, 1]) == [(1 / 3, (1 / 2 + 2 / 3) / 2)]
+    assert bounds(con, "rr", [[(0, 1), (None, 7)], [(0, 1)], []], [0, 1]) == [
+        (1 / 7, 1 / 7),
+        (None, None),
+        (None, None),
+    ]
+    # What is beyond the cutoff has no share in what was found, but defines it.
+    beyond = [(0, 1), (None, 5)]
+    assert bounds(con, "ap", [beyond], [0, 1], k=2, denominator="found") == [(0, 0)]
+    # A level between: at 3 the order is ideal, at 9 the item ought to stand above the first.
+    rows = [(3, 1), (None, 2), (1, 3)]
+    values = [definitions.ndcg([(3, 1), (rel, 2), (1, 3)]) for rel in (0, 3, 9)]
+    assert values[1] == 1 and values[2] < values[0]
+    assert bounds(con, "ndcg", [rows], [0, 3, 9]) == [pytest.approx((values[2], 1))]
+
+
+def test_signed_gains(con):
+    """The dcg is below 0: the lowest ideal makes it worst, the highest ideal makes it best."""
+    rows = [(-1, 1), (None, 2)]
+    signed = {"negative": "keep"}
+    assert bounds(con, "ndcg", [rows], [0, 1, 2], **signed) == [
+        pytest.approx((1 / log2(3) - 1, (2 / log2(3) - 1) / 2))
+    ]
+    rows = [(-3, 1), (None, 2), (None, 3)]
+    same(
+        bounds(con, "ndcg", [rows], [0, 1, 2], k=2, **signed),
+        [tried("ndcg", rows, [0, 1, 2], k=2, **signed)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("ap(items, judged, 3, [0, 1], denominator := 'x')", "denominator must be"),
+        ("ap(items, judged, 0, [0, 1])", "k must be a whole number from 1"),
+        ("rr(items, judged, 3, [0, 1], threshold := 'x')", "threshold must be a finite number"),
+        ("ndcg(items, judged, 3, [0, 1], base := 1)", "base must be a finite number above 1"),
+        ("ndcg(items, judged, 3, [0, 1], negative := 'x')", "negative must be"),
+        ("ndcg(items, judged, 3, [0, 1], discounts := [1, 0, 2])", "discounts must be finite"),
+        ("ndcg(items, judged, NULL, [0, 1], discounts := [1])", "discounts has 1 entries, but"),
+        ("err(items, judged, 3, [0, 1])", "max_rel must be given"),
+        ("err(items, judged, 3, [0, 4], max_rel := 3)", "rel must not exceed max_rel: 4.0 is"),
+        ("rbp(items, judged, 3, [0, 1])", "p must be given"),
+    ],
+)
+def test_refused(con, call, message):
+    items = "[{'pos': 1, 'rel': 1}, {'pos': 2, 'rel': NULL}]"
+    with pytest.raises(duckdb.ConversionException, match=message):
+        query = f"SELECT rankql_bounds_{call} FROM (SELECT {items} AS items, [1, 0] AS judged)"
+        con.execute(query).fetchall()

@@ -1,0 +1,273 @@
+"""convert: TREC files to tables and back, and what a TREC file cannot say."""
+
+import gzip
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+import pytrec_eval
+
+from rankql.engines.evaluate import evaluate
+from rankql.errors import RankqlError
+from rankql.evaluation.conversion import convert
+from support.paths import DL19
+
+METRICS = ["nDCG@10", "AP", "RR@10", "P@5", "R@100", "bpref"]
+RUN = pl.DataFrame(
+    {"query": ["a", "a", "a", "b"], "item": ["x", "z", "y", "x"], "score": [1.0, 2.5, 2.5, -1.0]}
+)
+QRELS = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "rel": [1.0, 0.5, -2.0]})
+TREC = "a Q0 z 1 2.5 rankql\na Q0 y 2 2.5 rankql\na Q0 x 3 1.0 rankql\nb Q0 x 1 -1.0 rankql\n"
+
+
+def lines(path):
+    """The fields that say something: not the iteration, Q0 and the tag."""
+    fields = [line.split() for line in Path(path).read_text().splitlines()]
+    return sorted((f[0], f[2], *f[3:5]) for f in fields)
+
+
+def refused(source, target, **options):
+    with pytest.raises(RankqlError) as error:
+        convert(source, target, **options)
+    assert not target.exists() and not list(target.parent.glob(".*.tmp"))
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_run(tmp_path):
+    """Equal scores: the last item first, as trec_eval has it."""
+    path = convert(RUN, tmp_path / "a.run")
+    assert path == tmp_path / "a.run" and path.read_text() == TREC
+    assert [p.name for p in tmp_path.iterdir()] == ["a.run"]
+    assert convert(RUN, str(tmp_path / "b"), tag="bm25").read_text() == TREC.replace(
+        "rankql", "bm25"
+    )
+
+
+def test_qrels(tmp_path):
+    path = convert(QRELS, tmp_path / "a.qrels")
+    assert path.read_text() == "a 0 x 1\na 0 y 0.5\nb 0 x -2\n"
+
+
+def test_tables(tmp_path):
+    (tmp_path / "a.run").write_text("a Q0 01 1 2 t\na\tQ0  02 2 1e-3 t\n")
+    (tmp_path / "a.qrels").write_text("a 0 01 1\na 0 02 0\n")
+    run = pl.read_parquet(convert(tmp_path / "a.run", tmp_path / "run.parquet"))
+    assert run.to_dict(as_series=False) == {
+        "query": ["a", "a"], "item": ["01", "02"], "score": [2.0, 0.001],
+    }  # fmt: skip
+    qrels = pl.read_parquet(convert(tmp_path / "a.qrels", tmp_path / "qrels.parquet"))
+    assert qrels.schema == {"query": pl.String, "item": pl.String, "rel": pl.Int64}
+    assert qrels["rel"].to_list() == [1, 0]
+    path = convert(tmp_path / "a.qrels", tmp_path / "qrels.csv")
+    assert path.read_text() == "query,item,rel\na,01,1\na,02,0\n"
+    tagged = pl.read_parquet(convert(tmp_path / "a.run", tmp_path / "t.parquet", system="tag"))
+    assert tagged["system"].to_list() == ["t", "t"]
+    ranked = pl.read_parquet(convert(tmp_path / "a.run", tmp_path / "r.parquet", pos="rank"))
+    assert ranked["pos"].to_list() == [1, 2] and ranked.schema["pos"] == pl.Int64
+
+
+def test_tables_keep_null_and_fractions(tmp_path):
+    table = QRELS.with_columns(rel=pl.Series([None, 0.5, 1.0]), pos=pl.Series([1, None, 2]))
+    back = pl.read_parquet(convert(table, tmp_path / "a.parquet"))
+    assert back["rel"].to_list() == [None, 0.5, 1.0] and back["pos"].to_list() == [1, None, 2]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".run", ".run.gz", ".txt"])
+def test_round_trip(tmp_path, suffix):
+    path = convert(RUN, tmp_path / f"run{suffix}")
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == suffix.endswith(".gz")
+    assert convert(path, tmp_path / "back").read_text() == TREC
+    path = convert(QRELS, tmp_path / f"qrels{suffix}")
+    back = convert(path, tmp_path / "back.qrels").read_text()
+    assert back == "a 0 x 1\na 0 y 0.5\nb 0 x -2\n"
+
+
+@pytest.mark.skipif(not DL19.is_dir(), reason=f"no data: {DL19} is absent")
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".trec.gz"])
+@pytest.mark.parametrize("name", ["BM25", "D_BERT_KD_TASB", "SPLADE_P_P_ENSEMBLE_DISTIL"])
+def test_dl19(tmp_path, name, suffix):
+    """The same tables and the same metrics; only equal scores may change ranks."""
+    run, qrels = DL19 / f"{name}.run", DL19 / "dl19.qrels"
+    there = [convert(run, tmp_path / f"r{suffix}"), convert(qrels, tmp_path / f"q{suffix}")]
+    back = [convert(there[0], tmp_path / "a.run"), convert(there[1], tmp_path / "a.qrels")]
+    assert lines(back[1]) == lines(qrels)
+    assert [(f[0], f[1], f[3]) for f in lines(back[0])] == [(f[0], f[1], f[3]) for f in lines(run)]
+    if name == "BM25":
+        assert lines(back[0]) == lines(run)
+    expected = evaluate(run, qrels, METRICS)
+    for pair in (there, back):
+        result = evaluate(*pair, METRICS)
+        assert [result[m] for m in METRICS] == [expected[m] for m in METRICS]
+
+
+def test_trec_eval_reads_it(tmp_path):
+    """Ranks and scores say the same to trec_eval as the table to rankql."""
+    items = [f"d{i}" for i in range(40)]
+    run = pl.DataFrame({"query": "a", "item": items, "pos": range(1, 41)})
+    qrels = pl.DataFrame({"query": "a", "item": items[3::7], "rel": 1})
+    with convert(run, tmp_path / "a.run").open() as file:
+        theirs = pytrec_eval.parse_run(file)
+    with convert(qrels, tmp_path / "a.qrels").open() as file:
+        judgments = pytrec_eval.parse_qrel(file)
+    values = pytrec_eval.RelevanceEvaluator(judgments, {"map", "recip_rank"}).evaluate(theirs)["a"]
+    ours = evaluate(run, qrels, ["AP", "RR"])
+    assert ours["AP"] == pytest.approx(values["map"], rel=1e-12)
+    assert ours["RR"] == pytest.approx(values["recip_rank"], rel=1e-12)
+
+
+def test_positions(tmp_path):
+    """Scores that keep the order, last position 1; equal queries of two systems apart."""
+    run = pl.DataFrame({"query": ["a", "a", "b"], "item": ["x", "y", "x"], "pos": [2, 1, 1]})
+    text = "a Q0 y 1 2 rankql\na Q0 x 2 1 rankql\nb Q0 x 1 1 rankql\n"
+    assert convert(run, tmp_path / "a.run").read_text() == text
+    both = run.with_columns(score=pl.Series([0.5, 0.7, 3.0]))
+    text = "a Q0 y 1 0.7 rankql\na Q0 x 2 0.5 rankql\nb Q0 x 1 3.0 rankql\n"
+    assert convert(both, tmp_path / "b.run").read_text() == text
+    wrong = run.with_columns(score=pl.Series([0.7, 0.5, 3.0]))
+    assert "score and pos order query 'a' differently (item 'y')" in refused(
+        wrong, tmp_path / "c.run"
+    )
+    assert "y 1 2 rankql" in convert(wrong, tmp_path / "d.run", pos="pos").read_text()
+    assert "x 1 0.7 rankql" in convert(wrong, tmp_path / "e.run", score="score").read_text()
+
+
+@pytest.mark.parametrize("positions", [[1, 3], [2, 3], [1, 1], [1, 1, 3]])
+def test_positions_that_trec_cannot_say(tmp_path, positions):
+    run = pl.DataFrame({"query": "q", "item": list("xyz")[: len(positions)], "pos": positions})
+    assert "positions of query 'q' have gaps or repeat" in refused(run, tmp_path / "a.run")
+    convert(run, tmp_path / "a.parquet")
+
+
+def test_what_is_not_retrieved_is_left_out(tmp_path):
+    run = RUN.with_columns(score=pl.Series([None, 2.0, 1.0, None]))
+    assert convert(run, tmp_path / "a.run").read_text().count("\n") == 2
+    qrels = QRELS.with_columns(rel=pl.Series([None, 1, 2]))
+    assert convert(qrels, tmp_path / "a.qrels").read_text() == "a 0 y 1\nb 0 x 2\n"
+
+
+def test_systems(tmp_path):
+    run = pl.concat([RUN[:1], RUN[:2]]).with_columns(model=pl.Series(["m", "n", "n"]))
+    path = convert(run, tmp_path / "a.run", system="model")
+    assert path.read_text() == "a Q0 x 1 1.0 m\na Q0 z 1 2.5 n\na Q0 x 2 1.0 n\n"
+    run = run.with_columns(model=pl.lit("m m"))
+    assert "model is empty or has white space" in refused(run, tmp_path / "b", system="model")
+
+
+@pytest.mark.parametrize("bad", ["x y", "x\ty", "x\n", " x", "", "x\u00a0y", "x\u2003", "\u0085"])
+@pytest.mark.parametrize("role", ["query", "item"])
+def test_white_space(tmp_path, bad, role):
+    for frame in (RUN, QRELS):
+        odd = frame.with_columns(pl.Series(role, [bad, *frame[role][1:]]))
+        message = refused(odd, tmp_path / "a.run")
+        assert message.startswith(f"source: {role} is empty or has white space")
+        assert f"(1 row, {bad!r})" in message
+
+
+@pytest.mark.parametrize("word", ['a"b', '"a', "it's", "a,b", "{0}", "ünï", "%s", "select", "\\n"])
+def test_odd_ids_and_names(tmp_path, word):
+    run = pl.DataFrame({word: [word, word], "doc": [f"{word}1", f"{word}2"], "sim": [2.0, 1.0]})
+    text = f"{word} Q0 {word}1 1 2.0 {word}\n{word} Q0 {word}2 2 1.0 {word}\n"
+    path = convert(run, tmp_path / f"{word}.run", query=word, tag=word)
+    assert path.read_text() == text
+    for suffix in (".parquet", ".csv", ".csv.gz", ".run.gz"):
+        there = convert(path, tmp_path / f"{word}{suffix}", system="tag")
+        named = {"system": "tag" if suffix == ".run.gz" else "system"}
+        assert convert(there, tmp_path / "back.run", **named).read_text() == text
+
+
+def test_named_columns_that_hold_spaces(tmp_path):
+    run = RUN.rename({"query": "my query", "item": 'it"em', "score": "drop table; --"})
+    path = convert(
+        run, tmp_path / "a b.run", query="my query", item='it"em', score="drop table; --"
+    )
+    assert path.read_text() == TREC
+
+
+def test_sources(tmp_path):
+    con = duckdb.connect()
+    con.register("frame", RUN)
+    con.execute('CREATE TABLE "my run" AS FROM frame')
+    RUN.write_ndjson(tmp_path / "a.jsonl")
+    RUN.write_parquet(tmp_path / "a.parquet")
+    sources = ["my run", con.table("my run"), RUN.lazy(), RUN.to_arrow()]
+    for i, source in enumerate([*sources, tmp_path / "a.jsonl", tmp_path / "a.parquet"]):
+        assert convert(source, tmp_path / f"{i}.run", con=con).read_text() == TREC
+    assert con.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(1,)]
+
+
+def test_read_only_database(tmp_path):
+    with duckdb.connect(str(tmp_path / "a.db")) as con:
+        con.register("frame", RUN)
+        con.execute("CREATE TABLE run AS FROM frame")
+    with duckdb.connect(str(tmp_path / "a.db"), read_only=True) as con:
+        assert convert("run", tmp_path / "a.run", con=con).read_text() == TREC
+
+
+def test_numeric_ids(tmp_path):
+    run = pl.DataFrame({"query": [10, 9], "item": [1, 2], "score": [1, 2]})
+    text = "9 Q0 2 1 2.0 rankql\n10 Q0 1 1 1.0 rankql\n"
+    assert convert(run, tmp_path / "a.run").read_text() == text
+
+
+def test_grades_and_ranking_in_one_table(tmp_path):
+    table = pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [2], "pos": [1]})
+    assert "name it, rel= for judgments" in refused(table, tmp_path / "a.txt")
+    run, qrels = "a Q0 x 1 1 rankql\n", "a 0 x 2\n"
+    assert convert(table, tmp_path / "a.run").read_text() == run
+    assert convert(table, tmp_path / "a.qrels").read_text() == qrels
+    assert convert(table, tmp_path / "b.txt", pos="pos").read_text() == run
+    assert convert(table, tmp_path / "c.txt", rel="rel").read_text() == qrels
+    assert pl.read_parquet(convert(table, tmp_path / "a.parquet")).columns == [
+        "query", "item", "pos", "rel",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["run", "parquet"])
+def test_bad_values(tmp_path, suffix):
+    target = tmp_path / f"a.{suffix}"
+    for score in (float("nan"), "high"):
+        bad = pl.DataFrame({"query": ["a"], "item": ["x"], "score": [score]})
+        assert "score must be a number" in refused(bad, target)
+    grades = QRELS.with_columns(rel=float("inf"))
+    assert "rel must be a finite number" in refused(grades, target)
+    places = RUN.rename({"score": "pos"})
+    assert "pos must be a whole number from 1" in refused(places, target)
+    empty = RUN.with_columns(item=pl.Series([None, "x", "y", None]))
+    assert refused(empty, target) == "source: item is NULL (2 rows). Correct these first"
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    target = tmp_path / "a.run"
+    target.write_text("old")
+    with pytest.raises(RankqlError):
+        convert(RUN.with_columns(score=float("nan")), target)
+    assert target.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_may_replace_itself(tmp_path):
+    path = convert(RUN, tmp_path / "a.run", tag="one")
+    convert(path, path, tag="two")
+    assert path.read_text() == TREC.replace("rankql", "two")
+
+
+def test_wrong_use(tmp_path):
+    target = tmp_path / "a.run"
+    assert "does not exist" in refused(RUN, tmp_path / "nowhere" / "a.run")
+    assert "no column of that name. Available: query" in refused(RUN, target, score="nope")
+    assert "system='nope'" in refused(RUN, target, system="nope")
+    assert "No item column" in refused(RUN.drop("item"), target)
+    assert "No score column" in refused(RUN.drop("score"), target)
+    assert "Leave out .gz" in refused(RUN, tmp_path / "a.parquet.gz")
+    for tag in ("", "a b", "a\n"):
+        assert "tag must be one word" in refused(RUN, target, tag=tag)
+    (tmp_path / "folder.run").mkdir()
+    with pytest.raises(RankqlError, match="Cannot write"):
+        convert(RUN, tmp_path / "folder.run")
+
+
+def test_empty(tmp_path):
+    assert convert(RUN[:0], tmp_path / "a.run").read_text() == ""
+    assert gzip.decompress(convert(RUN[:0], tmp_path / "a.run.gz").read_bytes()) == b""
+    assert len(pl.read_parquet(convert(RUN[:0], tmp_path / "a.parquet"))) == 0

@@ -1,0 +1,237 @@
+"""The fast ways of ndcg and idcg in polars equal the plain form to 1e-12, and give way to it.
+
+The plain form sorts the grades of each ranking, as the list forms do.
+"""
+
+import math
+import random
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rankql
+from rankql.expressions import gain, ideal, ndcg_groups
+from support import metric_engines, strategies
+
+
+def of_frame(metric, frame, options):
+    return frame.pipe(metric, by="user", **options)
+
+
+def of_lazy(engine):
+    def run(metric, frame, options):
+        return frame.lazy().pipe(metric, by="user", **options).collect(engine=engine)
+
+    return run
+
+
+def of_columns(engine):
+    def run(metric, frame, options):
+        lazy = frame.lazy().group_by("user").agg(metric("rel", "pos", **options))
+        return lazy.collect(engine=engine)
+
+    return run
+
+
+WAYS = {
+    "frame": of_frame,
+    "lazy in memory": of_lazy("in-memory"),
+    "lazy streaming": of_lazy("streaming"),
+    "agg in memory": of_columns("in-memory"),
+    "agg streaming": of_columns("streaming"),
+}
+METRICS = [rankql.ndcg, rankql.idcg]
+OPTIONS = st.fixed_dictionaries(
+    {"k": strategies.CHOICES["k"]}, optional={"base": st.sampled_from([2, 10, math.e])}
+)
+
+
+def values(frame):
+    return {row[0]: row[1] for row in frame.rows()}
+
+
+def sort(judged, k, base):
+    return ideal.ideal_by_sort(judged, k, None, base)
+
+
+def plain(metric, frame, options):
+    """Every ranking sorted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gain, "ideal_by_counts", sort)
+        lazy = frame.lazy().group_by("user").agg(metric("rel", "pos", **options))
+        return values(lazy.collect(engine="in-memory"))
+
+
+def assert_equal(metric, frame, options):
+    expected = plain(metric, frame, options)
+    for name, run in WAYS.items():
+        got = values(run(metric, frame, options))
+        assert got.keys() == expected.keys(), name
+        wrong = {
+            key: (got[key], value)
+            for key, value in expected.items()
+            if not metric_engines.same(got[key], value)
+        }
+        assert not wrong, (name, metric.__name__, options, wrong)
+
+
+def table(rows, rel=pl.Int64, pos=pl.Int64):
+    return pl.DataFrame(rows, {"user": pl.Int64, "rel": rel, "pos": pos}, orient="row")
+
+
+def users(groups):
+    return [(user, *row) for user, group in enumerate(groups) for row in group]
+
+
+COUNTED = st.sampled_from([None, 0, 0, 1, 2, 3, 4])
+WHOLE = st.sampled_from([None, -3, 0, 1, 2, 4, 5, 9])
+ANY = st.sampled_from([None, -1.5, -1, 0, 0.25, 1, 2.5, 3, 4, 4.5, 7, 1e9])
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
+@pytest.mark.parametrize(
+    ("grades", "dtype"),
+    [(COUNTED, pl.Int8), (COUNTED, pl.Float32), (WHOLE, pl.Int64), (ANY, pl.Float64)],
+    ids=["counted", "counted floats", "whole", "any"],
+)
+@given(data=st.data())
+def test_grades(metric, grades, dtype, data):
+    """Grades that are counted, those that are not, and rankings with both; NULLs; any k."""
+    groups = data.draw(strategies.batches(strategies.rankings(grades)))
+    assert_equal(metric, table(users(groups), dtype), data.draw(OPTIONS))
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.__name__)
+@pytest.mark.parametrize("share", [0, 0.001, 0.3, 1])
+def test_many_groups(metric, share):
+    """Large data in any order of rows, in which a share of the grades is not counted."""
+    draw = random.Random(7)
+    places = [(user, place) for user in range(500) for place in range(1, 30)]
+    places += [(user, None) for user in range(500) for _ in range(3)]
+    rows = [
+        (
+            user,
+            draw.choice([0.5, 5, 6]) if draw.random() < share else draw.choice([0, 0, 1, 2, 3, 4]),
+            place,
+        )
+        for user, place in draw.sample(places, len(places) - 500)
+    ]
+    for options in ({"k": 10}, {"k": 1000}, {}):
+        assert_equal(metric, table(rows, pl.Float64), options)
+
+
+def test_no_group_is_lost():
+    """Groups without gain, where runs of a group meet and where keys are NULL."""
+    keys = [None, 1, 1, 2, None, 3, 3, 1, 4]
+    frame = pl.DataFrame({"user": keys, "rel": [0, 0, 2, 0, 0, 1, 0, 0, None]})
+    frame = frame.with_columns(pos=pl.Series([1, 2, 1, 1, 2, 1, 2, 3, 1]))
+    for run in WAYS.values():
+        got = values(run(rankql.ndcg, frame, {}))
+        assert got == {None: None, 1: 1.0, 2: None, 3: 1.0, 4: None}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [0.0, -0.0, math.nan, math.nan, None],
+        ["a", "a", "b", "", None],
+        [[1], [1], [], [None], None],
+        [{"a": 1}, {"a": 1}, {"a": None}, {"a": 2}, None],
+        [None] * 5,
+    ],
+    ids=["float", "text", "list", "struct", "null"],
+)
+def test_keys(keys):
+    """Whatever polars can group by."""
+    frame = pl.DataFrame({"user": keys, "rel": [0, 2, 1, 1, 3], "pos": [1, 2, 3, 4, 5]})
+    want = frame.group_by("user").agg(rankql.ndcg("rel", "pos"))["ndcg"].sort()
+    for name, run in WAYS.items():
+        got = run(rankql.ndcg, frame, {})["ndcg"].sort()
+        assert all(map(metric_engines.same, got.to_list(), want.to_list())), name
+
+
+def sorted_(frame, **options):
+    """Whether the frame form had to sort."""
+    seen = []
+    plain_form = ndcg_groups.ideal_by_sort
+
+    def note(values):
+        seen.append(len(values))
+        return values
+
+    def noted(*args):
+        return plain_form(*args).map_batches(note, pl.Float64, is_elementwise=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ndcg_groups, "ideal_by_sort", noted)
+        frame.lazy().pipe(rankql.ndcg, by="user", **options).collect(engine="in-memory")
+    return bool(seen)
+
+
+@pytest.mark.parametrize("rel", [5, 0.5, 1e300])
+def test_other_grades_fall_back(rel):
+    counted = [(1, 1, 1), (1, 4, 2), (2, 0, 1)]
+    assert not sorted_(table(counted, pl.Float64), k=1)
+    frame = table([*counted, (1, rel, None)], pl.Float64)
+    assert sorted_(frame, k=1)
+    assert_equal(rankql.ndcg, frame, {"k": 1})
+
+
+@pytest.mark.parametrize(
+    "rows", [(1 << ndcg_groups.BITS) - 1, 1 << ndcg_groups.BITS, 3 << ndcg_groups.BITS]
+)
+def test_large_groups(rows):
+    """A group that a counter cannot hold falls back, one row less does not."""
+    frame = table([(1, 1 + row % 4, None) for row in range(rows)] + [(1, 1, 1), (2, 1, 1)])
+    large = rows >= (1 << ndcg_groups.BITS) - 1
+    assert sorted_(frame, k=10) == large
+    assert not sorted_(frame.slice(1 + large * rows), k=10)
+    assert_equal(rankql.ndcg, frame, {})
+    assert_equal(rankql.ndcg, frame, {"k": 10})
+
+
+CONTEXTS = {
+    "select": lambda lazy, value: lazy.filter(pl.col("user") == 1).select(value),
+    "over": lambda lazy, value: lazy.select("user", value.over("user")),
+    "filter": lambda lazy, value: lazy.filter(value.over("user") > 0.9),
+    "dynamic": lambda lazy, value: (
+        lazy.sort("user").group_by_dynamic("user", every="1i").agg(value)
+    ),
+    "two": lambda lazy, value: lazy.group_by("user").agg(value, (1 - value).alias("loss")),
+}
+
+
+@pytest.mark.parametrize("engine", ["in-memory", "streaming"])
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_contexts(context, engine):
+    """Wherever polars takes an aggregate, also where a ranking has other grades."""
+    rows = [
+        (user, (user * row) % 6 / (1 + user % 2), row) for user in range(9) for row in range(1, 9)
+    ]
+    frame = table(rows, pl.Float64)
+
+    def run():
+        made = CONTEXTS[context](frame.lazy(), rankql.ndcg("rel", "pos", k=5))
+        return made.collect(engine=engine).sort(pl.all())
+
+    got = run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gain, "ideal_by_counts", sort)
+        want = run()
+    assert got.shape == want.shape
+    for a, b in zip(got.rows(), want.rows(), strict=True):
+        assert a == b or all(
+            metric_engines.same(x, y) for x, y in zip(a, b, strict=True) if type(y) is not int
+        )
+
+
+def test_streams():
+    """The streaming engine runs the expression as a stream: nothing in it sorts groups."""
+    lazy = pl.LazyFrame({"user": [1, 1, 2], "rel": [1, 2, 3], "pos": [1, 2, 1]})
+    query = lazy.group_by("user").agg(rankql.ndcg("rel", "pos", k=10))
+    if "maintain_order" not in ideal.ANY_ORDER:
+        pytest.skip("polars < 1.39 cannot")
+    plan = query.show_graph(engine="streaming", plan_stage="physical", raw_output=True)
+    assert "in-memory-map" not in plan

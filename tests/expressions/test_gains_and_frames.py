@@ -1,0 +1,225 @@
+"""What the other tests do not go through: gains, ranked(), frames, parameters, wide scores."""
+
+import polars as pl
+import pytest
+
+import rankql
+from support import definitions, metric_engines
+
+RELS = [None, -2, -1, 0, 0.5, 1, 3]
+
+
+def fetch(query, *parameters):
+    return metric_engines.connection().execute(query, *parameters).fetchall()
+
+
+def test_exp2_gain():
+    """2^rel - 1 for each row."""
+    wanted = [None, -0.75, -0.5, 0.0, 2**0.5 - 1, 1.0, 7.0]
+    listed = metric_engines.literal(RELS)
+    assert [row[0] for row in fetch(f"SELECT exp2_gain(unnest({listed}))")] == pytest.approx(wanted)
+    made = pl.DataFrame({"rel": RELS}, strict=False).select(rankql.exp2_gain("rel"))
+    assert made.to_series().to_list() == pytest.approx(wanted)
+    assert made.dtypes == [pl.Float64]
+    assert fetch("SELECT typeof(exp2_gain(2::TINYINT)), exp2_gain(2::TINYINT)") == [("DOUBLE", 3.0)]
+
+
+# ranked
+
+ROWS = [
+    ("u", "a", 1.0, 10),
+    ("u", "b", 3.0, 20),
+    ("u", "c", 3.0, 30),
+    ("u", "d", None, 40),
+    ("v", "9", 5.0, 50),
+    ("v", "10", 5.0, 60),
+    ("v", "B", float("inf"), 70),
+]
+WITHIN = {"a": 3, "b": 2, "c": 1, "d": None, "9": 2, "10": 3, "B": 1}
+WHOLE = {"a": 6, "b": 5, "c": 4, "d": None, "9": 2, "10": 3, "B": 1}
+
+
+def positions_sql(text):
+    return dict(fetch(f"SELECT item, pos FROM {text}"))
+
+
+def test_ranked_sql():
+    """pos by score descending, then by the item's text; NULL without a score; all columns stay."""
+    con = metric_engines.connection()
+    values = ", ".join(map(str, ROWS)).replace("None", "NULL").replace("inf", "'inf'::DOUBLE")
+    con.execute(
+        f'CREATE OR REPLACE TEMP TABLE t AS FROM (VALUES {values}) t("user", item, score, more)'
+    )
+    assert positions_sql("ranked('t')") == WITHIN
+    assert positions_sql("ranked('t', query := NULL)") == WHOLE
+    assert [row[0] for row in con.execute("DESCRIBE FROM ranked('t')").fetchall()] == [
+        "user",
+        "item",
+        "score",
+        "more",
+        "pos",
+    ]
+    con.execute(
+        'CREATE OR REPLACE TEMP TABLE o AS SELECT "user" q, item AS "the item", score s FROM t'
+    )
+    found = fetch("SELECT * FROM ranked('o', query := 'q', item := 'the item', score := 's')")
+    assert {item: pos for _, item, _, pos in found} == WITHIN
+
+
+def test_ranked_polars():
+    frame = pl.DataFrame(ROWS, schema=["user", "item", "score", "more"], orient="row")
+    for made in (rankql.ranked(frame), rankql.ranked(frame.lazy()).collect(engine="streaming")):
+        assert made.columns == ["user", "item", "score", "more", "pos"]
+        assert dict(made.select("item", "pos").rows()) == WITHIN
+        assert made.drop("pos").rows() == frame.rows(), "the rows stay as they stand"
+    assert dict(rankql.ranked(frame, query=None).select("item", "pos").rows()) == WHOLE
+    other = frame.rename({"user": "q", "item": "the item", "score": "s"})
+    made = rankql.ranked(other, query="q", item="the item", score="s")
+    assert dict(made.select("the item", "pos").rows()) == WITHIN
+    assert isinstance(rankql.ranked(frame.lazy()), pl.LazyFrame)
+
+
+def test_ranked_refuses():
+    con = metric_engines.connection()
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE has_pos AS SELECT 1 AS \"user\", 'a' item, 1.0 score, 1 pos"
+    )
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE nan AS SELECT 1 AS \"user\", 'a' item, 'nan'::DOUBLE score"
+    )
+    con.execute("CREATE OR REPLACE TEMP TABLE text AS SELECT 1 AS \"user\", 'a' item, '1' score")
+    frames = {
+        name: pl.from_arrow(con.sql(f"FROM {name}").to_arrow_table())
+        for name in ("has_pos", "nan", "text")
+    }
+    for name, said in {
+        "has_pos": "pos",
+        "nan": "score must be a number, not nan",
+        "text": "score must be a number, not text; cast it first",
+    }.items():
+        with pytest.raises(metric_engines.duckdb.Error, match=said):
+            con.execute(f"FROM ranked('{name}')").fetchall()
+        with pytest.raises(rankql.RankqlError, match=said):
+            rankql.ranked(frames[name].lazy()).collect()
+    with pytest.raises(metric_engines.duckdb.Error, match="points"):
+        con.execute("FROM ranked('has_pos', score := 'points')").fetchall()
+    with pytest.raises(rankql.RankqlError, match="points"):
+        rankql.ranked(frames["nan"], score="points")
+
+
+def test_ranked_feeds_the_metrics():
+    """ranked() and then a metric is the metric by score."""
+    group = [(3, 0.5, "a"), (0, 0.5, "b"), (2, 0.5, "c"), (1, None, "d"), (None, 0.75, "e")]
+    wanted = definitions.by_score(definitions.ndcg, group, k=3)
+    con = metric_engines.connection()
+    frame = pl.DataFrame(group, schema=["rel", "score", "item"], orient="row")
+    con.register("scored", frame.to_arrow())
+    found = con.execute("SELECT ndcg(rel, pos, 3) FROM ranked('scored', query := NULL)").fetchall()[
+        0
+    ][0]
+    assert metric_engines.same(found, wanted)
+    made = rankql.ranked(frame, query=None).select(rankql.ndcg("rel", "pos", k=3)).item()
+    assert metric_engines.same(made, wanted)
+
+
+# frames
+
+FRAME = pl.DataFrame(
+    {
+        "user": ["a", "a", "b", "b", "b"],
+        "shop": [1, 1, 1, 2, 2],
+        "rel": [0, 1, 3, 0, 2],
+        "pos": [1, 2, 1, 2, 3],
+    }
+)
+
+
+def test_pipe_defaults():
+    """df.pipe(ndcg): the columns are user, rel, pos; a row per user; a lazy frame stays lazy."""
+    wanted = {
+        "a": definitions.ndcg([(0, 1), (1, 2)]),
+        "b": definitions.ndcg([(3, 1), (0, 2), (2, 3)]),
+    }
+    made = FRAME.select("user", "rel", "pos").pipe(rankql.ndcg)
+    assert made.columns == ["user", "ndcg"]
+    assert dict(made.rows()) == pytest.approx(wanted, abs=1e-12)
+    lazy = FRAME.lazy().pipe(rankql.ndcg)
+    assert isinstance(lazy, pl.LazyFrame)
+    assert lazy.collect_schema() == {"user": pl.String, "ndcg": pl.Float64}
+    assert dict(lazy.collect(engine="streaming").rows()) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_pipe_columns():
+    """Other names, expressions, several keys, no key."""
+    other = FRAME.rename({"rel": "grade", "pos": "rank", "user": "query"})
+    plain = FRAME.pipe(rankql.ndcg, by=["user", "shop"], k=2).sort("user", "shop")
+    assert plain.columns == ["user", "shop", "ndcg"]
+    made = other.pipe(rankql.ndcg, "grade", "rank", by=["query", "shop"], k=2)
+    assert made.sort("query", "shop").rows() == plain.rows()
+    doubled = FRAME.pipe(rankql.dcg, pl.col("rel") * 2, "pos", by="user").sort("user")
+    once = FRAME.pipe(rankql.dcg, by="user").sort("user")
+    assert doubled["dcg"].to_list() == pytest.approx((once["dcg"] * 2).to_list())
+    whole = FRAME.filter(user="a").pipe(rankql.ndcg, by=None)
+    assert whole.columns == ["ndcg"] and whole.height == 1
+
+
+def test_pipe_missing_column():
+    with pytest.raises(rankql.RankqlError, match="rel"):
+        FRAME.drop("rel").pipe(rankql.ndcg)
+    with pytest.raises(rankql.RankqlError, match="person"):
+        FRAME.lazy().pipe(rankql.ndcg, by="person").collect()
+
+
+def test_several_metrics_at_once():
+    """Expressions have the metric's name, so that several stand side by side."""
+    made = FRAME.group_by("user").agg(rankql.ndcg("rel", "pos"), rankql.rr("rel", "pos", k=1))
+    assert set(made.columns) == {"user", "ndcg", "rr"}
+    found = metric_engines.connection().execute(
+        "SELECT ndcg(rel, pos, 2), rr(rel, pos, 1), err(rel, pos, max_rel := 3), ap(rel, pos) "
+        "FROM (VALUES (0, 1), (1, 2)) t(rel, pos)"
+    )
+    group = [(0, 1), (1, 2)]
+    wanted = (
+        definitions.ndcg(group),
+        0.0,
+        definitions.err(group, max_rel=3),
+        definitions.ap(group),
+    )
+    assert found.fetchall()[0] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_prepared_parameters():
+    """k and the options as parameters of a prepared statement."""
+    query = (
+        "SELECT ndcg(rel, pos, $k, base := $base) FROM (VALUES (0, 1), (2, 2), (3, 3)) t(rel, pos)"
+    )
+    wanted = definitions.ndcg([(0, 1), (2, 2), (3, 3)], 2)
+    assert fetch(query, {"k": 2, "base": 10}) == [(pytest.approx(wanted, abs=1e-12),)]
+
+
+# wide scores, items of other types
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(18,0)"])
+def test_wide_scores(kind):
+    """Whole scores above 2^53, which a double cannot tell apart."""
+    low, high = 2**53, 2**53 + 1
+    rows = f"(VALUES (0, {low}::{kind}, 'b'), (1, {high}::{kind}, 'a'))"
+    query = f"SELECT {{}} FROM {rows} t(rel, score, item)"
+    assert fetch(query.format("rr_by_score(rel, score, item)")) == [(1.0,)]
+    assert fetch(query.format("rr_by_score(rel, score, item, ties := 'expected')")) == [(1.0,)]
+    types = {"BIGINT": pl.Int64, "UBIGINT": pl.UInt64, "HUGEINT": pl.Int128}
+    score = pl.Series("score", [low, high]).cast(types.get(kind, pl.Decimal(18, 0)))
+    frame = pl.DataFrame({"rel": [0, 1], "item": ["b", "a"]}).with_columns(score)
+    for ties in ("item", "expected"):
+        assert frame.select(rankql.rr_by_score("rel", "score", "item", ties=ties)).item() == 1.0
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "UBIGINT", "VARCHAR"])
+def test_item_types(kind):
+    """Items of any type are compared as text: 9 stands before 10."""
+    query = f"SELECT rr_by_score(rel, 1, item::{kind}) FROM (VALUES (0, 10), (1, 9)) t(rel, item)"
+    assert fetch(query) == [(1.0,)]
+    item = pl.Series("item", [10, 9]).cast(metric_engines.TYPES[kind])
+    frame = pl.DataFrame({"rel": [0, 1], "score": [1.0, 1.0]}).with_columns(item)
+    assert frame.select(rankql.rr_by_score("rel", "score", "item")).item() == 1.0

@@ -1,0 +1,263 @@
+"""Never a number that cannot be right: items that share a position, a perfect ranking, any k."""
+
+import math
+import random
+from functools import partial
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql.errors import database_message
+from support import metric_engines, signatures
+from support.metric_engines import ROWS as ENGINES
+
+SHARED = "several items share a position: GROUP BY the query, or number positions with row_number()"
+OPTIONS = {"err": {"max_rel": 4}, "rbp": {"p": 0.8}, "rbp_residual": {"p": 0.8}}
+# All but those that define what ties are.
+RANKING = [metric for metric in signatures.RANKING if not metric.startswith("kendall")]
+
+# Two merged rankings; one of two items after another of three; the same within the first k.
+MERGED = [
+    ([(3, 1), (0, 2), (0, 1), (2, 2)], {}),
+    ([(1, 1), (0, 2), (1, 3), (0, 1), (1, 2)], {}),
+    ([(1, 1), (0, 1), (1, 90)], {"k": 1}),
+]
+
+
+def k_options(metric, options):
+    return options if "k" in signatures.ROWS[metric] else {}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("metric", RANKING)
+def test_merged_rankings(metric, engine):
+    """More items than positions: an error in every form, and none once they are told apart."""
+    for rows, options in MERGED:
+        if options and "k" not in signatures.ROWS[metric]:
+            continue
+        given = {**OPTIONS.get(metric, {}), **options}
+        run = partial(ENGINES[engine].run, metric, [rows], given)
+        said = metric_engines.complaint(run)
+        assert said == SHARED, f"{rows}: {said}"
+        apart = [[(rel, place) for place, (rel, _) in enumerate(rows, 1)]]
+        assert ENGINES[engine].run(metric, apart, given) != []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("metric", "options"), [("ndcg", {}), ("ndcg", {"k": 5}), ("ap", {}), ("rbp", {"p": 0.2})]
+)
+def test_values_above_1(metric, options, engine):
+    """As many items as positions up to the last, and yet two at the first: the value tells."""
+    said = metric_engines.complaint(
+        lambda: ENGINES[engine].run(metric, [[(1, 1), (1, 1), (1, 3)]], options)
+    )
+    assert said == SHARED
+
+
+@pytest.mark.parametrize("metric", ["alpha_ndcg", "alpha_dcg", "err_ia", "subtopic_recall"])
+def test_merged_rankings_of_subtopics(metric):
+    rows = pl.DataFrame({"user": [1, 1, 1], "subtopics": [["a"], ["b"], ["a"]], "pos": [1, 1, 2]})
+    con = metric_engines.connection()
+    con.register("subtopic_rows", rows.to_arrow())
+    with pytest.raises(duckdb.ConversionException) as error:
+        con.sql(
+            f"SELECT user, {metric}(subtopics, pos) FROM subtopic_rows GROUP BY user"
+        ).fetchall()
+    assert database_message(error.value) == SHARED
+    with pytest.raises(rankql.RankqlError, match="several items share a position"):
+        rows.group_by("user").agg(getattr(rankql, metric)("subtopics", "pos"))
+
+
+def test_not_detected():
+    """Few ties, as rank() makes them, leave gaps: they are counted as they stand."""
+    ties = [(1, 1), (0, 1), (0, 3), (0, 9)]
+    for engine in ("sql", "polars", "pipe"):
+        assert ENGINES[engine].run("ndcg", [ties], {}) == [1.0]
+
+
+@pytest.mark.parametrize("metric", ["micro_precision_at", "micro_f1_at"])
+def test_micro(metric):
+    """A `query` that does not tell the rankings apart."""
+    groups = [[(1, 1, 7)] * 10]
+    for name, engine in ENGINES.items():
+        said = metric_engines.complaint(lambda engine=engine: engine.run(metric, groups, {"k": 1}))
+        assert said.startswith("query must "), f"{name}: {said}"
+
+
+def test_evaluate_names_them():
+    table = pl.DataFrame({"query": [1] * 4, "rel": [3, 0, 0, 2], "pos": [1, 2, 1, 2]})
+    for metric in ("nDCG", "AP@100", "RBP(p=0.8)"):
+        with pytest.raises(rankql.RankqlError, match="run has duplicates: query 1, pos 1"):
+            rankql.evaluate(table.with_columns(rel=pl.col("rel") + 0.5), metrics=metric)
+
+
+@pytest.mark.parametrize("metric", ["nDCG@10", "nDCG", "P@3", "RR@10", "RBP(p=0.8)@5", "microP@2"])
+@pytest.mark.parametrize("integer", [True, False])
+def test_merged_rankings_in_evaluate(metric, integer):
+    """Also where only the rows with gain are looked at, and each has a position of its own."""
+    table = pl.DataFrame(
+        {"query": [1] * 4, "item": list("abcd"), "rel": [3, 0, 0, 2], "pos": [1, 2, 1, 2]}
+    )
+    table = table if integer else table.with_columns(rel=pl.col("rel") / 2)
+    two = (table.drop("rel"), table.drop("pos"))
+    for data in ((table,), two):
+        with pytest.raises(rankql.RankqlError, match="run has duplicates: query 1, pos 1"):
+            rankql.evaluate(*data, metrics=metric)
+    for data in ((table,), two):
+        apart = [frame.with_columns(query=pl.Series([1, 1, 2, 2])) for frame in data]
+        assert len(rankql.evaluate(*apart, metrics=metric).per_query) == 2
+
+
+# Perfect rankings.
+
+
+def perfect(seed, count=300):
+    """Rankings in their best order: few grades and many, whole and not, short and long."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        size = draw.choice([1, 2, 3, 4, 7, 30, 100, 400])
+        grades = draw.choice(
+            [
+                [0, 1],
+                [0, 1, 2, 3],
+                [0, 0.1, 0.3, 0.7],
+                [draw.random() * 10 for _ in range(9)],
+                [2.0**n - 1 for n in range(6)],
+            ]
+        )
+        rels = sorted((draw.choice(grades) for _ in range(size)), reverse=True)
+        if rels[0] > 0:
+            yield [(rel, place) for place, rel in enumerate(rels, 1)]
+
+
+PERFECT = list(perfect(1))
+PERFECT_OPTIONS = [
+    {},
+    {"k": 1},
+    {"k": 3},
+    {"k": 10},
+    {"k": 37},
+    {"k": 1000},
+    {"base": 10},
+    {"k": 5, "base": math.e},
+    {"discounts": [1 + 0.1 * i for i in range(400)]},
+    {"k": 3, "discounts": [0.9, 1.7, 2.3]},
+    {"ideal": "retrieved"},
+]
+
+
+@pytest.mark.parametrize("options", PERFECT_OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "engine", [*ENGINES, "sql list", "polars list", "sql score", "polars score"]
+)
+def test_perfect_is_1(engine, options):
+    run = metric_engines.ENGINES[engine]
+    if "list" in engine and "ideal" in options:
+        pytest.skip("the list form has no such option")
+    groups = PERFECT if engine not in ("sql whole table", "polars select") else PERFECT[:20]
+    values = run.run("ndcg", groups, options)
+    assert set(values) == {1.0}
+
+
+@pytest.mark.parametrize("metrics", [["nDCG@1", "nDCG@3", "nDCG@10"], ["nDCG", "nDCG@100"]])
+@pytest.mark.parametrize("grades", [1, 3, 5, 0.5])
+def test_perfect_is_1_in_evaluate(grades, metrics):
+    """Packed tops of whole grades, and the macros; of ranked tables, and joined by scores."""
+    draw = random.Random(2)
+    rows = [
+        (query, item, rel, item + 1, -float(item))
+        for query in range(400)
+        for item, rel in enumerate(
+            sorted((draw.random() * grades if grades < 1 else draw.randint(0, grades)
+                    for _ in range(draw.randint(1, 30))), reverse=True)
+        )
+    ]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["query", "item", "rel", "pos", "score"], orient="row")
+    ranked = table.drop("score")
+    joined = (table.select("query", "item", "score"), table.select("query", "item", "rel"))
+    for given in ((ranked,), joined):
+        result = rankql.evaluate(*given, metrics=metrics, interval=None)
+        for metric in metrics:
+            assert set(result.per_query[metric].drop_nulls()) == {1.0}
+
+
+def test_not_perfect_is_below_1():
+    """One swap at the bottom of 1,000 shows, also of grades that differ by a thousandth."""
+    for size in (2, 10, 100, 1000):
+        for low, high in ((0, 1), (0.999, 1)):
+            rels = [1.0] * (size - 2) + [low, high]
+            rows = [[(rel, place) for place, rel in enumerate(rels, 1)]]
+            for engine in ("sql", "polars", "polars streaming", "pipe", "sql list", "polars list"):
+                (value,) = metric_engines.ENGINES[engine].run("ndcg", rows, {})
+                assert value < 1, f"{engine}: {size} items, {low} above {high}"
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8, 0.95, 0.99])
+def test_rbp_stays_within_1(p):
+    for size in (10, 100, 3000):
+        rows = [[(1, place) for place in range(1, size + 1)]]
+        for engine in ("sql", "polars", "sql list", "polars list"):
+            (value,) = metric_engines.ENGINES[engine].run("rbp", rows, {"p": p})
+            (residual,) = metric_engines.ENGINES[engine].run("rbp_residual", rows, {"p": p})
+            assert value <= 1 and residual >= 0
+
+
+# Any k costs what the data costs.
+
+LIMITS = [1, 10, 50, 1000, 10**6, 2**31 - 1, 2**53]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Many small groups, and little memory."""
+    con = duckdb.connect(config={"memory_limit": "500MB", "threads": 2})
+    rankql.register(con)
+    con.execute(
+        "CREATE TABLE t AS SELECT i // 3 AS g, i % 3 AS item, 1 + i % 3 AS pos, "
+        "(i * 7 % 11) / 2 AS rel, -(i % 3) AS score FROM range(600000) AS t (i)"
+    )
+    return con
+
+
+@pytest.mark.parametrize("k", LIMITS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ndcg(rel, pos, {k})",
+        "idcg(rel, pos, {k})",
+        "ndcg(rel, pos, {k}, discounts := [1, 2, 3])",
+        "ap(rel, pos, {k})",
+        "precision_at(rel, pos, {k})",
+        "err(rel, pos, {k}, max_rel := 5)",
+        "rbp(rel, pos, {k}, p := 0.8)",
+        "ndcg_by_score(rel, score, item, {k})",
+    ],
+)
+def test_cost_of_k(small, call, k):
+    query = f"SELECT count(x), avg(x) FROM (SELECT {call.format(k=k)} AS x FROM t GROUP BY g)"
+    count, mean = small.sql(query).fetchall()[0]
+    assert 190_000 < count <= 200_000 and math.isfinite(mean)
+
+
+@pytest.mark.parametrize("k", LIMITS)
+def test_cost_of_k_of_a_list(small, k):
+    query = f"SELECT list_ndcg([1, 2, 3], {k}), list_idcg(rels, {k}) FROM (SELECT [1] AS rels)"
+    assert small.sql(query).fetchall()[0][1] == 1
+
+
+def test_cost_of_discounts(small):
+    query = (
+        "SELECT avg(x) FROM (SELECT ndcg(rel, pos, discounts := [1, 2, 3]) AS x FROM t GROUP BY g)"
+    )
+    assert 0 < small.sql(query).fetchall()[0][0] < 1
+
+
+@pytest.mark.parametrize("k", LIMITS)
+@pytest.mark.parametrize("columns", ["g AS query, item, rel, pos", "g AS query, item, rel, score"])
+def test_cost_of_k_in_evaluate(small, columns, k):
+    small.execute(f"CREATE OR REPLACE TABLE run AS SELECT {columns} FROM t WHERE g < 100000")
+    result = rankql.evaluate("run", metrics=f"nDCG@{k}", con=small, interval=None)
+    assert 0 < result[next(iter(result))] < 1

@@ -1,0 +1,82 @@
+"""Ratings: over users and over all rows, and what an error does not see."""
+
+import math
+
+import polars as pl
+import pytest
+
+import rankql
+from support import metric_engines
+
+# One user rated four items, another one.
+RATED = pl.DataFrame({
+    "user": [1, 1, 1, 1, 2],
+    "item": [*"abcda"],
+    "rel": [5, 4, 3, 1, 2],
+    "score": [4.0, 4.0, 3.0, 2.0, 5.0],
+})  # fmt: skip
+
+
+def test_overall():
+    """Each user weighs the same, or each rating; overall is what all rows give without a group."""
+    found = rankql.evaluate(
+        RATED, metrics=["MSE", "microMSE", "MAE", "microMAE", "RMSE"], query="user", interval=None
+    )
+    assert found["MSE"] == (2 / 4 + 9) / 2
+    assert found["microMSE"] == 11 / 5 == RATED.select(rankql.mse("rel", "score")).item()
+    assert found["MAE"] == (2 / 4 + 3) / 2
+    assert found["microMAE"] == 5 / 5 == RATED.select(rankql.mae("rel", "score")).item()
+    assert found["RMSE"] == (math.sqrt(1 / 2) + 3) / 2
+    overall = RATED.select(rankql.rmse("rel", "score")).item()
+    assert abs(math.sqrt(found["microMSE"]) - overall) < 1e-15
+
+
+def test_overall_with_missing_grades():
+    """A row that has no grade weighs nothing."""
+    more = pl.concat([RATED, RATED.tail(1).with_columns(item=pl.lit("z"), rel=None)])
+    options = {"metrics": "microMAE", "query": "user", "interval": None}
+    assert rankql.evaluate(more, **options)["microMAE"] == 1
+
+
+def before_and_after():
+    """Three items rated 5, 4 and 3: too low but in order; then close, and upside down."""
+    grades = {"query": "q", "item": [*"abc"], "rel": [5, 4, 3]}
+    return [
+        pl.DataFrame({**grades, "score": scores}) for scores in ([3.0, 2.0, 1.0], [3.9, 4.0, 4.1])
+    ]
+
+
+def test_rmse_improves_and_ndcg_falls():
+    """The warning of the guides, computed."""
+    before, after = (
+        rankql.evaluate(scored, metrics=["RMSE", "MAE", "nDCG"], interval=None)
+        for scored in before_and_after()
+    )
+    assert before["RMSE"] == 2 and before["nDCG"] == 1
+    assert after["RMSE"] == pytest.approx(math.sqrt((1.1**2 + 0 + 1.1**2) / 3))  # .898
+    turned, ideal = (
+        sum(rel / math.log2(pos + 1) for pos, rel in enumerate(order, 1))
+        for order in ([3, 4, 5], [5, 4, 3])
+    )
+    assert after["nDCG"] == pytest.approx(turned / ideal)  # .891
+    assert after["RMSE"] < before["RMSE"] and after["MAE"] < before["MAE"]
+    assert after["nDCG"] < before["nDCG"]
+
+
+@pytest.mark.parametrize("metric", ["rmse", "mse", "mae"])
+def test_an_infinite_score_is_refused(metric):
+    frame = pl.DataFrame({"rel": [1.0], "score": [float("inf")]})
+    refused = (rankql.RankqlError, pl.exceptions.PolarsError)
+    with pytest.raises(refused, match="score must be a finite number, not inf"):
+        frame.select(getattr(rankql, metric)())
+
+
+@pytest.mark.parametrize("metric", ["rmse", "mse", "mae"])
+def test_a_score_is_checked_where_no_item_is_judged(metric):
+    """DuckDB does not look at what is subtracted from, or divides, a vector of NULL."""
+    rows = "(VALUES (NULL::DOUBLE, 'nan'::DOUBLE)) AS t (rel, score)"
+    with pytest.raises(metric_engines.duckdb.Error, match="score must be a finite number, not nan"):
+        metric_engines.connection().sql(f"SELECT {metric}(rel, score) FROM {rows}").fetchall()
+    frame = pl.DataFrame({"rel": [None], "score": [math.nan]}).cast(pl.Float64)
+    with pytest.raises(rankql.RankqlError, match="score must be a number, not nan"):
+        frame.select(getattr(rankql, metric)())

@@ -1,0 +1,70 @@
+"""Write the generated parts of the documentation and of the tests again.
+
+python tests/generate.py            all of them, in some ten minutes
+python tests/generate.py docs sql   these
+"""
+
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+import polars as pl
+
+from rankql import macros
+from rankql.cli import demo
+from rankql.engines.windows import translate_to_windows
+from support import case_table, doc_blocks, metric_pages, negative_grades, notebooks
+from support.paths import ROOT
+from support.printed_dialects import PRINTED, SNAPSHOT, snapshot
+
+
+def docs():
+    """The output below the blocks of README.md and docs/."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        demo.write_shop(Path("rankql-demo"))
+        with pl.Config(tbl_formatting="UTF8_FULL_CONDENSED"):
+            for page in doc_blocks.PAGES:
+                page.write_text(doc_blocks.run_blocks(page.read_text()))
+
+
+def metrics():
+    """The tables of metrics in docs/metrics."""
+    for name in metric_pages.PAGES:
+        (metric_pages.FOLDER / name).write_text(metric_pages.written(name))
+
+
+def grades():
+    """What a grade of -1 does to every metric, in docs/labels.md."""
+    negative_grades.PAGE.write_text(negative_grades.with_table())
+
+
+def cases():
+    """The table of hand-checked cases by engine, in docs/engines.md. Runs all engines."""
+    case_table.write()
+
+
+def notebook():
+    """The outputs of the Jupyter notebook."""
+    with tempfile.TemporaryDirectory() as folder:
+        notebooks.nbformat.write(notebooks.executed(folder), notebooks.JUPYTER)
+
+
+def dialects():
+    """The query of tests/snapshots in every dialect."""
+    for dialect in PRINTED:
+        snapshot(dialect).write_text(translate_to_windows(SNAPSHOT, dialect) + "\n", "utf-8")
+
+
+def sql():
+    """The file with all macros, sql/rankql.sql."""
+    (ROOT / "sql" / "rankql.sql").write_text(macros.read_sql(), "utf-8")
+
+
+GENERATED = {f.__name__: f for f in (sql, metrics, grades, dialects, cases, docs, notebook)}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or GENERATED:
+        if name not in GENERATED:
+            sys.exit(f"Unknown part {name!r}. Available: {', '.join(GENERATED)}.")
+        GENERATED[name]()

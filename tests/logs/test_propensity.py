@@ -1,0 +1,712 @@
+"""Propensities from logs: by hand, exact logs, others, a simulation."""
+
+import math
+import random
+import re
+from fractions import Fraction
+from itertools import product
+from statistics import NormalDist
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import rankql
+from support import metric_engines
+from support.components import optional
+from support.metric_engines import complaint
+
+sm = optional("statsmodels.api")
+
+METHODS = [
+    ("randomised_propensity", {}),
+    ("harvested_propensity", {}),
+    ("harvested_propensity", {"pairs": "adjacent"}),
+    ("harvested_propensity", {"pairs": "first"}),
+    ("click_model", {}),
+]
+NAMES = ["randomised_propensity", "harvested_propensity", "click_model"]
+SCHEMA = {"query": pl.Int64, "item": pl.String, "pos": pl.Int64, "click": pl.Int64}
+FEW = "the interval rests on fewer than 30 queries"
+
+
+def log_of(cells):
+    """A row for each impression of (query, item, pos, impressions, clicks), shuffled."""
+    rows = [(q, i, k, int(j < c)) for q, i, k, n, c in cells for j in range(n)]
+    random.Random(3).shuffle(rows)
+    return pl.DataFrame(rows, SCHEMA, orient="row")
+
+
+def ways(name, log, options):
+    """A table macro of a table, and the function of a frame, lazy or not."""
+    call = f"{name}('handed'" + "".join(
+        f", {option} := {metric_engines.literal(value)}" for option, value in options.items()
+    )
+    con = metric_engines.connection()
+    con.register("handed", log.to_arrow())
+    yield "sql", lambda: con.sql(f"FROM {call})").pl()
+    function = getattr(rankql, name)
+    yield "polars", lambda: function(log, **options)
+
+
+def estimates(name, log, **options):
+    """position -> its row."""
+    return {row["pos"]: row for row in getattr(rankql, name)(log, **options).rows(named=True)}
+
+
+def assert_same(sql, other):
+    """But for rounding, of which an interval without width is the root; iterations may differ."""
+    assert sql.schema == other.schema
+    for name in set(sql.columns) - {"iterations"}:
+        for x, y in zip(sql[name], other[name], strict=True):
+            alike = metric_engines.same(x, y) if isinstance(x, float) else x == y
+            near = 1e-7 if name in ("lo", "hi") else 1e-9
+            both = x is not None and y is not None
+            close = alike or (both and abs(x - y) < near * (1 + abs(y)))
+            assert close, f"{name}: {x} and {y} of\n{sql}\n{other}"
+
+
+# logs without noise: clicks are what is expected
+
+
+def exact_log(theta, attractions, n=48):
+    cells = []
+    for (q, r), (k, t) in product(enumerate(attractions), enumerate(theta, start=1)):
+        clicks = n * t * r
+        assert clicks.denominator == 1
+        cells.append((q, "a", k, n, int(clicks)))
+    return log_of(cells)
+
+
+HALVES = [Fraction(1, 2), Fraction(1, 4), Fraction(3, 4)]
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize("theta", [(1, Fraction(1, 2), Fraction(1, 3)), (Fraction(1, 2), 1)])
+def test_logs_without_noise(name, options, theta):
+    """What comes out is what went in, relative to position 1, above 1 too."""
+    found = estimates(name, exact_log([Fraction(t) for t in theta], HALVES), **options)
+    for k, t in enumerate(theta, start=1):
+        near = 1e-8 if name == "click_model" else 1e-12
+        assert found[k]["propensity"] == pytest.approx(float(t / theta[0]), rel=near)
+        assert found[k]["note"] == (FEW if k > 1 else None)
+        assert found[k]["component"] == 1
+    first = found[1]
+    assert (first["propensity"], first["lo"], first["hi"]) == (1.0, 1.0, 1.0)
+    assert (first["impressions"], first["clicks"]) == (144, 72 * theta[0])
+    if name == "click_model":
+        assert first["converged"]
+
+
+def test_items_at_other_positions_each():
+    """Better items stand higher: click rates mislead, harvesting and the click model do not."""
+    theta, n = {1: 1.0, 2: 0.5, 3: 0.25}, 80
+    shown = {
+        0: (0.8, [(1, 9), (2, 1)]),
+        1: (0.4, [(1, 1), (2, 9), (3, 1)]),
+        2: (0.2, [(2, 1), (3, 9)]),
+    }
+    cells = [
+        (q, "a", k, n * times, round(n * times * theta[k] * r))
+        for q, (r, places) in shown.items()
+        for k, times in places
+    ]
+    log = log_of(cells)
+    assert estimates("randomised_propensity", log)[3]["propensity"] < 0.1
+    for name, options in METHODS[1:]:
+        if options.get("pairs") != "first":
+            found = estimates(name, log, **options)
+            near = 1e-8 if name == "click_model" else 1e-12
+            assert found[3]["propensity"] == pytest.approx(0.25, rel=near), name
+
+
+# by hand and by others
+
+
+def test_randomised_by_hand():
+    """Queries shown once: the delta method of a ratio of two rates."""
+    cells = [(j, "a", 1, 1, int(j < 30)) for j in range(100)]
+    cells += [(100 + j, "a", 2, 1, int(j < 20)) for j in range(200)]
+    found = estimates("randomised_propensity", log_of(cells), confidence=0.9)[2]
+    error = math.sqrt((0.7 / 30 + 0.9 / 20) * 300 / 299)
+    z = NormalDist().inv_cdf(0.95)
+    assert found["propensity"] == pytest.approx(1 / 3)
+    assert found["lo"] == pytest.approx(math.exp(math.log(1 / 3) - z * error))
+    assert found["hi"] == pytest.approx(math.exp(math.log(1 / 3) + z * error))
+
+
+HAND = [
+    (1, "a", 1, 10, 6), (1, "a", 2, 30, 9), (1, "b", 2, 20, 8), (1, "b", 3, 20, 2),
+    (2, "a", 1, 10, 4), (2, "a", 2, 10, 1), (2, "a", 3, 40, 3),
+    (3, "a", 2, 6, 3), (3, "a", 3, 12, 5),
+]  # fmt: skip
+
+
+def wins(k, l):  # noqa: E741
+    """Of the two positions, the clicks of each, both shown n m / (n + m) times."""
+    at = {(q, i, p): (n, c) for q, i, p, n, c in HAND}
+    both = [(at[q, i, k], at[q, i, l]) for q, i, p in at if p == k and (q, i, l) in at]
+    x = sum(c * m / (n + m) for (n, c), (m, _) in both)
+    return x, sum(d * n / (n + m) for (n, _), (m, d) in both)
+
+
+def test_harvesting_by_hand():
+    """Pairs with the first are ratios, adjacent ones a chain."""
+    assert wins(1, 2) == (6 * 30 / 40 + 4 / 2, 9 * 10 / 40 + 1 / 2) == (6.5, 2.75)
+    ratio = {pair: wins(*pair)[1] / wins(*pair)[0] for pair in [(1, 2), (1, 3), (2, 3)]}
+    first = estimates("harvested_propensity", log_of(HAND), pairs="first")
+    assert first[2]["propensity"] == pytest.approx(ratio[1, 2], rel=1e-12)
+    assert first[3]["propensity"] == pytest.approx(ratio[1, 3], rel=1e-12)
+    chain = estimates("harvested_propensity", log_of(HAND), pairs="adjacent")
+    assert chain[3]["propensity"] == pytest.approx(ratio[1, 2] * ratio[2, 3], rel=1e-12)
+
+
+@pytest.mark.statsmodels
+def test_all_pairs_as_a_logistic_regression():
+    """Bradley and Terry by statsmodels; the sandwich from its matrices."""
+    pairs = [(1, 2), (1, 3), (2, 3)]
+    design = np.array([[int(p == a) - int(p == b) for p in (2, 3)] for a, b in pairs])
+    model = sm.GLM(np.array([wins(*pair) for pair in pairs]), design, family=sm.families.Binomial())
+    fit = model.fit(tol=1e-14, maxiter=200)
+    x = dict(zip((1, 2, 3), [0, *fit.params], strict=True))
+    found = estimates("harvested_propensity", log_of(HAND))
+    for k in (2, 3):
+        assert found[k]["propensity"] == pytest.approx(math.exp(x[k]), rel=1e-9)
+
+    scores = {}
+    for q, i, k, n, c in HAND:
+        for q2, i2, l, m, d in HAND:  # noqa: E741
+            if (q, i) == (q2, i2) and k < l:
+                p = 1 / (1 + math.exp(x[l] - x[k]))
+                u = c * m / (n + m) * (1 - p) - d * n / (n + m) * p
+                score = scores.setdefault(q, np.zeros(4))
+                score[k], score[l] = score[k] + u, score[l] - u
+    meat = sum(np.outer(s[2:], s[2:]) for s in scores.values()) * 3 / 2
+    errors = np.sqrt(np.diag(fit.normalized_cov_params @ meat @ fit.normalized_cov_params))
+    z = NormalDist().inv_cdf(0.975)
+    for k, error in zip((2, 3), errors, strict=True):
+        assert found[k]["hi"] == pytest.approx(math.exp(x[k] + z * error), rel=1e-8)
+        assert found[k]["lo"] == pytest.approx(math.exp(x[k] - z * error), rel=1e-8)
+
+
+def em(log, steps, start=0.5):
+    """The steps of Wang et al. 2018, both chances from those before; and the likelihood."""
+    cells = log.group_by("query", "item", "pos").agg(n=pl.len(), c=pl.col("click").sum())
+    units = {u: j for j, u in enumerate(sorted(set(cells.select("query", "item").rows())))}
+    n, c = np.zeros((2, len(units), cells["pos"].max()))
+    for q, i, k, shown, clicks in cells.rows():
+        n[units[q, i], k - 1], c[units[q, i], k - 1] = shown, clicks
+    theta, r = np.full(n.shape[1], start), np.full((len(units), 1), 0.5)
+    for _ in range(steps):
+        miss = np.where(n > c, n - c, 0) / np.maximum(1 - theta * r, 1e-300)
+        theta, r = (
+            (c + miss * theta * (1 - r)).sum(0) / np.maximum(n.sum(0), 1),
+            ((c + miss * r * (1 - theta)).sum(1) / n.sum(1))[:, None],
+        )
+    return theta / theta[0], likelihood(n, c, theta * r), (n, c)
+
+
+def likelihood(n, c, p):
+    some = np.where(c > 0, c * np.log(np.maximum(p, 1e-300)), 0)
+    return (some + np.where(n > c, (n - c) * np.log1p(-np.minimum(p, 1 - 1e-16)), 0)).sum()
+
+
+def highest(n, c, theta):
+    """The likelihood at theta, attractions by bisection."""
+    theta = theta / theta.max()
+    low, high = np.zeros((len(n), 1)), np.ones((len(n), 1))
+    for _ in range(100):
+        r = (low + high) / 2
+        miss = np.where(n > c, n - c, 0) * theta / np.maximum(1 - theta * r, 1e-300)
+        rises = c.sum(1, keepdims=True) / np.maximum(r, 1e-300) > miss.sum(1, keepdims=True)
+        low, high = np.where(rises, r, low), np.where(rises, high, r)
+    return likelihood(n, c, theta * (low + high) / 2)
+
+
+def test_click_model_is_where_em_ends():
+    log = log_of(HAND)
+    found = estimates("click_model", log)
+    values = [found[k]["propensity"] for k in (1, 2, 3)]
+    assert values == pytest.approx(em(log, 20000)[0], rel=1e-7)
+    assert found[1]["converged"]
+    assert found[1]["iterations"] < 200
+    assert values != pytest.approx(em(log, 10)[0], rel=1e-2)  # ten steps are far off
+
+
+def test_em_creeps_where_clicks_are_rare():
+    """Without noise, too: 10 steps are far off, 1000 exact; Newton's method takes a few."""
+    log = exact_log([Fraction(1), Fraction(1, 2), Fraction(1, 4)], [Fraction(1, 50)] * 2, n=400)
+    assert abs(em(log, 10)[0][2] - 1 / 4) > 0.1
+    assert em(log, 1000)[0][2] == pytest.approx(1 / 4, rel=1e-9)
+    found = estimates("click_model", log)
+    assert found[3]["propensity"] == pytest.approx(1 / 4, rel=1e-8)
+    assert found[3]["iterations"] < 10
+
+
+@pytest.mark.parametrize(
+    ("clicks", "expected"), [(0, 0.2), (20, 0.2), (50, 0.4368051263), (99, 0.9860541596), (100, 1)]
+)
+def test_an_item_shown_at_one_position_binds_it(clicks, expected):
+    """Its attraction is at most 1, so that its position is looked at as often as it is clicked."""
+    log = log_of([(1, "a", 1, 100, 50), (1, "a", 2, 100, 10), (2, "b", 2, 100, clicks)])
+    found = estimates("click_model", log)[2]
+    edge = clicks == 20  # where binding begins: EM creeps, still 5e-4 off after 20,000 steps
+    assert found["propensity"] == pytest.approx(expected, rel=1e-9)
+    assert found["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-3 if edge else 1e-6)
+    if clicks == 100:
+        assert found["note"] == "no interval: it is 1, the most that the model allows"
+        assert found["lo"] is found["hi"] is None
+
+
+def test_where_a_limit_begins_to_bind():
+    """A thousand clicks bind on one side of the best, a weak pull of few ones is on the other."""
+    cells = [(0, "a", 1, 3000, 1000), (2, "c", 1, 3000, 1364), (3, "c", 1, 1000, 1),
+             (4, "b", 1, 1, 0), (4, "b", 2, 3000, 1)]  # fmt: skip
+    found = estimates("click_model", log_of(cells), max_iterations=300)
+    assert found[2]["propensity"] == pytest.approx(3000 / 1364, rel=1e-6)
+    assert found[1]["converged"]
+
+
+def test_tiny_logs_that_ran_off():
+    log = log_of([(1, "a", 1, 1, 1), (1, "a", 2, 1, 0), (2, "b", 2, 2, 1)])
+    found = estimates("click_model", log)[2]
+    assert found["propensity"] == pytest.approx(1 / 3, rel=1e-9)
+    rows = [(0, 1, 2, 0), (0, 2, 3, 1), (0, 3, 1, 1), (0, 2, 3, 0), (1, 0, 2, 1),
+            (0, 3, 1, 1), (1, 2, 1, 0), (1, 0, 1, 0), (0, 3, 1, 0), (0, 0, 1, 0)]  # fmt: skip
+    log = pl.DataFrame(rows, ["query", "item", "pos", "click"], orient="row")
+    found = estimates("click_model", log)
+    assert found[2]["propensity"] == pytest.approx(2, rel=1e-9)
+    assert found[3]["note"] == "not connected with position 1"
+
+
+def small_log(rng):
+    """Dense or sparse, with items shown once and items always clicked."""
+    shown, last = int(rng.choice([1, 2, 4, 20])), int(rng.integers(2, 6))
+    q = np.repeat(np.arange(int(rng.integers(3, 60))), shown)
+    k = rng.integers(0, last, len(q))
+    r = rng.uniform(0, 1, len(q)) ** rng.choice([0.2, 1, 3])
+    click = (rng.random(len(q)) < r[q] / (1 + k)).astype(int)
+    log = pl.DataFrame({"query": q, "item": 0 * q, "pos": k + 1, "click": click})
+    return pl.concat([log, pl.DataFrame([(0, 0, 1, 0)], log.schema, orient="row")])
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_click_model_is_where_em_ends_on_any_log(seed):
+    """Where the likelihood is flat, EM ends where it began to look; that is no propensity."""
+    log = small_log(np.random.default_rng(seed))
+    found = estimates("click_model", log)
+    theta, best, (n, c) = em(log, 20000)
+    values = theta.copy()
+    for k, row in found.items():
+        assert row["converged"]
+        if row["propensity"] is not None:
+            assert row["propensity"] == pytest.approx(theta[k - 1], rel=1e-6)
+            values[k - 1] = row["propensity"]
+    assert highest(n, c, values) >= best - 1e-9 * abs(best)
+
+
+def test_a_flat_likelihood_tells_no_propensity():
+    """Where EM ends depends on where it began."""
+    cells = [(1, "a", 1, 1, 1), (1, "a", 2, 1, 1), (1, "a", 3, 1, 0), (2, "b", 3, 2, 1),
+             (3, "c", 2, 4, 1), (4, "d", 1, 9, 1)]  # fmt: skip
+    log = next(
+        log
+        for log in [log_of(cells), *(small_log(np.random.default_rng(j)) for j in range(1000))]
+        if "too few clicks compare it with position 1" in log.pipe(rankql.click_model)["note"]
+    )
+    found = estimates("click_model", log)
+    ends = [em(log, 20000, start) for start in (0.1, 0.5, 0.9)]
+    for k, row in found.items():
+        values = [theta[k - 1] for theta, _, _ in ends]
+        if row["note"] == "too few clicks compare it with position 1":
+            assert row["propensity"] is None
+            assert max(values) > 1.01 * min(values)
+        elif row["propensity"] is not None:
+            assert max(values) == pytest.approx(min(values), rel=1e-6)
+    assert max(f for _, f, _ in ends) == pytest.approx(min(f for _, f, _ in ends), rel=1e-9)
+
+
+def test_click_model_where_attraction_is_at_most_one():
+    """An item always clicked bounds what the others can be; EM ends there too."""
+    cells = [(1, "a", 1, 20, 20), (1, "a", 2, 20, 11), (2, "a", 1, 9, 4), (2, "a", 2, 30, 8)]
+    log = log_of(cells)
+    found = estimates("click_model", log)
+    assert found[2]["propensity"] == pytest.approx(em(log, 20000)[0][1], rel=1e-6)
+
+
+def test_an_item_shown_once_connects_nothing():
+    cells = [(q, "a", 1 + q % 2, 1, int(q % 3 == 0)) for q in range(60)]
+    found = estimates("click_model", log_of(cells))
+    assert found[2]["note"] == "not connected with position 1"
+    cells += [(q, "b", k, 1, 1) for q in range(2) for k in (1, 2)]
+    found = estimates("click_model", log_of(cells))
+    assert (found[2]["propensity"], found[2]["lo"]) == (pytest.approx(1, rel=1e-8), None)
+    assert found[2]["note"] == "no interval: it is 1, the most that the model allows"
+
+
+# what cannot be told
+
+
+def test_positions_that_cannot_be_told():
+    cells = [
+        *[(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 5), (2, 2), (3, 0))],
+        *[(q, "b", k, 10, c) for q in (1, 2) for k, c in ((4, 5), (6, 1))],
+        (9, "c", 7, 10, 4),
+    ]
+    for name, options in METHODS[1:]:
+        found = estimates(name, log_of(cells), **options)
+        assert found[2]["propensity"] == pytest.approx(0.4), name
+        notes = {k: row["note"] for k, row in found.items()}
+        parted = "not connected with position 1"
+        assert notes == {1: None, 2: FEW, 3: "no click", 4: parted, 6: parted, 7: parted}
+        lowest = {"all": {6: 4}, "adjacent": {6: 6}, "first": {6: 6}}[options.get("pairs", "all")]
+        lowest = {1: 1, 2: 1, 3: 1, 4: 4, 6: 4, 7: 7} | lowest
+        if options.get("pairs") == "adjacent":
+            assert lowest[6] == 6
+        assert {k: row["component"] for k, row in found.items()} == lowest
+        for k in (3, 4, 6, 7):
+            assert found[k]["propensity"] is found[k]["lo"] is found[k]["hi"] is None
+    found = estimates("randomised_propensity", log_of(cells))
+    assert found[7]["propensity"] == pytest.approx(0.8)
+    assert found[3]["note"] == "no click"
+
+
+def test_clicks_that_do_not_compare():
+    """Position 2 has clicks, but none where position 1 could have had some; or 1 has none."""
+    cells = [(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 5), (2, 0))]
+    cells += [(3, "b", 2, 10, 5)]
+    found = estimates("harvested_propensity", log_of(cells))
+    assert found[2]["note"] == "too few clicks compare it with position 1"
+    assert found[2]["propensity"] is None
+    none = log_of([(q, "a", k, 10, c) for q in (1, 2) for k, c in ((1, 0), (2, 4))])
+    for name in NAMES:
+        found = estimates(name, none)
+        assert found[2]["note"] == "no click at position 1"
+        assert found[1]["propensity"] == 1
+
+
+def test_one_query_has_no_interval():
+    log = log_of([(1, "a", 1, 10, 5), (1, "a", 2, 10, 2)])
+    for name in NAMES:
+        found = estimates(name, log)[2]
+        assert (found["lo"], found["hi"]) == (None, None)
+        assert found["note"] == "no interval: it rests on one query"
+
+
+def test_not_converged():
+    found = estimates("click_model", log_of(HAND), max_iterations=1)
+    assert not found[1]["converged"]
+    assert found[2]["note"] == "not converged: raise max_iterations or use harvested_propensity"
+    assert found[2]["propensity"] > 0
+    assert found[2]["lo"] is found[2]["hi"] is None
+
+
+def test_of_clicks_alone():
+    """Every row clicked is refused; a slice may be, where the log has others."""
+    log = log_of([(1, "a", 1, 2, 2), (2, "a", 2, 2, 2)])
+    for name in NAMES:
+        for way, run in ways(name, log, {}):
+            said = complaint(run)
+            refused = (
+                "the log holds clicks only; propensities need the impressions without a click too"
+            )
+            assert said == refused, way
+
+
+# rows
+
+
+BAD = [
+    ({"pos": [0]}, {}, "pos must be a whole number from 1, not 0"),
+    ({"pos": [1.5]}, {}, "pos must be a whole number from 1, not 1.5"),
+    ({"pos": [math.nan]}, {}, "pos must be a whole number from 1, not (nan|NaN)"),
+    ({"pos": ["1"]}, {}, "pos must be a number, not text; cast it first"),
+    ({"click": [2]}, {}, "click must be 0 or 1, not 2"),
+    ({"click": [0.5]}, {}, "click must be 0 or 1, not 0.5"),
+    ({"click": [math.nan]}, {}, "click must be 0 or 1, not (nan|NaN)"),
+    ({"click": [None]}, {}, "click must be 0 or 1, not NULL"),
+    ({"click": ["1"]}, {}, "click must be 0 or 1, not text; cast it first"),
+    ({"query": [None]}, {}, "query must not be NULL"),
+    ({"pos": [3]}, {},
+     "the log must have rows at position 1, to which propensities are relative"),
+    ({"pos": [3]}, {"slice": "query"},
+     "the log must have rows at position 1, to which propensities are relative; "
+     r"there are none where query is \d"),
+    ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
+    ({}, {"confidence": "high"}, "confidence must lie between 0 and 1, not the text 'high'"),
+]  # fmt: skip
+BAD_OF_ONE = [
+    ("harvested_propensity", {"item": [None]}, {}, "item must not be NULL"),
+    ("harvested_propensity", {}, {"pairs": "model"},
+     "pairs must be 'all', 'adjacent' or 'first', not model"),
+    ("harvested_propensity", {}, {"pairs": None},
+     "pairs must be 'all', 'adjacent' or 'first', not (NULL|None)"),
+    ("click_model", {"item": [None]}, {}, "item must not be NULL"),
+    ("click_model", {}, {"max_iterations": 0},
+     "max_iterations must be a whole number from 1, not 0"),
+    ("click_model", {}, {"max_iterations": 1.5},
+     "max_iterations must be a whole number from 1, not 1.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "options", "pattern"),
+    [(name, *case) for name in NAMES for case in BAD] + BAD_OF_ONE,
+)
+def test_refused(name, bad, options, pattern):
+    """The same words everywhere, whichever row it is."""
+    log = log_of(HAND)
+    if bad == {"pos": [3]}:
+        log = log.with_columns(pos=pl.lit(3))
+    else:
+        for column, values in bad.items():
+            last = log[column].cast(pl.Series(values).dtype).to_list()[:-1] if values[0] else None
+            values = (last or log[column].to_list()[:-1]) + values
+            log = log.with_columns(pl.Series(column, values, strict=False))
+    for way, run in ways(name, log, options):
+        said = complaint(run)
+        assert re.fullmatch(pattern, said), f"{way}: {said}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_were_not_shown_are_left_out(name):
+    log = log_of(HAND)
+    more = pl.DataFrame([(9, "z", None, None), (9, "z", None, 1)], SCHEMA, orient="row")
+    for _, run in ways(name, pl.concat([log, more]), {}):
+        assert_same(run(), getattr(rankql, name)(log))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((None, "z", None, 1), "query must not be NULL"),
+        ((9, None, None, 1), "item must not be NULL"),
+        ((9, "z", None, 7), "click must be 0 or 1, not 7"),
+    ],
+)
+def test_rows_that_were_not_shown_are_checked(name, row, message):
+    log = pl.concat([log_of(HAND), pl.DataFrame([row], SCHEMA, orient="row")])
+    for way, run in ways(name, log, {}):
+        if (name, row[1]) != ("randomised_propensity", None):
+            assert complaint(run) == message, way
+
+
+LOGS = {
+    "empty": pl.DataFrame(schema=SCHEMA),
+    "one query": log_of([(1, "a", 1, 10, 5), (1, "a", 2, 10, 2)]),
+    "no pairs": log_of([(1, "a", 1, 10, 5), (2, "a", 2, 10, 2)]),
+}
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *[(name, {"confidence": 2}) for name in NAMES],
+        ("harvested_propensity", {"pairs": "some"}),
+        ("click_model", {"max_iterations": 0}),
+    ],
+)
+def test_options_are_checked_whatever_the_log(log, name, options):
+    ((option, value),) = options.items()
+    for way, run in ways(name, LOGS[log], options):
+        said = complaint(run)
+        assert re.fullmatch(f"{option} must .*, not {value}", said), f"{way}: {said}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_log(name):
+    assert estimates(name, pl.DataFrame(schema=SCHEMA)) == {}
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+def test_other_names_types_and_slices(name, options):
+    """Columns by name, booleans, text; each slice is its own; keys are compared by their bytes."""
+    log = log_of(HAND)
+    whole = estimates(name, log, **options)
+    named = log.select(
+        q="query", at=pl.col("pos").cast(pl.Float64), hit=pl.col("click") == 1, it="item"
+    )
+    named = pl.concat(
+        [named.with_columns(seg=pl.lit(s)) for s in ("b", "B", None)], how="vertical_relaxed"
+    )
+    columns = {"query": "q", "pos": "at", "click": "hit", "slice": "seg"}
+    if name != "randomised_propensity":
+        columns["item"] = "it"
+    for way, run in ways(name, named, {**options, **columns}):
+        found = run()
+        assert found["slice"].unique(maintain_order=True).to_list() == ["B", "b", None], way
+        for _, part in found.group_by("slice"):
+            rows = part.drop("slice").rows(named=True)
+            for row, want in zip(rows, whole.values(), strict=True):
+                for column, value in want.items():
+                    same = row[column] == value
+                    if isinstance(value, float):
+                        same = metric_engines.same(row[column], value)
+                    assert same or math.isclose(row[column], value, rel_tol=1e-9), way
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slices_of_an_enum_are_ordered_as_text(name):
+    log = log_of(HAND)
+    kind = pl.Enum(["z", "b", "a"])
+    log = pl.concat([log.with_columns(seg=pl.lit(s, kind)) for s in ("a", "z", "b")])
+    for way, run in ways(name, log, {"slice": "seg"}):
+        found = run()["slice"].cast(pl.String).unique(maintain_order=True).to_list()
+        assert found == ["a", "b", "z"], way
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+@pytest.mark.parametrize(("queries", "note"), [(29, FEW), (30, None)])
+def test_few_queries_are_said_to_be_few(name, options, queries, note):
+    cells = [(q, "a", k, 10, 8 // k) for q in range(queries) for k in (1, 2)]
+    found = estimates(name, log_of(cells), **options)[2]
+    assert (found["note"], found["lo"] is None) == (note, False)
+
+
+def test_collation_does_not_merge_queries():
+    con = metric_engines.connection().cursor()
+    rankql.register(con)
+    cells = [(q, "a", k, n, c) for q, _, k, n, c in HAND]
+    log = log_of(cells).with_columns(pl.col("query").replace_strict({1: "x", 2: "X", 3: "y"}))
+    want = rankql.harvested_propensity(log)
+    con.register("handed", log.to_arrow())
+    con.execute("CREATE TEMP TABLE kept AS SELECT query COLLATE NOCASE AS query, "
+                "* EXCLUDE (query) FROM handed")  # fmt: skip
+    assert_same(con.sql("FROM harvested_propensity('kept')").pl(), want)
+
+
+def test_threads_and_order_do_not_matter():
+    log = random_log(np.random.default_rng(4), queries=40)
+    for threads in (1, 4):
+        con = duckdb.connect(config={"threads": threads})
+        rankql.register(con)
+        con.register("handed", log.sample(fraction=1, shuffle=True, seed=threads).to_arrow())
+        for name in NAMES:
+            assert_same(con.sql(f"FROM {name}('handed')").pl(), getattr(rankql, name)(log))
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+def test_copies_within_a_query_tell_nothing_new(name, options):
+    """Four times the rows of each query: the same interval; four times the queries: half of it."""
+    log = random_log(np.random.default_rng(5), queries=40)
+    once = estimates(name, log, **options)
+    copies = pl.concat([log] * 4)
+    others = pl.concat([log.with_columns(pl.col("query") + 1000 * j) for j in range(4)])
+    same = getattr(rankql, name)(copies, **options)
+    half = getattr(rankql, name)(others, **options)
+    queries = log["query"].n_unique()
+    factor = math.sqrt((queries - 1) / (4 * queries - 1))
+    for a, b in zip(same.rows(named=True), half.rows(named=True), strict=True):
+        row = once[a["pos"]]
+        assert a["propensity"] == pytest.approx(row["propensity"], rel=1e-8)
+        assert a["hi"] == pytest.approx(row["hi"], rel=1e-7)
+        width = math.log(row["hi"] / row["propensity"])
+        assert math.log(b["hi"] / b["propensity"]) == pytest.approx(width * factor, rel=1e-6)
+
+
+def test_many_positions():
+    """Forty, falling by a factor of e^5; where shown equally often, they are as the clicks."""
+    cells = [
+        (q, "a", k, 500, round(500 * math.exp(-5 * (k - 1) / 39) * r))
+        for q, r in ((1, 0.5), (2, 0.9))
+        for k in range(1, 41)
+    ]
+    clicks = [sum(c for _, _, at, _, c in cells if at == k) for k in range(1, 41)]
+    for name, options in METHODS[1:4]:
+        found = estimates(name, log_of(cells), **options)
+        values = [row["propensity"] for row in found.values()]
+        assert values == pytest.approx([c / clicks[0] for c in clicks], rel=1e-9)
+
+
+# at random
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_function_is_the_macro(name):
+    """Over a DataFrame, a LazyFrame and columns given as expressions."""
+    log = log_of(HAND)
+    sql, frame = (run() for _, run in ways(name, log, {}))
+    assert_same(sql, frame)
+    function = getattr(rankql, name)
+    assert_same(frame, function(log.lazy()).collect(engine="streaming"))
+    named = log.select("item", q="query", at=pl.col("pos") - 1, hit=pl.col("click") == 1)
+    columns = {"query": "q", "pos": pl.col("at") + 1, "click": pl.col("hit").cast(pl.Int8)}
+    assert_same(frame, function(named, **columns))
+    with pytest.raises(rankql.RankqlError, match="there is no column 'click'"):
+        function(log.drop("click"))
+
+
+def tiny_logs(seed, count):
+    """Of up to nine cells each, as slices of one."""
+    rng = random.Random(seed)
+    for s in range(count):
+        for _ in range(rng.randint(1, 9)):
+            n = rng.choice([1, 1, 2, 5])
+            cell = (rng.randint(0, 2), str(rng.randint(0, 3)), rng.randint(1, 4))
+            for _ in range(n):
+                yield (s, *cell, int(rng.random() < rng.choice([0.2, 0.5, 1])))
+        yield (s, 0, "0", 1, 0)
+
+
+@pytest.mark.parametrize(("name", "options"), METHODS)
+def test_tiny_logs(name, options):
+    """Numbers or NULL, and a note wherever there is none."""
+    schema = {"s": pl.Int64, **SCHEMA}
+    log = pl.DataFrame([*tiny_logs(1, 120)], schema, orient="row")
+    found = getattr(rankql, name)(log, slice="s", **options)
+    for row in found.rows(named=True):
+        for value in (row["propensity"], row["lo"], row["hi"]):
+            assert value is None or 0 < value < math.inf
+        assert row["note"] is not None or row["lo"] is not None
+        assert row["lo"] is None or row["lo"] <= row["propensity"] <= row["hi"]
+        assert row.get("converged", True)
+
+
+# simulated
+
+
+def random_log(rng, queries=100, items=2, shown=20, last=4, spread=1.0):
+    """A log of queries each of their own taste: clicks of a query are alike."""
+    theta = 1 / np.arange(1, last + 1) ** spread
+    q, i, _ = np.indices((queries, items, shown)).reshape(3, -1)
+    k = rng.integers(0, last, len(q))
+    r = rng.uniform(0.1, 0.9, (queries, items))
+    click = rng.random(len(q)) < theta[k] * r[q, i]
+    return pl.DataFrame({"query": q, "item": i, "pos": k + 1, "click": click})
+
+
+def coverage(name, logs, **made):
+    """How often the interval of position 3 holds 1/3, and the mean estimate."""
+    rng = np.random.default_rng(1)
+    log = pl.concat(random_log(rng, **made).with_columns(log=pl.lit(j)) for j in range(logs))
+    rows = getattr(rankql, name)(log, slice="log").filter(pos=3)
+    held = rows.select(pl.lit(1 / 3).is_between("lo", "hi").mean()).item()
+    return held, rows["propensity"].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_intervals_hold(name):
+    """In 95 of 100 logs, give or take what a thousand logs leave open."""
+    held, mean = coverage(name, 1000)
+    assert 0.935 <= held <= 0.965
+    assert mean == pytest.approx(1 / 3, rel=0.01)
+
+
+@pytest.mark.slow
+def test_intervals_of_the_click_model_hold():
+    """With twenty impressions of each query and item."""
+    held, mean = coverage("click_model", 60)
+    assert held >= 0.88
+    assert mean == pytest.approx(1 / 3, rel=0.02)
+
+
+@pytest.mark.slow
+def test_few_impressions_bias_the_click_model_alone():
+    """Three impressions of each query and item: it is far above 1/3, harvesting is not."""
+    made = {"queries": 2000, "items": 1, "shown": 3}
+    assert coverage("click_model", 10, **made)[1] > 0.37
+    assert coverage("harvested_propensity", 10, **made)[1] == pytest.approx(1 / 3, rel=0.05)

@@ -1,0 +1,137 @@
+"""The packages import one way, and their modules stay short."""
+
+import ast
+import sys
+
+import pytest
+
+from support.paths import PACKAGE
+
+# Each may import those before it.
+LAYERS = [
+    "errors", "macros", "text", "writing", "results", "versions", "registry", "expressions",
+    "sources", "evaluation", "logs", "engines", "spark", "diagnostics", "decisions", "testing",
+    "output", "cli", "__main__",
+]  # fmt: skip
+# `plot` and `save` load these when they are called.
+UPWARDS = {("evaluation", "output")}
+# What is in them beside rankql and the standard library.
+LIBRARIES = {
+    "errors": set(),
+    "macros": set(),
+    "registry": set(),
+    "expressions": {"polars"},
+    "sources": {"duckdb", "polars", "pyarrow"},
+}
+# Longer than 350 lines, with a reason.
+LONG = {}
+
+
+def modules():
+    """The modules by dotted name, `rankql.` left out."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        if name != "__init__":
+            yield name.removesuffix(".__init__"), path
+
+
+def imports(path):
+    """All imports: the module, and whether it is imported inside a function or for types only."""
+    tree = ast.parse(path.read_text("utf-8"))
+    later = {
+        node
+        for scope in ast.walk(tree)
+        if isinstance(scope, ast.FunctionDef)
+        or (isinstance(scope, ast.If) and ast.unparse(scope.test) == "TYPE_CHECKING")
+        for node in ast.walk(scope)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node in later) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}:{node.lineno} is a relative import"
+            names = [f"rankql.{alias.name}" for alias in node.names]
+            found = names if node.module == "rankql" else [node.module]
+            yield from ((name, node in later) for name in found)
+
+
+def package(name):
+    return name.split(".")[0]
+
+
+def edges():
+    """The imports between packages, those for types included."""
+    for name, path in modules():
+        for imported, later in imports(path):
+            if imported.startswith("rankql."):
+                yield package(name), package(imported[7:]), f"{name} imports {imported}", later
+
+
+def test_packages_import_one_way():
+    wrong = [
+        line
+        for importer, imported, line, later in edges()
+        if importer != imported
+        and LAYERS.index(importer) < LAYERS.index(imported)
+        and not (later and (importer, imported) in UPWARDS)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_of_a_package_import_one_way():
+    """No circle of modules, those for types included."""
+    graph = {
+        name: {imported[7:] for imported, _ in imports(path) if imported.startswith("rankql.")}
+        for name, path in modules()
+    }
+    done = set()
+
+    def visit(name, path):
+        assert name not in path, " > ".join([*path[path.index(name) :], name])
+        if name not in done:
+            for imported in sorted(graph.get(name, ())):
+                if package(name) == package(imported):
+                    visit(imported, [*path, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+
+
+@pytest.mark.parametrize("layer", LIBRARIES)
+def test_libraries(layer):
+    """What a package needs when it is imported."""
+    standard = {*sys.stdlib_module_names, "rankql"}
+    needed = {
+        package(imported)
+        for name, path in modules()
+        if package(name) == layer
+        for imported, later in imports(path)
+        if not later
+    }
+    assert needed - standard <= LIBRARIES[layer]
+
+
+def test_every_package_says_what_it_is():
+    """Its first paragraph, what may import it, and what it may import."""
+    for path in PACKAGE.glob("*/__init__.py"):
+        text = ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        assert len(text.split("\n\n")) >= 2 and "imports" in text, path
+
+
+def test_modules_are_short():
+    for name, path in modules():
+        lines = len(path.read_text("utf-8").splitlines())
+        assert lines <= LONG.get(name, 350), f"{name} has {lines} lines"
+    assert max(LONG.values(), default=0) <= 450
+
+
+def test_public_names_have_one_home():
+    """A function or class without an underscore is defined in one module."""
+    homes = {}
+    for name, path in modules():
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(name)
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
+    assert twice == {}

@@ -1,0 +1,129 @@
+"""What is shipped: wheel and sdist carry the SQL, and a plain DuckDB reads it without Python."""
+
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.metadata import Metadata
+
+from rankql import macros
+from support import components
+from support.paths import ROOT
+
+README = ROOT / "README.md"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+SAID = re.compile(
+    r"a\s+wheel\s+of\s+(\d+)\s+kB\s+and\s+(\d+)\s+dependencies,\s+(\d+)\s+with\s+theirs"
+)
+CALL = "SELECT ndcg(rel, pos, 3) FROM (VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
+NDCG = "0.983411472263"
+
+
+def run(*command, **options):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The sdist, and the wheel made from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
+
+
+@pytest.mark.package
+def test_both_carry_the_sql(built):
+    sdist, wheel = built
+    for path in filter(Path.is_file, (ROOT / "sql").rglob("*")):
+        file = path.relative_to(ROOT).as_posix()
+        with zipfile.ZipFile(wheel) as archive:
+            assert archive.read(f"rankql/{file}") == path.read_bytes()
+        with tarfile.open(sdist) as archive:
+            name = f"{sdist.name.removesuffix('.tar.gz')}/{file}"
+            assert archive.extractfile(name).read() == path.read_bytes()
+
+
+@pytest.mark.package
+@pytest.mark.parametrize("versions", ["newest", "lowest"])
+def test_in_a_fresh_environment(built, tmp_path, versions):
+    """First the wheel with the dependencies, then the sdist in its place."""
+    needs = PROJECT["dependencies"] if versions == "lowest" else []
+    python = tmp_path / "venv" / "bin" / "python"
+    venv.create(tmp_path / "venv", with_pip=True)
+    install = [python, "-m", "pip", "install", "-q"]
+    sdist, wheel = built
+    run(*install, wheel, *(need.replace(">=", "==") for need in needs))
+    works(python, tmp_path / "wheel")
+    if versions == "newest":
+        assert_as_said(wheel, python)
+    run(*install, "--no-deps", "--force-reinstall", sdist)
+    works(python, tmp_path / "sdist")
+
+
+def works(python, folder):
+    """The demo, a query, and the text of the macros, without pandas."""
+    folder.mkdir()
+    shown = run(python, "-m", "rankql", "demo", "--queries", 500, cwd=folder)
+    assert "nDCG@10" in shown and "│ all" in shown
+    assert (folder / "rankql-demo" / "shop.parquet").exists()
+    query = "import duckdb, rankql; rankql.register(duckdb); print(duckdb.sql(%r).fetchall())"
+    assert run(python, "-c", query % CALL, cwd=folder).startswith(f"[({NDCG}")
+    assert run(python, "-m", "rankql", "sql", cwd=folder) == macros.read_sql()
+    pandas = "import rankql, sys; print('pandas' in sys.modules)"
+    assert run(python, "-c", pandas, cwd=folder) == "False\n"
+    assert "duckdb " in run(python, "-m", "rankql", "versions", cwd=folder)
+
+
+def assert_as_said(wheel, python):
+    """What the documentation says of the size and the dependencies, which are bounds."""
+    texts = [README, *(ROOT / "docs").rglob("*.md")]
+    said = [SAID.search(text.read_text("utf-8")) for text in texts]
+    size, direct, all_of_them = next(map(int, found.groups()) for found in said if found)
+    assert size * 0.8 < wheel.stat().st_size / 1000 <= size
+    assert direct == len(PROJECT["dependencies"]) <= 5
+    listed = json.loads(run(python, "-m", "pip", "list", "--format", "json"))
+    installed = {package["name"] for package in listed} - {"rankql", "pip", "setuptools"}
+    assert len(installed) == all_of_them, installed
+
+
+@pytest.mark.package
+def test_what_an_index_shows(built):
+    """The metadata is valid; the description is the README, without links that lead nowhere."""
+    sdist, wheel = built
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        text = archive.read(name)
+    with tarfile.open(sdist) as archive:
+        name = f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO"
+        assert archive.extractfile(name).read() == text
+    found = Metadata.from_email(text, validate=True)
+    assert found.description_content_type == "text/markdown"
+    assert set(found.provides_extra) == set(PROJECT["optional-dependencies"])
+    code = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+    assert code.findall(found.description) == code.findall(README.read_text("utf-8"))
+    links = re.findall(r"\]\(([^)\s]*)\)", code.sub("", found.description))
+    assert [link for link in links if not link.startswith(("#", "https://"))] == []
+
+
+def test_links_of_the_readme():
+    """What it links to by a path is there, for those who read it in a checkout."""
+    for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", README.read_text("utf-8")):
+        assert (ROOT / link).exists(), link
+
+
+@pytest.mark.duckdb_cli
+@pytest.mark.parametrize("files", [["rankql"], ["common", "gain"]])
+def test_a_duckdb_without_python_reads_them(files):
+    cli = components.program("duckdb")
+    commands = [f".read sql/{file}.sql" for file in files]
+    text = "\n".join([*commands, CALL + ";"])
+    assert NDCG in run(cli, "-noheader", "-list", input=text, cwd=ROOT)

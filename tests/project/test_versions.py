@@ -1,0 +1,82 @@
+"""What `show_versions` prints: of everything in pyproject.toml, without importing any of it."""
+
+import platform
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+
+from click.testing import CliRunner
+
+import rankql
+from rankql import versions
+from rankql.cli.main import main
+from support.paths import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# Those of who works on rankql, not with it.
+OURS = {"bench", "docs", "lint", "test", "test-all"}
+
+
+def names(needs):
+    return {re.match(r"[\w-]+", need)[0] for need in needs}
+
+
+def shown(capsys):
+    rankql.show_versions()
+    return dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if "  " in line
+    )
+
+
+def test_version(monkeypatch):
+    assert rankql.__version__ == metadata.version("rankql")
+    assert "__version__" not in rankql.__all__
+
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert rankql.__version__ == "unknown"
+
+
+def test_everything_is_listed(capsys):
+    extras = PROJECT["optional-dependencies"]
+    assert set(versions.REQUIRED) == names(PROJECT["dependencies"])
+    needed = names(need for extra in extras.keys() - OURS for need in extras[extra])
+    assert set(versions.OPTIONAL) == {*needed, "pandas"}  # which no extra brings
+    assert list(versions.OPTIONAL) == sorted(versions.OPTIONAL)
+    found = shown(capsys)
+    assert found["Python"] == platform.python_version()
+    assert found["system"] == platform.platform()
+    for name in versions.REQUIRED:
+        assert found[name] == metadata.version(name)
+    assert {"rankql", *versions.OPTIONAL} < found.keys()
+
+
+def test_what_is_missing(capsys, monkeypatch):
+    def version(name):
+        if name == "scipy":
+            raise metadata.PackageNotFoundError(name)
+        return "1.2.3"
+
+    monkeypatch.setattr(versions, "version", version)
+    found = shown(capsys)
+    assert found["scipy"] == "not installed" and found["altair"] == found["rankql"] == "1.2.3"
+
+
+def test_the_command_line_shows_the_same(capsys):
+    rankql.show_versions()
+    assert CliRunner().invoke(main, ["versions"]).stdout == capsys.readouterr().out
+
+
+def test_nothing_is_imported():
+    script = """
+import sys, rankql
+rankql.show_versions()
+wanted = ["duckdb", "polars", "pyarrow", "pandas", "pyspark", "scipy", "altair", "sqlglot"]
+print([name for name in wanted if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.endswith("\n[]\n"), done.stdout + done.stderr

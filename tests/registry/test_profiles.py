@@ -1,0 +1,196 @@
+"""Every profile against its peer, on random data with ties, gaps and queries on one side only."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+import rankql
+from rankql.registry.parse import parse
+from support import other_tools
+from support.other_tools import frames
+
+CUTOFFS = "1,3,10,50"
+
+
+def compare(profile, peer, run, qrels, metrics, leave_out=frozenset(), **options):
+    """Value by value, and the mean."""
+    names = [name for metric in metrics for name in expanded(metric)]
+    theirs = peer(run, qrels, names)
+    result = rankql.evaluate(*frames(run, qrels), names, conventions=profile, **options)
+    rows = {row["query"]: row for row in result.per_query.to_dicts()}
+    compared = 0
+    for name, values in theirs.items():
+        column = next(m for m in result if rankql_name(m) == rankql_name(name))
+        for query, value in values.items():
+            if query not in leave_out:
+                ours = rows[query][column]
+                assert (ours or 0) == pytest.approx(value, abs=1e-12), (name, query)
+                compared += 1
+        if not leave_out:
+            mean = sum(values.values()) / len(values)
+            assert result[column] == pytest.approx(mean, abs=1e-12), name
+    assert compared > 100
+    return result
+
+
+def rankql_name(name):
+    return name.replace(" ", "")
+
+
+def expanded(metric):
+    name, at, cutoffs = metric.partition("@")
+    return [f"{name}@{k}" for k in cutoffs.split(",")] if at else [name]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("negative", [False, True])
+def test_trec_eval(seed, negative):
+    run, qrels = other_tools.random_data(seed, negative=negative)
+    cut = [f"{m}@{CUTOFFS}" for m in ("nDCG", "AP", "P", "R", "Success")]
+    metrics = ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "Bpref", *cut]
+    result = compare("trec_eval", other_tools.trec_eval, run, qrels, metrics)
+    assert result.conventions["profile"] == "trec_eval"
+
+
+def test_trec_eval_judged_only():
+    run, qrels = other_tools.random_data(11)
+
+    def peer(run, qrels, metrics):
+        return other_tools.trec_eval(run, qrels, metrics, judged_only=True)
+
+    compare("trec_eval", peer, run, qrels, ["nDCG@10", "AP", "RR", "P@5"], unjudged="remove")
+
+
+def test_trec_eval_scores_beyond_32_bits():
+    run = {"q": {"a": 2e39, "b": 1e39, "c": -3e39, "d": 16777217.0, "e": 16777216.0}}
+    qrels = {"q": {"a": 1, "d": 1}}
+    theirs = other_tools.trec_eval(run, qrels, ["RR", "AP"])
+    ours = rankql.evaluate(*frames(run, qrels), ["RR", "AP"], conventions="trec_eval")
+    assert {m: {"q": ours[m]} for m in ours} == theirs
+
+
+def test_trec_eval_10_does_not_round_scores():
+    """trec_eval 9 reads scores as 32 bits, in which the two are equal; version 10 as 64 bits."""
+    run = {"q": {"a": 16777217.0, "b": 16777216.0}}
+    qrels = {"q": {"a": 1}}
+    nine = rankql.evaluate(*frames(run, qrels), "RR", conventions="trec_eval")
+    ten = rankql.evaluate(*frames(run, qrels), "RR", conventions="trec_eval_10")
+    assert (nine["RR"], ten["RR"]) == (0.5, 1.0)
+    assert other_tools.trec_eval(run, qrels, ["RR"]) == {"RR": {"q": 0.5}}
+    assert ten.conventions["profile"] == "trec_eval_10"
+    # All else is the same: with scores of 32 bits it is the peer's.
+    run, qrels = other_tools.random_data(4)
+    run = {q: {d: float(np.float32(s)) for d, s in items.items()} for q, items in run.items()}
+    compare(
+        "trec_eval_10", other_tools.trec_eval, run, qrels, ["nDCG@10", "AP", "RR", "P@5", "Bpref"]
+    )
+
+
+@pytest.mark.parametrize("profile", ["rankql", "trec_eval_10"])
+def test_missing_queries_have_no_residual(profile):
+    """With -c, trec_eval 10 takes 0 for the rbp_resid of a judged query that the run lacks."""
+    run = {"a": {"x": 2.0, "y": 1.0}}
+    qrels = {"a": {"x": 1}, "b": {"z": 1}}
+    names = ["RBP(p=0.8)", "RBPres(p=0.8)", "IDCG", "relevant = sum(rel)"]
+    result = rankql.evaluate(*frames(run, qrels), names, conventions=profile, missing="zero")
+    # By hand: y is unjudged, and all below it: p + (1 - p) * 0 of a, with y itself (1 - p) * p.
+    residual = 0.8**2 + 0.2 * 0.8
+    assert result["RBPres(p=0.8)"] == pytest.approx(residual / 2)
+    assert result["RBP(p=0.8)"] == pytest.approx(0.2 / 2)
+    assert result["IDCG"] == 1 and result["relevant"] == 1  # what is judged is not missing
+
+
+def test_names_of_set_metrics():
+    """SetP, SetR and SetF of ir_measures: over all that is retrieved, whatever the conventions."""
+    import ir_measures
+
+    run, qrels = other_tools.random_data(6)
+    names = ["SetP", "SetR", "SetF", "SetP(rel=2)", "SetR(rel=2)", "SetF(rel=2)"]
+    result = rankql.evaluate(*frames(run, qrels), names, precision_denominator="min")
+    ours = {row["query"]: row for row in result.per_query.to_dicts()}
+    compared = 0
+    for name in names:
+        measure = ir_measures.parse_measure(name)
+        for row in ir_measures.iter_calc([measure], qrels, run):
+            value = ours[row.query_id][parse(name)[0].name]
+            assert (value or 0) == pytest.approx(row.value, abs=1e-12)
+            compared += 1
+    assert compared > 50
+    for name, message in {
+        "SetP@5": "'SetP@5': SetP has only the option rel. Use P",
+        "SetF(k=5)": "'SetF(k=5)': SetF has only the option rel. Use F1",
+        "SetP(denominator=k)": "SetP has only the option rel. Use P",
+    }.items():
+        with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+            rankql.evaluate(*frames(run, qrels), name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sklearn(seed):
+    run, qrels = other_tools.random_data(seed)
+    compare(
+        "sklearn", other_tools.sklearn, run, qrels, ["nDCG", "DCG", f"nDCG@{CUTOFFS}", "DCG@3,10"]
+    )
+
+
+def test_sklearn_refuses_negative_grades():
+    run, qrels = other_tools.random_data(1, negative=True)
+    with pytest.raises(ValueError, match="negative"):
+        other_tools.sklearn(run, qrels, ["nDCG"])
+    with pytest.raises(rankql.RankqlError, match="rel must not be negative"):
+        rankql.evaluate(*frames(run, qrels), "nDCG", conventions="sklearn")
+
+
+@pytest.mark.ranx
+@pytest.mark.slow
+def test_ranx():
+    for seed in range(3):
+        run, qrels = other_tools.random_data(seed, negative=True)
+        cut = [f"{m}@{CUTOFFS}" for m in ("nDCG", "AP", "RR", "P", "R", "F1", "Success")]
+        metrics = ["nDCG", "AP", "RR", "P", "R", "F1", "Rprec", "nDCG(gain=exp2)@10", *cut]
+        compare("ranx", other_tools.ranx, run, qrels, metrics)
+        # Its bpref is NaN where all judged items are relevant.
+        only = {q for q, items in qrels.items() if all(r >= 1 for r in items.values())}
+        compare("ranx", other_tools.ranx, run, qrels, ["Bpref", "P@1,3,10,50"], leave_out=only)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_recbole(seed):
+    run, qrels = other_tools.random_data(seed)
+    metrics = [f"{m}@{CUTOFFS}" for m in ("nDCG", "AP", "RR", "P", "R", "Success")]
+    result = compare("recbole", other_tools.recbole, run, qrels, metrics)
+    for metric in result:
+        mean = other_tools.recbole_mean(run, qrels, metric)
+        assert result[metric] == pytest.approx(mean, abs=5.1e-5)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark():
+    run, qrels = other_tools.random_data(3, queries=20)
+    metrics = ["nDCG@3,10", "AP", "AP@3,10", "P@3,10", "R@3,10"]
+    result = compare("spark", other_tools.spark, run, qrels, metrics)
+    for metric in ("nDCG@10", "AP", "P@3"):
+        assert result[metric] == pytest.approx(
+            other_tools.spark_mean(run, qrels, metric), abs=1e-12
+        )
+
+
+def test_a_profile_that_is_changed_says_so():
+    run, qrels = frames(*other_tools.random_data(0))
+    result = rankql.evaluate(run, qrels, "AP@10", conventions="trec_eval", ap_denominator="min")
+    assert result.conventions["profile"] == "trec_eval, changed"
+    assert rankql.evaluate(run, qrels, "AP@10").conventions["profile"] == "rankql"
+
+
+def test_profiles_differ_on_this_data():
+    """The data tells the profiles apart, or the tests above would prove nothing."""
+    run, qrels = frames(*other_tools.random_data(random.Random(5).randrange(100)))
+    means = {
+        profile: rankql.evaluate(run, qrels, ["nDCG@10", "AP@10"], conventions=profile)
+        for profile in ("rankql", "trec_eval", "sklearn", "ranx", "recbole")
+    }
+    values = {tuple(result[m] for m in ("nDCG@10", "AP@10")) for result in means.values()}
+    assert len(values) == len(means)

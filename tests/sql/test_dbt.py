@@ -1,0 +1,271 @@
+"""The dbt package and its example: the numbers of evaluate, day by day, and tests that fail."""
+
+import fcntl
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.metadata import version
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import rankql
+from support.paths import ROOT
+
+EXAMPLE = ROOT / "examples" / "dbt"
+METRICS = {"ndcg_10": "nDCG@10", "ap": "AP", "recall_10": "R@10", "micro_recall_10": "microR@10"}
+# Several commands by one dbt, which takes seconds to start.
+RUNS = """
+import shlex, sys
+from dbt.cli.main import dbtRunner
+done = [dbtRunner().invoke(shlex.split(line)).success for line in sys.argv[1:]]
+sys.exit(not all(done))
+"""
+# The environment of dbt has the package as it was installed, not as it lies here.
+OUTSIDE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+pytestmark = pytest.mark.dbt
+write = runpy.run_path(str(EXAMPLE / "simulate.py"))["write"]
+
+
+def run(*command, **options):
+    command = [*map(str, command)]
+    return subprocess.run(command, capture_output=True, text=True, env=OUTSIDE, **options)
+
+
+@pytest.fixture(scope="session")
+def bin(tmp_path_factory, worker_id):
+    """dbt in an environment of its own (it goes with no recent mypy), the same to all workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "dbt"
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            venv.create(folder)
+            pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+            same = [f"{name}=={version(name)}" for name in ("duckdb", "polars", "pyarrow")]
+            done = run(*pip, "install", "-q", "--no-compile", f"{ROOT}[dbt]", *same)
+            assert done.returncode == 0, done.stderr
+            (folder / "ready").touch()
+    return folder / "bin"
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of the example, beside the SQL."""
+    (tmp_path / "sql").symlink_to(ROOT / "sql")
+    path = tmp_path / "examples" / "dbt"
+    made = shutil.ignore_patterns("data", "target", "logs", "dbt_packages", "*.duckdb")
+    shutil.copytree(EXAMPLE, path, ignore=made)
+    return path
+
+
+@pytest.fixture
+def dbt(bin, project):
+    def dbt(*commands, fails=False):
+        done = run(bin / "python", "-c", RUNS, *commands, cwd=project)
+        assert done.returncode == fails, done.stdout + done.stderr
+        return done.stdout
+
+    return dbt
+
+
+def rows(project, table):
+    with duckdb.connect(project / "ranking.duckdb", read_only=True) as con:
+        return con.sql(f"SELECT * FROM {table} ORDER BY ALL").pl()
+
+
+def assert_as_evaluated(project):
+    """All tables have the numbers of `evaluate` on the files they were made of."""
+    sides = (project / "data" / name for name in ("runs", "judgments"))
+    by = [["day"], ["day", "segment"]]
+    result = rankql.evaluate(*sides, list(METRICS.values()), by=by, interval=None)
+    found = rows(project, "per_query")
+    wanted = result.per_query.sort("day", "query")
+    assert found["query"].to_list() == wanted["query"].to_list()
+    for name in ("ndcg_10", "ap", "recall_10"):
+        assert found[name].to_list() == pytest.approx(wanted[METRICS[name]].to_list(), abs=1e-12)
+    summary = {(row["slice"], row["metric"]): row for row in result.summary.to_dicts()}
+    slices = [
+        *((f"day={row['day']}", row) for row in rows(project, "daily").to_dicts()),
+        *(
+            (f"day={row['day']}, segment={row['segment']}", row)
+            for row in rows(project, "by_segment").to_dicts()
+        ),
+    ]
+    assert len(slices) * 4 + 4 == len(summary)
+    for slice, row in slices:
+        for name, metric in METRICS.items():
+            theirs = summary[slice, metric]
+            assert row[name] == pytest.approx(theirs["mean"], abs=1e-12)
+            counts = ["queries", "undefined", "missing"]
+            assert [row[n] for n in counts] == [theirs[n] for n in counts]
+
+
+def test_day_by_day(project, dbt):
+    data = project / "data"
+    write(data, 0)
+    dbt("deps", "build")
+    assert_as_evaluated(project)
+    first = rows(project, "per_query")
+
+    # Were the first day read again, its numbers would be others.
+    write(data, 0, bad=True)
+    write(data, 1)
+    dbt("build")
+    both = rows(project, "per_query")
+    day = "SELECT * FROM per_query WHERE day = '2026-01-01'"
+    assert rows(project, f"({day})").equals(first) and len(both) == 2 * len(first)
+
+    dbt("run --vars '{since: 2026-01-01}'")
+    assert_as_evaluated(project)
+    assert not rows(project, f"({day})").equals(first)
+
+    write(data, 0)
+    dbt("build --full-refresh", "docs generate --static")
+    assert rows(project, "per_query").equals(both)
+    assert_as_evaluated(project)
+
+    catalog = json.loads((project / "target" / "catalog.json").read_text())["nodes"]
+    described = json.loads((project / "target" / "manifest.json").read_text())
+    assert len(catalog) == 3
+    for name, table in catalog.items():
+        node = described["nodes"][name]
+        columns = {column for column, about in node["columns"].items() if about["description"]}
+        assert node["description"] and columns == set(table["columns"])
+    for source in described["sources"].values():
+        assert source["description"] and all(c["description"] for c in source["columns"].values())
+    macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
+    assert len(macros) == 6 and all(macro["description"] for macro in macros)
+
+
+def points_at(project, **package):
+    """The package elsewhere than beside the project."""
+    (project.parents[1] / "sql").unlink()
+    (project / "packages.yml").write_text(json.dumps({"packages": [package]}))
+
+
+def outcomes(project):
+    results = json.loads((project / "target" / "run_results.json").read_text())["results"]
+    return {result["unique_id"].split(".")[2]: result["status"] for result in results}
+
+
+def test_a_bad_day_fails(project, bin, dbt):
+    """With the package as pip installed it."""
+    folder = run(bin / "rankql", "sql", "--folder", cwd=project).stdout.strip()
+    assert Path(folder).is_relative_to(bin.parent)
+    points_at(project, local=folder)
+    write(project / "data", 0)
+    write(project / "data", 1, bad=True)
+    lost = "run-operation rankql.install --vars '{rankql_sql: nowhere.sql}'"
+    shown = dbt("deps", lost, "build", fails=True)
+    assert "rankql: there is no file 'nowhere.sql'" in shown
+    failed = {name for name, status in outcomes(project).items() if status == "fail"}
+    for table in ("daily", "by_segment"):
+        for test in ("at_least", "no_drop"):
+            assert any(name.startswith(f"rankql_{test}_{table}") for name in failed)
+    assert len(failed) == 4
+
+
+# A row for each day and slice: the last two days count. Each test is called by what it must say.
+TABLE = """
+SELECT * FROM (VALUES
+    (1, 'a', 0.9, 0.9,  0.9,  0.9,  0.9, 0.1),
+    (2, 'a', 0.5, 0.5,  0.5,  NULL, 0.5, 0.1),
+    (2, 'b', 0.5, 0.5,  0.5,  0.5,  0.5, 0.1),
+    (3, 'a', 0.5, 0.44, 0.39, 0.5,  NULL, 0.1),
+    (3, 'b', 0.6, 0.5,  0.5,  0.5,  0.5, 0.1)
+) AS t (day, slice, same, less, drop, undefined, gone, error)
+"""
+ERROR = {"error": "error", "queries": "20"}
+TESTS = {
+    "same": {
+        "pass_at_least": ("at_least", {"min": 0.5}),
+        "fail_at_least": ("at_least", {"min": 0.51, "day": "day"}),
+        "pass_at_most_of_the_newest": ("at_most", {"max": 0.6, "day": "day"}),
+        "fail_at_most": ("at_most", {"max": 0.6}),
+        "fail_at_most_of": ("at_most", {"max": 5, "of": "error"}),
+        "pass_at_most_of": ("at_most", {"max": 9.1, "of": "error"}),
+        "pass_no_drop": ("no_drop", {"day": "day", "by": "slice"}),
+    },
+    "less": {
+        "pass_drop_within": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.1}),
+        "fail_drop": ("no_drop", {"day": "day", "by": ["slice"], "max_drop": 0.05}),
+        "pass_drop_in_noise": ("no_drop", {"day": "day", "by": "slice", "error": "error"}),
+        "pass_interval_within": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.5} | ERROR),
+        "fail_inconclusive": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1} | ERROR),
+        "warn_inconclusive": (
+            "no_drop",
+            {"day": "day", "by": "slice", "max_drop": 0.1, "inconclusive": "warn"} | ERROR,
+        ),
+    },
+    "drop": {
+        "fail_drop_by_more": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1}),
+        "fail_beyond_doubt": (
+            "no_drop",
+            {"day": "day", "by": "slice", "max_drop": 0.05, "inconclusive": "warn"}
+            | {"error": "error / 10", "queries": "100"},
+        ),
+    },
+    "undefined": {
+        "pass_nothing_to_drop_from": ("no_drop", {"day": "day", "by": "slice"}),
+        "fail_at_least_of_null": ("at_least", {"min": 0}),
+    },
+    "gone": {
+        "fail_value_gone": ("no_drop", {"day": "day", "by": "slice", "max_drop": 1}),
+        "fail_at_most_of_null": ("at_most", {"max": 1, "day": "day"}),
+    },
+}
+
+
+def test_the_tests(project, dbt, tmp_path):
+    """With the package from a folder of a git repository."""
+    repository = tmp_path / "repository"
+    shutil.copytree(ROOT / "sql", repository / "sql")
+    git = ["git", "-C", repository, "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        assert run(*git, *command).returncode == 0
+    points_at(project, git=repository.as_uri(), subdirectory="sql", revision="HEAD")
+    shutil.rmtree(project / "models")
+    (project / "models").mkdir()
+    (project / "models" / "t.sql").write_text(TABLE)
+    (project / "models" / "one_day.sql").write_text(f"SELECT * FROM ({TABLE}) WHERE day = 2")
+
+    def named(tests):
+        return [
+            {f"rankql.{test}": {"name": name, "arguments": arguments}}
+            for name, (test, arguments) in tests.items()
+        ]
+
+    columns = [{"name": name, "data_tests": named(tests)} for name, tests in TESTS.items()]
+    keys = {
+        "pass_once": ("once", {"key": ["day", "slice"]}),
+        "fail_once": ("once", {"key": ["day"]}),
+    }
+    first = {"pass_first_day": ("no_drop", {"day": "day", "by": "slice"})}
+    models = [
+        {"name": "t", "columns": columns, "data_tests": named(keys)},
+        {"name": "one_day", "columns": [{"name": "same", "data_tests": named(first)}]},
+    ]
+    (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
+    dbt("deps", "build", fails=True)
+    said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))}
+    assert said == {name: name[:4] for name in said} and len(said) == 22
+
+
+def test_a_macro_of_the_users(project, dbt):
+    """It is not replaced, and ours may be made again."""
+    write(project / "data", 0)
+    with duckdb.connect(project / "ranking.duckdb") as con:
+        con.execute("CREATE MACRO nDCG(a) AS a")
+    shown = dbt("deps", "run-operation rankql.install", fails=True)
+    assert "your macro nDCG would be replaced" in shown
+    with duckdb.connect(project / "ranking.duckdb") as con:
+        assert con.sql("SELECT ndcg(7)").fetchall() == [(7,)]
+        con.execute("DROP MACRO ndcg")
+    dbt("run-operation rankql.install", "run-operation rankql.install")

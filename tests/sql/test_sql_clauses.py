@@ -1,0 +1,142 @@
+"""Metrics in HAVING, QUALIFY and ORDER BY: that the macros can raise errors forbids none of these.
+
+The same file is run by hand with DuckDB 1.4.3, the oldest version that is supported.
+"""
+
+import re
+
+import duckdb
+import pytest
+
+from rankql.errors import database_message
+from support.paths import ROOT
+
+ROWS = [
+    *(("a", item, rel, pos, 9.0 - pos) for item, rel, pos in [("x", 1, 2), ("y", 0, 1)]),
+    *(("b", item, rel, pos, 9.0 - pos) for item, rel, pos in [("x", 2, 1), ("y", 1, 2)]),
+]
+# A metric of each family and form.
+METRICS = [
+    "ndcg(rel, pos, 10)",
+    "ndcg(rel, pos)",
+    "dcg(rel, pos, discounts := [1, 2, 3])",
+    "precision_at(rel, pos, 1)",
+    "r_precision(rel, pos)",
+    "ap(rel, pos, 3)",
+    "bpref(rel, pos)",
+    "rr(rel, pos)",
+    "err(rel, pos, max_rel := 4)",
+    "rbp(rel, pos, p := 0.8)",
+    "kendall_tau_b(rel, pos)",
+    "-kendall_tau_distance(rel, pos)",
+    "rbo(3 - pos, pos, p := 0.9) + sum(rel)",
+    "-rmse(rel, score)",
+    "ndcg_by_score(rel, score, item)",
+    "ap_by_score(rel, score, item, ties := 'expected')",
+    "list_ndcg(list(rel ORDER BY pos))",
+    "list_err(list(rel ORDER BY pos), max_rel := 4)",
+    "novelty(rel, users := 10)",
+    "consensus(rel, how := 'median')",
+    "effective_sample_size(CAST(rel > 0 AS INT), 0.5)",
+    "sign_test(rel)",
+    "len(team_draft(list(item), list(item || rel), seed := 1))",
+    "rankql_bounds_ndcg([{'pos': 1, 'rel': NULL}], list(rel), 10, [0, 1]).low",
+]
+
+
+@pytest.fixture(scope="module")
+def con():
+    con = duckdb.connect()
+    con.execute((ROOT / "sql" / "rankql.sql").read_text("utf-8"))
+    con.execute("CREATE TABLE t (user VARCHAR, item VARCHAR, rel INT, pos INT, score DOUBLE)")
+    con.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", ROWS)
+    return con
+
+
+def values(con, metric):
+    return dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_alias(con, metric):
+    """The alias of a metric may be used again in the same SELECT."""
+    expected = values(con, metric)
+    select = f"SELECT user, {metric} AS n FROM t GROUP BY user"
+    limit = min(expected.values())
+    kept = {user for user, value in expected.items() if value > limit}
+    assert {user for user, _ in con.sql(f"{select} HAVING n > {limit}").fetchall()} == kept
+    best = max(expected, key=lambda user: (expected[user], user))
+    qualify = f"{select} QUALIFY row_number() OVER (ORDER BY n DESC, user DESC) = 1"
+    assert con.sql(qualify).fetchall() == [(best, expected[best])]
+    assert con.sql(f"{select} QUALIFY count(*) OVER () = 2 AND n > {limit}").fetchall() == [
+        row for row in expected.items() if row[1] > limit
+    ]
+    twice = con.sql(f"SELECT user, {metric} AS n, n + 1 AS m FROM t GROUP BY user").fetchall()
+    assert {user: m for user, _, m in twice} == {u: value + 1 for u, value in expected.items()}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_window(con, metric):
+    """Rankings are ranked by a metric in the query that computes it."""
+    expected = values(con, metric)
+    ranked = f"SELECT user, rank() OVER (ORDER BY {metric} DESC) FROM t GROUP BY user"
+    for user, rank in con.sql(ranked).fetchall():
+        assert rank == 1 + sum(value > expected[user] for value in expected.values())
+    split = f"SELECT count(*) OVER (PARTITION BY {metric}) FROM t GROUP BY user"
+    assert len(con.sql(split).fetchall()) == 2
+
+
+def test_windows_over_rows(con):
+    """The same of what is worked out row by row."""
+    lists = "(SELECT user, list(rel ORDER BY pos) AS rels FROM t GROUP BY user)"
+    ranked = f"SELECT user FROM {lists} QUALIFY row_number() OVER (ORDER BY list_ndcg(rels)) = 1"
+    assert con.sql(ranked).fetchall() == [("a",)]
+    gains = "SELECT exp2_gain(rel) AS g FROM t QUALIFY g > 1 AND row_number() OVER (ORDER BY g) > 0"
+    assert con.sql(gains).fetchall() == [(3.0,)]
+
+
+VALUES = ["true", "'text'", "[1.0]", "{'a': 1}", "MAP {1: 2}", "7::HUGEINT", "NULL"]
+
+
+def checked(value, least):
+    """The value where pos is at least that, else an error."""
+    return f"CASE WHEN pos >= {least} THEN {value} ELSE rankql_fail('no, ' || pos) END"
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_types(con, value):
+    """An error has no type of its own, raises where it is reached, and nowhere else."""
+    same = f"{checked(value, 1)} IS NOT DISTINCT FROM {value}"
+    assert con.sql(f"SELECT bool_and({same}) FROM t").fetchall() == [(True,)]
+    wrong = checked(value, 9)
+    for query in (f"bool_and({wrong} IS NULL)", f"count({wrong})", f"list({wrong})"):
+        with pytest.raises(duckdb.ConversionException) as error:
+            con.sql(f"SELECT {query} FROM t").fetchall()
+        assert re.fullmatch("no, [12]", database_message(error.value))
+
+
+def test_not_reached(con):
+    """What is constant and not reached is no error, neither when planned nor when run."""
+    for query, expected in {
+        "SELECT sum(CASE WHEN pos < 9 THEN 1 ELSE rankql_fail('no') END) FROM t": [(4,)],
+        "SELECT CASE WHEN pos > 9 THEN rankql_fail('no') ELSE 1 END FROM t LIMIT 1": [(1,)],
+        "SELECT coalesce(pos, CASE WHEN true THEN rankql_fail('no') END) > 0 FROM t LIMIT 1": [
+            (True,)
+        ],
+        "SELECT rankql_fail('no') FROM t WHERE pos > 9": [],
+        "SELECT rankql_fail('no: ' || 7) FROM t WHERE pos > 9": [],
+        "SELECT user, rbp(rel, pos, 3, p := 2) FROM t WHERE pos > 9 GROUP BY user": [],
+        "SELECT graded('view', MAP {'view': 1}) FROM t": [(1.0,)],
+    }.items():
+        assert con.sql(query).fetchall() == expected, query
+
+
+def test_raw_message(con):
+    """What a user of DuckDB alone reads: whose error it is, and what to do."""
+    with pytest.raises(duckdb.Error) as error:
+        con.sql("SELECT ndcg(rel, pos, 0) FROM t").fetchall()
+    said = "k must be a whole number from 1, or left out for the whole ranking; not 0"
+    assert str(error.value).startswith(
+        f"Conversion Error: Could not convert string 'rankql: {said}' to INT64"
+    )
+    assert database_message(error.value) == said

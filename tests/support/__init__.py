@@ -1,0 +1,1 @@
+"""What several test modules share: engines, cases, oracles, sessions. It imports no test module."""

@@ -1,0 +1,324 @@
+"""The matrix of engines and hand-checked cases: who runs what, and what each engine refuses.
+
+An engine answers all cases of a metric at once, in every form in which it can be asked. A case is
+equal where every answer is, to 1e-12 and NULL where NULL; it is refused where REFUSED says so, with
+the error that stands there. Nothing is left out.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from support import (
+    clickhouse_sessions,
+    hand_cases,
+    metric_engines,
+    signatures,
+    spark_sessions,
+    window_databases,
+)
+from support.components import COMPONENTS
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine, as it is called in the table; `forms` are those of the place where it runs."""
+
+    name: str
+    forms: Callable[[Any], Iterable[Any]]
+    place: str = "here"
+    # Its queries are printed only, where this is False.
+    executed: bool = True
+
+    @property
+    def marks(self):
+        """The markers of its tests."""
+        if self.name in ("DuckDB", "polars", "polars .pipe", "DuckDB windows"):
+            return []
+        return [getattr(pytest.mark, self.place if self.place in COMPONENTS else "slow")]
+
+
+@contextmanager
+def clickhouse():
+    with clickhouse_sessions.session() as made:
+        for statement in clickhouse_sessions.clickhouse.create_clickhouse_functions().split(";\n"):
+            made.query(statement)
+        yield made
+
+
+# What is started once, for all engines that run there.
+PLACES = {
+    "here": nullcontext,
+    "spark": partial(spark_sessions.session, **spark_sessions.INTERPRETED),
+    "clickhouse": clickhouse,
+    **{name: partial(window_databases.opened, name) for name in window_databases.NAMES},
+    "nowhere": nullcontext,
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """One of engines.py, for the metrics that have this form."""
+
+    name: str
+
+    @property
+    def run(self):
+        return metric_engines.ENGINES[self.name].run
+
+    def cannot(self, metric, options, group):
+        if self.name not in metric_engines.MORE and self.name not in metric_engines.with_evaluate(
+            metric
+        ):
+            return "of another form"
+        return metric_engines.ENGINES[self.name].cannot(metric, options, group)
+
+
+def of(*names):
+    return lambda _: [Form(name) for name in names]
+
+
+def windows(name):
+    return lambda place: [window_databases.Queries(name, place)]
+
+
+def printed(name):
+    return lambda _: [window_databases.Printed(name)]
+
+
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        Engine(
+            "DuckDB",
+            of("sql", "sql whole table", "sql list", "sql score", "sql score expected"),
+        ),
+        Engine(
+            "polars",
+            of("polars", "polars over", "polars select", "polars list", "polars score",
+               "polars score expected"),
+        ),
+        Engine("polars lazy", of("polars lazy", "polars select lazy", "polars list lazy",
+                          "polars score lazy")),
+        Engine("polars streaming", of("polars streaming", "polars over streaming",
+                               "polars select streaming", "polars list streaming",
+                               "polars score streaming")),
+        Engine("polars .pipe", of("pipe", "pipe lazy", "pipe streaming", "pipe whole", "pipe list",
+                           "pipe score")),
+        Engine("evaluate", of("evaluate ranked", "evaluate joined", "evaluate scored",
+                              "evaluate scores", "evaluate whole")),
+        Engine("Spark", lambda spark: [spark_sessions.Frames(spark)], "spark"),
+        Engine("ClickHouse", lambda house: [clickhouse_sessions.Queries(house)], "clickhouse"),
+        Engine(
+            "ClickHouse functions",
+            lambda session: [clickhouse_sessions.Functions(session)],
+            "clickhouse",
+        ),
+        Engine("Postgres", windows("postgres"), "postgres"),
+        Engine("DataFusion", windows("datafusion"), "datafusion"),
+        Engine("DuckDB windows", windows("duckdb"), "duckdb"),
+        *(
+            Engine(name, printed(name.lower()), "nowhere", executed=False)
+            for name in ("Snowflake", "BigQuery", "Databricks", "Trino", "Redshift")
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What engines refuse, in words, and the error that it must be."""
+
+    engines: tuple[str, ...]
+    what: str
+    cases: Callable[[hand_cases.Case], bool]
+    error: str
+
+
+WINDOWS = ("Postgres", "DataFusion", "DuckDB windows")
+WINDOWS += tuple(name for name, engine in ENGINES.items() if not engine.executed)
+# Of the catalogue and of lists: those that need no more of DuckDB than Spark has.
+IN_SPARK = [
+    "catalogue_coverage", "average_popularity", "novelty", "exposure", "exposure_disparity",
+    "expected_exposure_loss", "missing_at", "duplicate_share",
+    "unexpectedness", "serendipity",
+]  # fmt: skip
+
+
+def beyond(case):
+    return case.metric in signatures.BEYOND
+
+
+def listed(case):
+    return case.metric.startswith("list_")
+
+
+REFUSED = [
+    Refused(
+        ("polars .pipe",), "list forms", listed, "TypeError: .*unexpected keyword argument 'by'"
+    ),
+    Refused(
+        ("evaluate",),
+        "list forms, AP correlation, RBO, metrics of the catalogue and of diversity",
+        lambda case: listed(case) or beyond(case) or case.metric in signatures.TWO_RANKINGS,
+        "RankqlError: Unknown metric '{metric}'",
+    ),
+    Refused(
+        ("evaluate",),
+        "a query that is NULL",
+        lambda case: case.metric in signatures.MICRO and any(row[2] is None for row in case.group),
+        "RankqlError: run: query is NULL",
+    ),
+    Refused(WINDOWS, "list forms", listed, "RankqlError: .* no translation for .*; .* as rows"),
+    Refused(
+        WINDOWS,
+        "forms by score",
+        lambda case: case.metric.endswith("_by_score"),
+        "RankqlError: .* no translation for .*; .* takes pos, from a subquery",
+    ),
+    Refused(
+        WINDOWS,
+        "Kendall's tau, AP correlation, RBO",
+        lambda case: (
+            case.metric in (*signatures.TWO_RANKINGS, "kendall_tau_distance", "kendall_tau_b")
+        ),
+        r"RankqlError: {metric}\(\) has no translation for",
+    ),
+    Refused(
+        WINDOWS,
+        "micro precision over min(k, R)",
+        lambda case: (
+            case.metric == "micro_precision_at"
+            and case.options.get("denominator") == "min"
+            and "k" in case.options
+        ),
+        r"RankqlError: {metric}: .* has no translation for",
+    ),
+    Refused(
+        WINDOWS,
+        "metrics of the catalogue and of diversity",
+        beyond,
+        r"RankqlError: {metric}\(\) has no translation for",
+    ),
+    Refused(
+        ("Spark",),
+        "metrics of the catalogue and of diversity that need lists or histograms",
+        lambda case: beyond(case) and case.metric not in IN_SPARK,
+        "RankqlError: {metric}: .* has no translation for Spark",
+    ),
+    Refused(
+        ("ClickHouse",),
+        "metrics of the catalogue and of diversity",
+        beyond,
+        r"RankqlError: {metric}\(\) has no translation for ClickHouse",
+    ),
+    Refused(
+        ("ClickHouse functions",),
+        "metrics of the catalogue and of diversity",
+        beyond,
+        # Of its own it has a gini, of one argument.
+        "DB::Exception: (Unknown|Aggregate) function {metric}|Function with name .{metric}",
+    ),
+    Refused(
+        ("ClickHouse", "ClickHouse functions"),
+        "a list that is NULL",
+        lambda case: listed(case) and case.group[0] is None,
+        "DB::Exception: Cannot convert NULL to Array",
+    ),
+    Refused(
+        ("ClickHouse functions",),
+        "options other than k and required options",
+        lambda case: (
+            not beyond(case)
+            and not (listed(case) and case.group[0] is None)
+            and not clickhouse_sessions.takes(case.metric, case.options, [case.group])
+        ),
+        "DB::Exception: Syntax error",
+    ),
+]
+
+
+def refused(engine, case):
+    """What of REFUSED the case is, None where it is to be answered."""
+    (found, *more) = [
+        entry for entry in REFUSED if engine.name in entry.engines and entry.cases(case)
+    ] or [None]
+    assert not more, f"{engine.name} has two errors for {case.where}"
+    return found
+
+
+def key(case):
+    # Of lists, those without `ideal` are called without it.
+    return str(case.options), case.metric.startswith("list_") and case.group[1] is None
+
+
+def together(form, metric, cases):
+    """The values of the cases, those of equal options asked for together."""
+    alike = [list(cases) for _, cases in groupby(sorted(cases, key=key), key)]
+    asked = [(cases[0].options, [case.group for case in cases]) for cases in alike]
+    if hasattr(form, "many"):
+        values = form.many(metric, asked)
+    else:
+        values = [value for options, groups in asked for value in form.run(metric, groups, options)]
+    return zip((case for cases in alike for case in cases), values, strict=True)
+
+
+def answers(form, metric, cases):
+    """What the form says to each case, a value or an error; those it has no words for left out."""
+    cannot = getattr(form, "cannot", lambda *_: None)
+    able = [case for case in cases if not cannot(metric, case.options, case.group)]
+    try:
+        yield from together(form, metric, able) if able else ()
+    except Exception as error:
+        if len(able) == 1:
+            yield able[0], error
+            return
+        # Which one is it? If none, all together are.
+        found = [pair for case in able for pair in answers(form, metric, [case])]
+        alone = any(isinstance(answer, Exception) for _, answer in found)
+        yield from found if alone else ((case, error) for case in able)
+
+
+def wrong(engine, entry, case, answer):
+    """What is wrong with an answer to a case, as a line to read, or nothing."""
+    error = isinstance(answer, Exception)
+    text = f"{type(answer).__name__}: {answer}" if error else repr(answer)
+    if entry:
+        pattern = entry.error.format(metric=case.metric)
+        ours = "RankqlError" not in pattern or "\n" not in text
+        right = error and ours and re.search(pattern, text)
+        expected = f"an error that says {pattern!r}"
+    else:
+        right = not error and (not engine.executed or metric_engines.same(answer, case.expected))
+        expected = case.expected
+    call = metric_engines.call(case.metric, metric_engines.names(case.metric), case.options)
+    line = f"{case.where.split()[0]}: {call} of {case.group}: {text}, expected {expected}"
+    return "" if right else line
+
+
+def run(engine, place, cases):
+    """How many cases are equal, how many refused, and the lines that tell what is wrong."""
+    forms, lines, counted = list(engine.forms(place)), [], [0, 0]
+    for metric, of_metric in hand_cases.by_metric(cases).items():
+        told = {entry: [] for entry in (None, *REFUSED)}
+        for case in of_metric:
+            told[refused(engine, case)].append(case)
+        for entry, listed in told.items():
+            # What is refused is refused by itself.
+            batches = [[case] for case in listed] if entry else [listed]
+            found = [
+                pair for form in forms for batch in batches for pair in answers(form, metric, batch)
+            ]
+            lines += filter(None, (wrong(engine, entry, *pair) for pair in found))
+            asked = {case.where for case, _ in found}
+            lines += [
+                f"{c.where}: {engine.name} is not asked" for c in listed if c.where not in asked
+            ]
+            counted[entry is not None] += len(listed)
+    return *counted, lines

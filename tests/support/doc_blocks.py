@@ -1,0 +1,70 @@
+"""The blocks of the documentation: run them, and compare their output."""
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+
+import duckdb
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+from support.paths import ROOT
+
+# SKILL.md uses files of other names: see test_recipes_for_assistants.
+PAGES = sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "SKILL.md"})
+# Run: sql, python, and sh that calls rankql; what sql and sh print stands in the next block.
+BLOCK = re.compile(r"```(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?", re.DOTALL)
+
+
+def run_blocks(text):
+    """A page with the output of its blocks as it is now; in a folder with the demo's data."""
+    con = duckdb.connect()
+    rankql.register(con)
+    namespace = {"con": con}
+
+    def sql(code):
+        *before, last = code.strip().rstrip(";").split(";\n")
+        for statement in before:
+            con.execute(statement)
+        found = con.sql(last)
+        return "" if found is None else str(found).rstrip() + "\n"
+
+    def sh(code):
+        if not code.startswith("rankql "):
+            return ""
+        done = CliRunner().invoke(main, shlex.split(code)[1:])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def python(code):
+        output = []
+        for example in doctest.DocTestParser().get_examples(code):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(example.source, "a page", "single"), namespace)
+            first, *further = example.source.splitlines()
+            output += [f">>> {first}\n", *(f"... {line}\n" for line in further), printed.getvalue()]
+        return "".join(output)
+
+    def block(found):
+        kind, code, label, _ = found.groups()
+        if kind == "python":
+            after = "" if label is None else f"{label}{found[4]}```\n"
+            return f"```python\n{python(code)}```\n{after}"
+        printed = {"sql": sql, "sh": sh}[kind](code)
+        return f"```{kind}\n{code}```\n" + ("" if label is None else f"{label}{printed}```\n")
+
+    return BLOCK.sub(block, text)
+
+
+def cells(text):
+    """The table cells and the words of a text: how frames are drawn changes between versions."""
+    lines = [line for line in text.splitlines() if "─" not in line]
+    return [list(map(word, cell.split())) for line in lines for cell in re.split("[│┆|]", line)]
+
+
+def word(text):
+    """A word; of a number the digits that all versions agree on."""
+    return f"{float(text):.12g}" if re.fullmatch(r"-?\d+\.\d{12,}", text) else text

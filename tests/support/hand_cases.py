@@ -1,0 +1,142 @@
+"""The hand-checked cases of cases/*.csv and cases/beyond/*.csv."""
+
+import ast
+import csv
+import math
+import operator
+from collections import defaultdict
+from dataclasses import dataclass
+
+import polars as pl
+
+from support import metric_engines, signatures
+from support.paths import ROOT
+
+CASES = ROOT / "tests" / "cases"
+
+
+def number(text):
+    """One entry of a list of cells: `-` is NULL."""
+    if text == "-":
+        return None
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def cells(text):
+    """`3 - 2` -> [3, None, 2]; the word NULL is no list at all."""
+    return None if text == "NULL" else [number(cell) for cell in text.split()]
+
+
+def cell(name, text):
+    """One value of a column of the metrics beyond accuracy."""
+    if text == "-":
+        return None
+    kind = metric_engines.BEYOND[name]
+    if isinstance(kind, pl.List):
+        entries = [] if text == "[]" else text.split(",")
+        return [float(entry) for entry in entries] if name == "embedding" else entries
+    if kind == pl.Boolean:
+        return text == "t"
+    return text if kind == pl.String else float(text) if kind == pl.Float64 else int(text)
+
+
+def option(text):
+    name, value = text.split("=", 1)
+    if name == "query":
+        return name, metric_engines.Column(value)
+    try:
+        return name, ast.literal_eval(value)
+    except ValueError:
+        return name, value
+
+
+OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+FUNCTIONS = {"log2": math.log2, "ln": math.log, "sqrt": math.sqrt}
+
+
+def evaluate(node):
+    """The value of an arithmetic expression such as `5 + 2/log2(3)`; nothing else is understood."""
+    match node:
+        case ast.Expression(body):
+            return evaluate(body)
+        case ast.Constant(int() | float() as value):
+            return value
+        case ast.UnaryOp(ast.USub(), operand):
+            return -evaluate(operand)
+        case ast.BinOp(left, kind, right):
+            return OPERATORS[type(kind)](evaluate(left), evaluate(right))
+        case ast.Call(ast.Name(name), [argument], []):
+            return FUNCTIONS[name](evaluate(argument))
+    raise ValueError(f"not arithmetic: {ast.dump(node)}")
+
+
+@dataclass
+class Case:
+    family: str
+    metric: str
+    options: dict
+    group: object
+    expected: float | None
+    published: str
+    where: str
+
+
+def group_of(metric, row):
+    if metric in signatures.BEYOND:
+        names = metric_engines.names(metric)
+        return [
+            tuple(cell(name, text) for name, text in zip(names, listed.split(), strict=True))
+            for listed in row["rows"].split(";")
+            if listed
+        ]
+    if metric.startswith("list_"):
+        return cells(row["rels"]), cells(row["ideal"]) if row["ideal"] else None
+    if metric in signatures.TWO_RANKINGS:
+        return list(zip(cells(row["reference"]), cells(row["pos"]), strict=True))
+    rel = cells(row["rel"])
+    if metric.endswith("_by_score"):
+        score = [None if cell == "-" else float(cell) for cell in row["score"].split()]
+        return list(zip(rel, score, row["item"].split(), strict=True))
+    if metric in signatures.RATING:
+        return list(zip(rel, cells(row["score"]), strict=True))
+    pos = cells(row["pos"]) or list(range(1, len(rel) + 1))
+    if metric in signatures.MICRO:
+        return list(zip(rel, pos, cells(row["query"]), strict=True))
+    return list(zip(rel, pos, strict=True))
+
+
+def load(path):
+    with path.open(newline="", encoding="utf-8") as lines:
+        for line, row in enumerate(csv.DictReader(lines), 2):
+            assert None not in row, f"{path.name}:{line} has too many cells"
+            metric, expected = row["metric"], row["expected"]
+            options = dict(map(option, row["options"].replace(", ", ",").split()))
+            value = None
+            if expected != "NULL":
+                value = float(evaluate(ast.parse(expected, mode="eval")))
+            where = f"{path.name}:{line} {row['source']} {row['note']}"
+            group = group_of(metric, row)
+            published = row.get("published", "")
+            yield Case(path.stem, metric, options, group, value, published, where)
+
+
+# By file, which is a family of metrics or of forms.
+FAMILIES = {path.stem: list(load(path)) for path in sorted(CASES.rglob("*.csv"))}
+
+
+def by_metric(cases):
+    found = defaultdict(list)
+    for case in cases:
+        found[case.metric].append(case)
+    return dict(sorted(found.items()))
+
+
+METRICS = by_metric(case for cases in FAMILIES.values() for case in cases)
+ALL = [case for cases in METRICS.values() for case in cases]

@@ -1,0 +1,742 @@
+"""One way to evaluate a metric over many groups, on every engine and in every form.
+
+    engine.run("ndcg", groups, {"k": 3})  ->  one value per group, None where NULL
+
+What a group is depends on the metric:
+  ndcg           rows (rel, pos); (rel, pos, query) for micro_*, (rel, score) for rmse and mae,
+                 (reference, pos) for tau_ap and rbo
+  ndcg_by_score  rows (rel, score, item)
+  list_ndcg      a pair (rels, ideal): grades in rank order; the grades of all judged items or None
+
+List and score engines take rows (rel, pos) too and translate them: a gap becomes an unjudged entry
+or item, a judged item that was not retrieved goes into `ideal` or has no score. `cannot` says for
+which rows there is no such translation.
+
+The pseudo-option gain='exp2' composes exp2_gain into the call, as a user writes it.
+"""
+
+import math
+import random
+from dataclasses import dataclass
+from functools import cache
+
+import duckdb
+import polars as pl
+
+import rankql
+from rankql.errors import database_message
+from rankql.registry.all_metrics import EVALUATED
+from support import signatures
+
+# SQL type -> polars type
+TYPES = {
+    "TINYINT": pl.Int8,
+    "SMALLINT": pl.Int16,
+    "INTEGER": pl.Int32,
+    "BIGINT": pl.Int64,
+    "HUGEINT": pl.Int128,
+    "UTINYINT": pl.UInt8,
+    "USMALLINT": pl.UInt16,
+    "UINTEGER": pl.UInt32,
+    "UBIGINT": pl.UInt64,
+    "FLOAT": pl.Float32,
+    "DOUBLE": pl.Float64,
+    "DECIMAL(9,2)": pl.Decimal(9, 2),
+    "BOOLEAN": pl.Boolean,
+    "VARCHAR": pl.String,
+}
+NUMBERS = {
+    "rel": "DOUBLE",
+    "pos": "BIGINT",
+    "reference": "BIGINT",
+    "score": "DOUBLE",
+    "rels": "DOUBLE",
+    "ideal": "DOUBLE",
+}
+LISTS = {"rels", "ideal"}
+# The columns of the metrics beyond accuracy, of which rel and pos are as they are elsewhere.
+BEYOND = {
+    "item": pl.String,
+    "user": pl.Int64,
+    "popularity": pl.Float64,
+    "pos": pl.Int64,
+    "exposure": pl.Float64,
+    "merit": pl.Float64,
+    "target": pl.Float64,
+    "category": pl.String,
+    "attribute": pl.String,
+    "attributes": pl.List(pl.String),
+    "embedding": pl.List(pl.Float64),
+    "baseline": pl.Boolean,
+    "rel": pl.Float64,
+    "subtopics": pl.List(pl.String),
+}
+
+
+class Column(str):
+    """An option that names a column."""
+
+
+def names(metric):
+    """The columns of the groups of a metric."""
+    if metric in signatures.BEYOND:
+        return [
+            name
+            for name, default in signatures.BEYOND[metric].items()
+            if default is signatures.NEEDED
+        ]
+    if metric.startswith("list_"):
+        return ["rels", "ideal"]
+    if metric.endswith("_by_score"):
+        return ["rel", "score", "item"]
+    if metric in signatures.RATING:
+        return ["rel", "score"]
+    if metric in signatures.TWO_RANKINGS:
+        return ["reference", "pos"]
+    return ["rel", "pos", "query"] if metric in signatures.MICRO else ["rel", "pos"]
+
+
+def flat(metric, groups):
+    """All rows as columns, with the number of the group in `g`, in an order that says nothing."""
+    if metric.startswith("list_"):
+        rows = [(g, *group) for g, group in enumerate(groups)]
+    else:
+        rows = [(g, *row) for g, group in enumerate(groups) for row in group]
+    random.Random(5).shuffle(rows)
+    header = ["g", *names(metric)]
+    values = zip(*rows, strict=True) if rows else [()] * len(header)
+    return dict(zip(header, map(list, values), strict=True))
+
+
+def frame(data, types):
+    """The columns as a polars frame, with types for rel, pos, score and the entries of lists."""
+    series = []
+    for name, values in data.items():
+        if name not in NUMBERS:
+            as_given = name == "item" and any(value is not None for value in values)
+            kind = None if as_given else BEYOND.get(name, pl.Int64)
+            series.append(pl.Series(name, values, dtype=kind))
+            continue
+        wanted = TYPES[{**NUMBERS, **types}[name]]
+        made_as = pl.String if wanted == pl.String else pl.Float64
+        if name in LISTS:
+            wanted, made_as = pl.List(wanted), pl.List(made_as)
+        elif made_as == pl.Float64:
+            values = [None if value is None else float(value) for value in values]
+        series.append(pl.Series(name, values, dtype=made_as).cast(wanted))
+    return pl.DataFrame(series)
+
+
+def in_order(pairs, groups):
+    """The values by group, each of which must be there once."""
+    pairs = list(pairs)
+    found = dict(pairs)
+    assert len(found) == len(pairs) == len(groups), f"{len(pairs)} results of {len(groups)} groups"
+    return [found[g] for g in range(len(groups))]
+
+
+# rows as lists, rows as scores
+
+
+def gaps(group):
+    taken = {pos for _, pos in group if pos is not None}
+    return [pos for pos in range(1, max(taken, default=0)) if pos not in taken]
+
+
+def as_list(metric, group):
+    grades = {pos: rel for rel, pos in group if pos is not None}
+    rels = [grades.get(pos) for pos in range(1, max(grades, default=0) + 1)]
+    return rels, [rel for rel, _ in group if rel is not None]
+
+
+def as_scores(group):
+    filled = [*group, *((None, pos) for pos in gaps(group))]
+    return [(rel, pos if pos is None else -pos, f"item {i}") for i, (rel, pos) in enumerate(filled)]
+
+
+def counts_retrieved(metric, options):
+    """Does the number of retrieved items matter? Then a gap is not an unjudged item."""
+    of = options.get("denominator", "k" if metric == "precision_at" else None)
+    whole = options.get("k") is None
+    return of == "retrieved" or (whole and (of == "k" or metric in ("f1_at", "judged_at")))
+
+
+def no_translation(metric, options, group):
+    """Why these rows cannot be said as a list or as scores, or None."""
+    if metric not in signatures.RANKING:
+        return f"{metric} has only a row form"
+    if counts_retrieved(metric, options) and gaps(group):
+        return "a gap counts as nothing here, an unjudged item as one that was retrieved"
+    return None
+
+
+def no_expectation(metric, options):
+    """Why ties='expected' is refused, or None."""
+    if metric == "err" or options.get("denominator") == "found":
+        return "ties='expected' is refused"
+    if metric.startswith("kendall") and options.get("k") is not None:
+        return "ties='expected' with k is refused for pairs"
+    return None
+
+
+# SQL
+
+
+def literal(value):
+    if isinstance(value, Column):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(literal, value))}]"
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"'{value}'::DOUBLE"
+    return "NULL" if value is None else str(value)
+
+
+def call(metric, arguments, options):
+    """The text of a call: k by position as in ndcg(rel, pos, 10), the other options by name."""
+    arguments, options = list(arguments), dict(options)
+    if options.pop("gain", None):
+        arguments[0] = arguments[0].replace("rel", "exp2_gain(rel)", 1)
+        if metric.startswith("list_"):
+            arguments[0] = "[exp2_gain(rel) for rel in rels]"
+            if "ideal" in options:
+                options["ideal"] = Column("[exp2_gain(rel) for rel in ideal]")
+    if "k" in options:
+        arguments.append(literal(options.pop("k")))
+    arguments += [f"{name} := {literal(value)}" for name, value in options.items()]
+    return f"{metric}({', '.join(arguments)})"
+
+
+def connect(**settings):
+    """A connection with the macros, under the given settings; what eats memory fails by itself."""
+    con = duckdb.connect(config={"memory_limit": "3GB"})
+    rankql.register(con)
+    for name, value in settings.items():
+        con.execute(f"SET {name} = '{value}'")
+    return con
+
+
+connection = cache(connect)
+
+
+def complaint(run):
+    """What is said by what refuses, or by name: another kind of error, or none."""
+    try:
+        return f"no error but {run()}"
+    except duckdb.ConversionException as error:
+        return database_message(error)
+    except rankql.RankqlError as error:
+        # polars appends the expression in which a function of ours raised.
+        return str(error).partition("\n\nThis error occurred in the following expression")[0]
+    except (duckdb.Error, pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+class Sql:
+    con = None
+
+    def hand_over(self, metric, groups, types):
+        """Make the groups a relation `handed` and give the text of a query over it."""
+        data = flat(metric, groups)
+        kinds = {name: kind for name, kind in {**NUMBERS, **types}.items() if name in data}
+        handed = {name: kind if kind == "VARCHAR" else "DOUBLE" for name, kind in kinds.items()}
+        con = self.con or connection()
+        con.register("handed", frame(data, handed).to_arrow())
+        casts = [
+            f"CAST({name} AS {kind}{'[]' if name in LISTS else ''}) AS {name}"
+            for name, kind in kinds.items()
+        ]
+        others = [name for name in data if name not in kinds]
+        return con, f"(SELECT {', '.join(others + casts)} FROM handed)"
+
+
+@dataclass
+class SqlRows(Sql):
+    """SELECT ndcg(rel, pos, 10) FROM ... GROUP BY g"""
+
+    con: duckdb.DuckDBPyConnection | None = None
+
+    def run(self, metric, groups, options, **types):
+        con, source = self.hand_over(metric, groups, types)
+        arguments = [name for name in names(metric) if name != "query"]
+        query = f"SELECT g, {call(metric, arguments, options)} FROM {source} GROUP BY g"
+        return in_order(con.execute(query).fetchall(), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+class SqlWhole(Sql):
+    """SELECT ndcg(rel, pos, 10) FROM ..., for each group: an empty table has a result too"""
+
+    def run(self, metric, groups, options, **types):
+        con, source = self.hand_over(metric, groups, types)
+        text = call(metric, [name for name in names(metric) if name != "query"], options)
+        return [
+            con.execute(f"SELECT {text} FROM {source} WHERE g = {g}").fetchall()[0][0]
+            for g in range(len(groups))
+        ]
+
+    def cannot(self, metric, options, group):
+        return None
+
+
+@dataclass
+class SqlLists(Sql):
+    """SELECT list_ndcg(rels, 10, ideal := ideal) FROM ..."""
+
+    con: duckdb.DuckDBPyConnection | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = list_call(metric, groups, options, types)
+        con, source = self.hand_over(metric, groups, types)
+        query = f"SELECT g, {call(metric, ['rels'], options)} FROM {source}"
+        return in_order(con.execute(query).fetchall(), groups)
+
+    def cannot(self, metric, options, group):
+        return None if metric.startswith("list_") else no_translation(metric, options, group)
+
+
+@dataclass
+class SqlScores(Sql):
+    """SELECT ndcg_by_score(rel, score, item, 10) FROM ... GROUP BY g"""
+
+    con: duckdb.DuckDBPyConnection | None = None
+    ties: str | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
+        con, source = self.hand_over(metric, groups, types)
+        text = call(metric, ["rel", "score", "item"], options)
+        return in_order(
+            con.execute(f"SELECT g, {text} FROM {source} GROUP BY g").fetchall(), groups
+        )
+
+    def cannot(self, metric, options, group):
+        return score_cannot(self, metric, options, group)
+
+
+def list_call(metric, groups, options, types):
+    """A call of a list form, with `ideal` where some group needs it."""
+    if not metric.startswith("list_"):
+        retrieved_only = options.get("ideal") == "retrieved"
+        options = {name: value for name, value in options.items() if name != "ideal"}
+        unseen = any(pos is None for group in groups for _, pos in group)
+        groups = [as_list(metric, group) for group in groups]
+        if not unseen or retrieved_only or metric not in signatures.TAKES_IDEAL:
+            groups = [(rels, None) for rels, _ in groups]
+        types = {"rels": types["rel"], "ideal": types["rel"]} if "rel" in types else {}
+        metric = f"list_{metric}"
+    if any(ideal is not None for _, ideal in groups):
+        options = {**options, "ideal": Column("ideal")}
+    return metric, groups, options, types
+
+
+def score_call(metric, groups, options, types, ties):
+    if not metric.endswith("_by_score"):
+        groups = [as_scores(group) for group in groups]
+        types = {"rel": types["rel"]} if "rel" in types else {}
+        metric = f"{metric}_by_score"
+    return metric, groups, {**options, **({"ties": ties} if ties else {})}, types
+
+
+def score_cannot(engine, metric, options, group):
+    if not group:
+        return "no rows, no group"
+    plain = metric.removesuffix("_by_score")
+    if engine.ties == "expected" and no_expectation(plain, options):
+        return no_expectation(plain, options)
+    return None if plain != metric else no_translation(metric, options, group)
+
+
+# polars
+
+
+def expression(metric, options, arguments=None):
+    arguments, options = arguments or names(metric), dict(options)
+    if options.pop("gain", None):
+        if metric.startswith("list_"):
+            gain = rankql.exp2_gain(pl.element())
+            arguments = [pl.col("rels").list.eval(gain)]
+            if "ideal" in options:
+                options["ideal"] = pl.col("ideal").list.eval(gain)
+        else:
+            arguments = [rankql.exp2_gain(arguments[0]), *arguments[1:]]
+    return getattr(rankql, metric)(*arguments, **options).alias("value")
+
+
+def gained(made, options):
+    """The frame with the gain in place of the grades, and the other options."""
+    others = {name: value for name, value in options.items() if name != "gain"}
+    gain = [rankql.exp2_gain("rel").alias("rel")] if "gain" in options else []
+    return made.with_columns(gain), others
+
+
+def collect(made, mode):
+    if mode == "eager":
+        return made
+    assert isinstance(made, pl.LazyFrame), f"{mode}: not lazy but {type(made)}"
+    return made.collect(engine="streaming" if mode == "streaming" else "auto")
+
+
+def start(made, mode):
+    return made if mode == "eager" else made.lazy()
+
+
+def of_frame(made):
+    assert made.schema["value"] == pl.Float64, f"a value of type {made.schema['value']}"
+    return made.select("g", "value").rows()
+
+
+@dataclass
+class PolarsRows:
+    """df.group_by("g").agg(rankql.ndcg("rel", "pos", k=10)), eager, lazy and streaming"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = start(frame(flat(metric, groups), types), self.mode)
+        arguments = [name for name in names(metric) if name != "query"]
+        made = made.group_by("g").agg(expression(metric, options, arguments))
+        return in_order(of_frame(collect(made, self.mode)), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+@dataclass
+class PolarsOver:
+    """df.with_columns(rankql.ndcg("rel", "pos", k=10).over("g"))"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = start(frame(flat(metric, groups), types), self.mode)
+        arguments = [name for name in names(metric) if name != "query"]
+        made = made.with_columns(expression(metric, options, arguments).over("g"))
+        made = collect(made, self.mode)
+        assert made.height == sum(map(len, groups))
+        return in_order(set(of_frame(made)), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+@dataclass
+class PolarsSelect:
+    """df.select(rankql.ndcg("rel", "pos", k=10)), for each group: an empty frame has one too"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = frame(flat(metric, groups), types)
+        arguments = [name for name in names(metric) if name != "query"]
+        value = expression(metric, options, arguments)
+        wholes = (start(made.filter(pl.col("g") == g), self.mode) for g in range(len(groups)))
+        return [collect(whole.select(value), self.mode).item() for whole in wholes]
+
+    def cannot(self, metric, options, group):
+        return None if metric in {**signatures.ROWS, **signatures.BEYOND} else "it is of rows"
+
+
+@dataclass
+class PolarsPipe:
+    """df.pipe(rankql.ndcg, by="g", k=10)"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made, options = gained(made, options)
+        made = collect(made.pipe(getattr(rankql, metric), by="g", **options), self.mode)
+        assert made.columns == ["g", metric]
+        return in_order(of_frame(made.rename({metric: "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        return None if group else "no rows, no group"
+
+
+class PipeWhole:
+    """df.pipe(rankql.ndcg, by=None, k=10), for each group: an empty frame has one too"""
+
+    def run(self, metric, groups, options, **types):
+        made, options = gained(frame(flat(metric, groups), types), options)
+        wholes = (made.filter(pl.col("g") == g) for g in range(len(groups)))
+        return [whole.pipe(getattr(rankql, metric), by=None, **options).item() for whole in wholes]
+
+    def cannot(self, metric, options, group):
+        return None if metric in {**signatures.ROWS, **signatures.BEYOND} else "it is of rows"
+
+
+class PipeLists:
+    """df.pipe(rankql.list_ndcg, by="g"), which there is not"""
+
+    def run(self, metric, groups, options, **types):
+        made = frame(flat(metric, groups), types)
+        return of_frame(made.pipe(getattr(rankql, metric), by="g"))
+
+    def cannot(self, metric, options, group):
+        return None if metric.startswith("list_") else "other forms are asked"
+
+
+@dataclass
+class PolarsLists:
+    """df.select(rankql.list_ndcg("rels", k=10, ideal="ideal"))"""
+
+    mode: str = "eager"
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = list_call(metric, groups, options, types)
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made = made.select("g", expression(metric, options, ["rels"]))
+        return in_order(of_frame(collect(made, self.mode)), groups)
+
+    def cannot(self, metric, options, group):
+        return None if metric.startswith("list_") else no_translation(metric, options, group)
+
+
+@dataclass
+class PipeScores:
+    """df.pipe(rankql.ndcg_by_score, "rel", "score", "item", by="g", k=10)"""
+
+    mode: str = "eager"
+    ties: str | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made, options = gained(made, options)
+        made = made.pipe(getattr(rankql, metric), *names(metric), by="g", **options)
+        return in_order(of_frame(collect(made, self.mode).rename({metric: "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        return score_cannot(self, metric, options, group)
+
+
+@dataclass
+class PolarsScores:
+    """df.group_by("g").agg(rankql.ndcg_by_score("rel", "score", "item", k=10))"""
+
+    mode: str = "eager"
+    ties: str | None = None
+
+    def run(self, metric, groups, options, **types):
+        metric, groups, options, types = score_call(metric, groups, options, types, self.ties)
+        made = start(frame(flat(metric, groups), types), self.mode)
+        made = made.group_by("g").agg(expression(metric, options))
+        return in_order(of_frame(collect(made, self.mode)), groups)
+
+    def cannot(self, metric, options, group):
+        return score_cannot(self, metric, options, group)
+
+
+# evaluate
+
+
+def name_of(metric, options):
+    """The metric in the words of evaluate: its text, and the options that are conventions."""
+    options = dict(options)
+    discounts = {"discounts": options.pop("discounts")} if options.get("discounts") else {}
+    options = {name: value for name, value in options.items() if value is not None}
+    cutoff = f"@{options.pop('k')}" if "k" in options else ""
+    given = ", ".join(f"{name}={value}" for name, value in options.items())
+    plain, micro = metric.removeprefix("micro_"), metric in signatures.MICRO
+    known = (m.name for m in EVALUATED if m.macro == plain and bool(m.weight) == micro)
+    return f"{next(known, metric)}({given}){cutoff}", discounts
+
+
+def cannot_evaluate(metric, group):
+    if metric in signatures.MICRO:
+        return "a mean over rankings is in the summary, not per query"
+    taken = [pos for rel, pos, *_ in group if pos is not None and rel is not None and rel > 0]
+    if metric not in signatures.RATING and len(taken) > len(set(taken)):
+        return "two items at one position are refused"
+    return None if group else "no rows, no query"
+
+
+@dataclass
+class EvaluateRanked:
+    """rankql.evaluate(ranked table, metrics="nDCG@10").per_query"""
+
+    def run(self, metric, groups, options, **types):
+        data = frame(flat(metric, groups), types)
+        if metric in signatures.RATING:
+            data = data.with_columns(item=pl.int_range(pl.len()))
+        text, discounts = name_of(metric, options)
+        result = rankql.evaluate(data, metrics=text, query="g", interval=None, **discounts)
+        return in_order(of_frame(result.per_query.rename({next(iter(result)): "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        return cannot_evaluate(metric, group)
+
+
+@dataclass
+class EvaluateJoined:
+    """rankql.evaluate(run, qrels, "nDCG@10").per_query, by positions or by scores"""
+
+    place: str = "pos"
+
+    def run(self, metric, groups, options, **types):
+        data = frame(flat(metric, groups), types).with_columns(item=pl.int_range(pl.len()))
+        # A query of its own that is always there: no table is empty.
+        more = pl.DataFrame({"g": [-1], "item": [-1], "rel": [1.0], "pos": [1]})
+        data = pl.concat([data, more], how="diagonal_relaxed")
+        run = data.filter(pl.col("pos").is_not_null()).select("g", "item", "pos")
+        if self.place == "score":
+            run = run.select("g", "item", score=-pl.col("pos"))
+        qrels = data.filter(pl.col("rel").is_not_null()).select("g", "item", "rel")
+        text, discounts = name_of(metric, options)
+        result = rankql.evaluate(run, qrels, text, query="g", interval=None, **discounts)
+        made = result.per_query.filter(pl.col("g") >= 0)
+        return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        if metric in signatures.RATING:
+            return "needs scores beside grades"
+        if all(rel is None for rel, *_ in group):
+            return "nothing is judged, no query"
+        reason = cannot_evaluate(metric, group)
+        if not reason and self.place == "score" and gaps(group):
+            reason = "scores have no gaps"
+        return reason
+
+
+class EvaluateScores:
+    """rankql.evaluate(run, qrels, "nDCG@10", ties="item").per_query"""
+
+    def run(self, metric, groups, options, **types):
+        data = frame(flat(metric, groups), types)
+        more = pl.DataFrame({"g": [-1], "item": ["x"], "rel": [1.0], "score": [1.0]})
+        data = pl.concat([data, more], how="diagonal_relaxed")
+        run = data.filter(pl.col("score").is_not_null()).select("g", "item", "score")
+        qrels = data.filter(pl.col("rel").is_not_null()).select("g", "item", "rel")
+        options = dict(options)
+        ties = {"ties": options.pop("ties")} if "ties" in options else {}
+        text, discounts = name_of(metric.removesuffix("_by_score"), options)
+        result = rankql.evaluate(run, qrels, text, query="g", interval=None, **ties, **discounts)
+        made = result.per_query.filter(pl.col("g") >= 0)
+        return in_order(of_frame(made.rename({next(iter(result)): "value"})), groups)
+
+    def cannot(self, metric, options, group):
+        return None if metric.endswith("_by_score") else "other engines are asked for rows"
+
+
+class EvaluateWhole:
+    """rankql.evaluate(ranked table, metrics="microP@5")["microP@5"], for each group
+
+    It is asked too for what evaluate refuses: rows and metrics that the others leave out.
+    """
+
+    def run(self, metric, groups, options, **types):
+        given = {"query": "query" if metric in signatures.MICRO else "g", "interval": None}
+        given["metrics"], _ = name_of(metric, {n: o for n, o in options.items() if n != "query"})
+        if metric not in signatures.ROWS or metric in signatures.TWO_RANKINGS:
+            return rankql.evaluate(pl.DataFrame({"g": [0], "rel": [1], "pos": [1]}), **given)
+        data = frame(flat(metric, groups), types)
+        wholes = (data.filter(pl.col("g") == g) for g in range(len(groups)))
+        results = [rankql.evaluate(whole, **given) for whole in wholes]
+        return [result[next(iter(result))] for result in results]
+
+    def cannot(self, metric, options, group):
+        if metric.endswith("_by_score") or metric in signatures.RATING:
+            return "others are asked"
+        judged = metric in signatures.RANKING
+        return "others are asked" if judged and not cannot_evaluate(metric, group) else None
+
+
+ROWS = {
+    "sql": SqlRows(),
+    "sql whole table": SqlWhole(),
+    "polars": PolarsRows("eager"),
+    "polars lazy": PolarsRows("lazy"),
+    "polars streaming": PolarsRows("streaming"),
+    "polars over": PolarsOver("eager"),
+    "polars over streaming": PolarsOver("streaming"),
+    "polars select": PolarsSelect(),
+    "pipe": PolarsPipe("eager"),
+    "pipe lazy": PolarsPipe("lazy"),
+    "pipe streaming": PolarsPipe("streaming"),
+}
+LIST = {
+    "sql list": SqlLists(),
+    "polars list": PolarsLists("eager"),
+    "polars list streaming": PolarsLists("streaming"),
+}
+SCORE = {
+    "sql score": SqlScores(),
+    "polars score": PolarsScores("eager"),
+    "polars score streaming": PolarsScores("streaming"),
+    "pipe score": PipeScores("lazy"),
+}
+EXPECTED = {
+    "sql score expected": SqlScores(ties="expected"),
+    "polars score expected": PolarsScores("eager", ties="expected"),
+}
+# Whole runs have errors of their own, which test_evaluate.py is about.
+EVALUATE = {
+    "evaluate ranked": EvaluateRanked(),
+    "evaluate joined": EvaluateJoined(),
+    "evaluate scored": EvaluateJoined("score"),
+}
+# Of no other tests than those of the cases.
+MORE = {
+    "polars select lazy": PolarsSelect("lazy"),
+    "polars select streaming": PolarsSelect("streaming"),
+    "polars list lazy": PolarsLists("lazy"),
+    "polars score lazy": PolarsScores("lazy"),
+    "pipe whole": PipeWhole(),
+    "pipe list": PipeLists(),
+    "evaluate scores": EvaluateScores(),
+    "evaluate whole": EvaluateWhole(),
+}
+ENGINES = {**ROWS, **LIST, **SCORE, **EXPECTED, **EVALUATE, **MORE}
+
+
+def engines_for(metric):
+    """The engines that can be asked for this metric at all."""
+    if metric.startswith("list_"):
+        return LIST
+    if metric.endswith("_by_score"):
+        return SCORE
+    return {**ROWS, **LIST, **SCORE, **EXPECTED} if metric in signatures.RANKING else ROWS
+
+
+def with_evaluate(metric):
+    """Those, and evaluate where it has the metric."""
+    whole = metric in (*signatures.RANKING, *signatures.RATING)
+    return {**engines_for(metric), **(EVALUATE if whole else {})}
+
+
+def same(value, expected):
+    """Equal to 1e-12, NULL where NULL, and a float."""
+    if value is None or expected is None:
+        return value is expected
+    return type(value) is float and abs(value - expected) <= 1e-12 * (1 + abs(expected))
+
+
+def differences(engine, metric, groups, options, expected, **types):
+    """What the engine gets wrong, as lines to read; groups that it cannot say are left out."""
+    able = [g for g, group in enumerate(groups) if not engine.cannot(metric, options, group)]
+    if not able:
+        return []
+    values = engine.run(metric, [groups[g] for g in able], options, **types)
+    return [
+        f"{call(metric, names(metric), options)} of {groups[g]}: {value}, expected {expected[g]}"
+        for g, value in zip(able, values, strict=True)
+        if not same(value, expected[g])
+    ]
+
+
+def state(con):
+    """The tables, views and settings of a connection, and the functions that a user may call."""
+    return [
+        con.sql(f"SELECT * FROM {what} ORDER BY ALL").fetchall()
+        for what in (
+            "(SELECT table_name FROM duckdb_tables())",
+            "(SELECT view_name FROM duckdb_views())",
+            "(SELECT name, value FROM duckdb_settings() WHERE name NOT LIKE '%profil%')",
+            "(SELECT function_name FROM duckdb_functions() WHERE function_name[:7] <> 'rankql ')",
+        )
+    ]

@@ -1,0 +1,46 @@
+"""The tables of metrics on the pages of the documentation."""
+
+import rankql
+from rankql.registry.all_metrics import FUNCTIONS
+from support import doc_tables
+from support.paths import ROOT
+
+FOLDER = ROOT / "docs" / "metrics"
+
+
+def page(function):
+    """The page of a function's family."""
+    return f"{getattr(rankql, function).__module__.rpartition('.')[2]}.md"
+
+
+def table(name):
+    """`rankql.metrics()` in Markdown: all of them in the index, those of the family on a page."""
+    lines = [
+        "| function, name in evaluate | reads | one value per | better | range | NULL if |",
+        "|---" * 6 + "|",
+    ]
+    for row in rankql.metrics().to_dicts():
+        function, home = row["function"], page(row["function"])
+        if name not in ("index.md", home):
+            continue
+        low, high = (None if end is None else f"{end:g}" for end in (row["lowest"], row["highest"]))
+        reach = f"≥ {low}" if high is None else f"{low} to {high}"
+        cells = [
+            (f"[`{function}`]({home})" if name == "index.md" else f"`{function}`")
+            + ("" if row["name"] == function else f", `{row['name']}`"),
+            f"`{row['columns']}`",
+            row["level"],
+            row["better"],
+            "any" if low is None else reach,
+            row["undefined"],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+PAGES = sorted({"index.md", *map(page, FUNCTIONS)})
+
+
+def written(name):
+    """The page with its table as it is now."""
+    return doc_tables.with_table(FOLDER / name, "metrics", table(name))

@@ -1,0 +1,354 @@
+"""The five peers that evaluate has a profile for, behind one signature, and data to compare with.
+
+`peer(run, qrels, metrics)` gives the peer's value of each metric, in our spelling, and query. Of
+these the peers take the plain mean, where no `<peer>_mean` says otherwise. A peer that knows no
+metric of that name raises KeyError. Every peer is imported when it is called, not before.
+"""
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import log2
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+Run = dict[str, dict[str, float]]
+Qrels = dict[str, dict[str, int]]
+Values = dict[str, dict[str, float]]
+
+
+class Metric(NamedTuple):
+    """`nDCG(gain=exp2)@10` in parts; k None: no cutoff; level: relevant from that grade."""
+
+    name: str
+    k: int | None
+    options: dict[str, str]
+
+    @property
+    def level(self) -> int:
+        return int(self.options.get("rel", 1))
+
+
+def parse(metric: str) -> Metric:
+    found = re.fullmatch(r"(\w+)(?:\((.+)\))?(?:@(\d+))?", metric)
+    assert found, metric
+    name, options, k = found.groups()
+    pairs = (pair.split("=") for pair in options.split(",")) if options else ()
+    return Metric(name, int(k) if k else None, {key.strip(): value for key, value in pairs})
+
+
+# trec_eval
+
+TREC_EVAL = {
+    "nDCG": "ndcg",
+    "nDCG@k": "ndcg_cut_{}",
+    "AP": "map",
+    "AP@k": "map_cut_{}",
+    "RR": "recip_rank",
+    "P": "set_P",
+    "P@k": "P_{}",
+    "R": "set_recall",
+    "R@k": "recall_{}",
+    "F1": "set_F",
+    "Success@k": "success_{}",
+    "Rprec": "Rprec",
+    "Bpref": "bpref",
+}
+
+
+def trec_eval(run: Run, qrels: Qrels, metrics: list[str], judged_only: bool = False) -> Values:
+    """trec_eval 9.0.8 through pytrec_eval-terrier 0.5.11; `judged_only` is its flag -J.
+
+    `rel` is its flag -l and says nothing to nDCG. Only queries of both run and qrels have values.
+    trec_eval 9 averages these; with -c a judged query that the run lacks counts as 0.
+    """
+    import pytrec_eval
+
+    values = {}
+    for metric in metrics:
+        name, k, _ = parsed = parse(metric)
+        theirs = TREC_EVAL[f"{name}@k" if k else name].format(k)
+        evaluator = pytrec_eval.RelevanceEvaluator(
+            qrels, {theirs}, relevance_level=parsed.level, judged_docs_only_flag=judged_only
+        )
+        values[metric] = {q: found[theirs] for q, found in evaluator.evaluate(run).items()}
+    return values
+
+
+# scikit-learn
+
+SKLEARN = {"nDCG": "ndcg_score", "DCG": "dcg_score"}
+
+
+def sklearn(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+    """scikit-learn 1.9.1, sklearn.metrics.ndcg_score and dcg_score, one call for each query.
+
+    They know scored items only, so an item that was not retrieved is left out, of the ideal too; an
+    unjudged one has grade 0. They refuse one item alone: a worse one of grade 0 joins it here,
+    which changes nothing. ndcg_score refuses negative grades, dcg_score keeps their sign.
+    """
+    import sklearn.metrics
+
+    values: Values = {}
+    for metric in metrics:
+        name, k, _ = parse(metric)
+        score = getattr(sklearn.metrics, SKLEARN[name])
+        values[metric] = {}
+        for query in [query for query in run if query in qrels]:
+            grades = [qrels[query].get(item, 0) for item in run[query]]
+            scores = list(run[query].values())
+            if len(scores) == 1:
+                grades, scores = [*grades, 0], [1.0, 0.0]
+            values[metric][query] = score([grades], [scores], k=k)
+    return values
+
+
+# ranx
+
+RANX = {
+    "nDCG": "ndcg",
+    "DCG": "dcg",
+    "AP": "map",
+    "RR": "mrr",
+    "P": "precision",
+    "R": "recall",
+    "F1": "f1",
+    "Success": "hit_rate",
+    "Rprec": "r-precision",
+    "Bpref": "bpref",
+    "RBP": "rbp",
+}
+
+
+def ranx(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+    """ranx 0.3.21, ranx.evaluate of a Run and a Qrels; the first call compiles for half a minute.
+
+    Of all judged queries: it refuses other queries than those unless make_comparable adds and drops
+    them. `gain=exp2` is ndcg_burges, `rel` its suffix -l, which cuts the gain of nDCG as well.
+    Bpref is asked query by query: in one call a query without a relevant item would make 0 of those
+    after it. It is NaN where all judged items are relevant and one was retrieved.
+    """
+    import ranx as library
+
+    values = {}
+    theirs_run, theirs_qrels = ranx_pair(run, qrels)
+    for metric in metrics:
+        name, k, options = parsed = parse(metric)
+        theirs = RANX[name] + ("_burges" if options.get("gain") == "exp2" else "")
+        theirs += f"@{k}" if k else ""
+        theirs += options["p"].removeprefix("0") if "p" in options else ""
+        theirs += f"-l{parsed.level}" if parsed.level != 1 else ""
+        if name == "Bpref":
+            lists = theirs_qrels.to_typed_list(), theirs_run.to_typed_list()
+            found = [
+                library.evaluate(*(queries[at : at + 1] for queries in lists), theirs)
+                for at in range(len(qrels))
+            ]
+        else:
+            found = library.evaluate(theirs_qrels, theirs_run, [theirs], return_mean=False)
+        values[metric] = dict(zip(theirs_run.keys(), map(float, found), strict=True))
+    return values
+
+
+def ranx_pair(run: Run, qrels: Qrels) -> tuple[Any, Any]:
+    import ranx as library
+
+    theirs_run, theirs_qrels = library.Run(run), library.Qrels(qrels)
+    if run.keys() != qrels.keys():
+        theirs_run.make_comparable(theirs_qrels)
+    return theirs_run, theirs_qrels
+
+
+# RecBole
+
+RECBOLE = ["nDCG@k", "AP@k", "RR@k", "P@k", "R@k", "Success@k"]
+
+
+def recbole(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+    """RecBole 1.2.1, recbole/evaluator/metrics.py, class by class; it always has a k.
+
+    Its users are those with a relevant item. Tied scores are left to torch.topk, which promises no
+    order: here it is that of the input, so a list exported from RecBole gives RecBole's value.
+    """
+    values: Values = {}
+    for metric in metrics:
+        name, k, _ = parsed = parse(metric)
+        formula = RECBOLE_FORMULAS[name]
+        assert k, f"{metric}: RecBole has no metric without a cutoff"
+        values[metric] = {}
+        for query, grades in qrels.items():
+            positive = {item for item, grade in grades.items() if grade >= parsed.level}
+            if positive:
+                top = [item in positive for item in ranked(run.get(query, {}))[:k]]
+                values[metric][query] = formula(top, len(positive), k)
+    return values
+
+
+# Of: is the item at each position relevant, the number of relevant items, k.
+RECBOLE_FORMULAS: dict[str, Callable[[list[bool], int, int], float]] = {
+    "Success": lambda top, total, k: float(any(top)),
+    "RR": lambda top, total, k: 1 / (top.index(True) + 1) if any(top) else 0.0,
+    "P": lambda top, total, k: sum(top) / k,
+    "R": lambda top, total, k: sum(top) / total,
+    "AP": lambda top, total, k: (
+        sum(sum(top[:pos]) / pos for pos, hit in enumerate(top, 1) if hit) / min(total, k)
+    ),
+    "nDCG": lambda top, total, k: (
+        sum(1 / log2(pos + 1) for pos, hit in enumerate(top, 1) if hit)
+        / sum(1 / log2(pos + 1) for pos in range(1, min(total, k) + 1))
+    ),
+}
+
+
+def recbole_mean(run: Run, qrels: Qrels, metric: str) -> float:
+    """TopkMetric.topk_result in recbole/evaluator/base_metric.py: rounded to 4 decimals.
+
+    Summed user by user, as it does: the last bit decides where a mean lies halfway.
+    """
+
+    values = list(recbole(run, qrels, [metric])[metric].values())
+    return float(round(np.add.accumulate(values)[-1] / len(values), 4))
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """The items by score, tied ones in the order of the input."""
+    return sorted(scores, key=lambda item: -scores[item])
+
+
+# Spark
+
+SPARK = {
+    "nDCG@k": "ndcgAt",
+    "AP": "meanAveragePrecision",
+    "AP@k": "meanAveragePrecisionAt",
+    "P@k": "precisionAt",
+    "R@k": "recallAt",
+}
+
+
+def spark(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
+    """Spark 4.3.0, org.apache.spark.mllib.evaluation.RankingMetrics, one for each judged query.
+
+    It takes lists: items by score, tied ones in the order of the input, and the relevant ones. Only
+    the Scala class knows grades, which `gain=exp2` hands over, best first: it does not sort them.
+    """
+    context = spark_session().sparkContext
+    jvm = context._jvm
+    text, number = jvm.java.lang.Object, jvm.double
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
+    values: Values = {metric: {} for metric in metrics}
+    for metric in metrics:
+        name, k, options = parsed = parse(metric)
+        theirs = SPARK[f"{name}@k" if k else name]
+        for query, grades in qrels.items():
+            positive = relevant(grades, parsed.level)
+            gains = [float(grades[item]) for item in positive] if "gain" in options else []
+            rows = jvm.java.util.ArrayList()
+            rows.add(
+                jvm.scala.Tuple3(
+                    java_array(text, ranked(run.get(query, {}))),
+                    java_array(text, positive),
+                    java_array(number, gains),
+                )
+            )
+            rdd = context._jsc.parallelize(rows, 1).rdd()
+            found = jvm.org.apache.spark.mllib.evaluation.RankingMetrics(rdd, tag)
+            values[metric][query] = getattr(found, theirs)(*([k] if k else []))
+    return values
+
+
+def spark_mean(run: Run, qrels: Qrels, metric: str) -> float:
+    """Spark 4.3.0, pyspark.mllib.evaluation.RankingMetrics of all judged queries; binary."""
+    from pyspark.mllib.evaluation import RankingMetrics
+
+    name, k, options = parsed = parse(metric)
+    assert not options.keys() - {"rel"}, f"{metric}: grades do not reach Spark from Python"
+    rows = [
+        (ranked(run.get(query, {})), relevant(grades, parsed.level))
+        for query, grades in qrels.items()
+    ]
+    found = RankingMetrics(spark_session().sparkContext.parallelize(rows))
+    theirs = getattr(found, SPARK[f"{name}@k" if k else name])
+    return float(theirs(k) if k else theirs)
+
+
+def relevant(grades: dict[str, int], level: int) -> list[str]:
+    """The relevant items, best first."""
+    return [item for item in ranked(grades) if grades[item] >= level]
+
+
+def java_array(kind: Any, values: list[Any]) -> Any:
+    array = spark_session().sparkContext._gateway.new_array(kind, len(values))
+    for at, value in enumerate(values):
+        array[at] = value
+    return array
+
+
+@cache
+def spark_session() -> Any:
+    """A session of this process with one core; needs Java 17 or newer."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").appName("rankql peers")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "600m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+# data
+
+
+def random_data(
+    seed: int, queries: int = 40, longest: int = 15, negative: bool = False
+) -> tuple[Run, Qrels]:
+    """A run with few different scores, some apart by less than 32 bits hold, and its judgments.
+
+    Of every ten queries one is missing from the run, one not judged, one without a relevant item,
+    one with nothing but relevant items, one with none of its relevant items retrieved, one with a
+    single item retrieved. Items are `d1` to `d20`, of which `d9` is the last as bytes. Grades are 0
+    to 3, some of them -1 or -2 with `negative`. ranx keeps ties in order up to 15 items: `longest`.
+    """
+    rng = random.Random(seed)
+    run: Run = {}
+    qrels: Qrels = {}
+    for number in rng.sample(range(queries), queries):
+        query, kind = f"q{number}", number % 10
+        items = [f"d{at}" for at in range(1, longest + 6)]
+        rng.shuffle(items)
+        retrieved = items[: 1 if kind == 5 else rng.randint(2, longest)]
+        judged = rng.sample(items, rng.randint(len(items) // 2, len(items)))
+        lowest = -2 if negative else 0
+        grades = {
+            2: range(lowest, 1),
+            3: range(1, 4),
+            4: range(lowest, 1),
+        }.get(kind, [*range(lowest, 1), 0, 1, 2, 3])
+        if kind != 0:
+            run[query] = {
+                item: rng.randrange(4) / 4 + rng.choice([0, 0, 1e-9]) for item in retrieved
+            }
+        if kind != 1:
+            qrels[query] = {item: rng.choice(grades) for item in judged}
+            if kind == 4:
+                qrels[query] |= {item: rng.randint(1, 3) for item in items[-3:]}
+    return run, qrels
+
+
+def frames(run, qrels):
+    """The dicts as frames, in the order of the dicts."""
+    scored = [(q, d, s) for q, items in run.items() for d, s in items.items()]
+    judged = [(q, d, r) for q, items in qrels.items() for d, r in items.items()]
+    return (
+        pl.DataFrame(scored, schema=["query", "item", "score"], orient="row"),
+        pl.DataFrame(judged, schema=["query", "item", "rel"], orient="row"),
+    )

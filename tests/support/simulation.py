@@ -1,0 +1,352 @@
+"""How often the tests of compare reject, and their intervals hold, in the long run.
+
+    python tests/run_simulation.py
+    python tests/run_simulation.py --gate
+
+prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
+"""
+
+import argparse
+import functools
+import itertools
+import math
+import os
+from contextlib import contextmanager
+
+import numpy as np
+from scipy import stats
+
+from rankql.decisions import anytime, pairwise_tests
+from rankql.decisions.noninferiority import Margin, judge_samples
+from rankql.decisions.sample import Sample, SignificanceOptions, SignificanceResult
+from rankql.decisions.significance import TESTS, adjust_p_values, explain_untestable
+
+ALPHA = 0.05
+# Fewer give wider tolerances, and take less time.
+REPEATS = int(os.environ.get("RANKQL_REPEATS", "2000"))
+RESAMPLES = 999
+SIZES = (20, 43, 200)
+# Counted one by one are the patterns of so many signs, to save time; those of 20 are sampled.
+EXACT = 14
+
+
+def ndcg(rng, n, systems=2):
+    """Values as of nDCG: skewed, some queries at 0 and at 1, alike in all systems."""
+    easy = rng.beta(0.8, 1.2, (n, 1))
+    return np.clip(1.2 * (easy + rng.normal(0, 0.15, (n, systems))) - 0.1, 0, 1).round(2)
+
+
+def improved(rng, values):
+    """Every fifth query half-way up to 1, which makes skewed differences."""
+    return values + (rng.random(values.shape) < 0.2) * (1 - values) / 2
+
+
+@functools.cache
+def improvement():
+    """The true mean of what `improved` adds."""
+    return 0.1 * (1 - float(ndcg(np.random.default_rng(0), 4_000_000, 1).mean()))
+
+
+# Differences whose true mean is 0, of all shapes, between -1 and 1.
+SHAPES = {
+    "normal": lambda rng, n: rng.normal(0, 0.2, n).clip(-1, 1),
+    "discrete": lambda rng, n: rng.choice([-0.5, 0.0, 0.0, 0.5], n),
+    "exponential": lambda rng, n: (0.15 * (rng.exponential(1, n) - 1)).clip(-1, 1),
+    "rare gains": lambda rng, n: np.where(rng.random(n) < 0.2, rng.beta(3, 3, n), 0.0) - 0.1,
+    "rare losses": lambda rng, n: np.where(rng.random(n) < 0.05, -0.95, 0.05),
+}
+SMALL = (15, 20)
+
+
+def tried(name, sample, seed, alpha=ALPHA):
+    """What a test says; without a difference to test, nothing."""
+    if explain_untestable(name, sample):
+        return SignificanceResult(p=1.0)
+    setting = SignificanceOptions(alpha, RESAMPLES, seed, (-1.0, 1.0))
+    return TESTS[name].pair(sample, setting)
+
+
+@contextmanager
+def exact(most):
+    """As many signs at most have all their patterns counted."""
+    usual, pairwise_tests.EXACT = pairwise_tests.EXACT, most
+    try:
+        yield
+    finally:
+        pairwise_tests.EXACT = usual
+
+
+def single(name, n, repeats=REPEATS):
+    """The share of rejections without a difference, and of intervals that hold the true one."""
+    rng = np.random.default_rng([n, 1])
+    rejected = held = 0
+    with exact(EXACT):
+        for seed in range(repeats):
+            a, b = ndcg(rng, n).T
+            rejected += tried(name, Sample(b - a), seed).p <= ALPHA
+            found = tried(name, Sample(improved(rng, b) - a), seed)
+            held += found.lo is None or found.lo <= improvement() <= found.hi
+    return rejected / repeats, held / repeats
+
+
+def small(name, shape, n, repeats=REPEATS):
+    """The share of rejections of few queries whose true mean difference is 0."""
+    rng = np.random.default_rng([n, 6])
+    samples = (Sample(SHAPES[shape](rng, n)) for _ in range(repeats))
+    with exact(EXACT):
+        return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
+
+
+def family(repeats=REPEATS, n=43, systems=4, metrics=2):
+    """With 4 systems and 2 metrics: the share of families with a wrong rejection; then the FDR.
+
+    Of the families without any difference; for the FDR one of the systems is better than the rest.
+    """
+    rng = np.random.default_rng([n, 2])
+    pairs = list(itertools.combinations(range(systems), 2))
+    wrong = dict.fromkeys(("none", "bonferroni", "holm", "bh"), 0)
+    false = dict.fromkeys(wrong, 0.0)
+    held = {"bonferroni": 0}
+
+    def by_t(blocks, alpha=ALPHA):
+        return [tried("t", Sample(x[:, b] - x[:, a]), 0, alpha) for x in blocks for a, b in pairs]
+
+    for _ in range(repeats):
+        one = ndcg(rng, n, systems)
+        other = np.clip(one + rng.normal(0, 0.1, one.shape), 0, 1).round(2)  # alike
+        p = [x.p for x in by_t([one, other])]
+        for correction in wrong:
+            wrong[correction] += min(adjust_p_values(p, correction)) <= ALPHA
+        found = by_t([one, other], ALPHA / (metrics * len(pairs)))
+        held["bonferroni"] += all(x.lo is None or x.lo <= 0 <= x.hi for x in found)
+        one[:, 0] = improved(rng, one[:, 0])
+        other[:, 0] = improved(rng, other[:, 0])
+        null = np.array([a != 0 for a, _ in pairs] * metrics)
+        p = [x.p for x in by_t([one, other])]
+        for correction in false:
+            rejected = np.array(adjust_p_values(p, correction)) <= ALPHA
+            false[correction] += (rejected & null).sum() / max(1, rejected.sum())
+    return tuple({k: v / repeats for k, v in each.items()} for each in (wrong, false, held))
+
+
+def clustered(name, repeats=REPEATS, users=40):
+    """The share of rejections without a difference, where users ask 1 to 12 queries each.
+
+    One user's queries gain or lose together. Without `cluster=`, and with it.
+    """
+    rng = np.random.default_rng([users, 3])
+    rejected = np.zeros(2)
+    for seed in range(repeats):
+        codes = np.repeat(np.arange(users), rng.integers(1, 13, users))
+        a, b = ndcg(rng, len(codes)).T
+        d = b - a + rng.normal(0, 0.15, users)[codes].round(2)
+        for i, each in enumerate((None, codes)):
+            rejected[i] += tried(name, Sample(d, each), seed).p <= ALPHA
+    return tuple((rejected / repeats).tolist())
+
+
+# Sizes of clusters up to 10:1.
+CLUSTER_SIZES = {
+    "evenly from 1 to 10": lambda n: np.geomspace(1, 10, n).round().astype(int),
+    "one of 10, others 1": lambda n: np.array([10] + [1] * (n - 1)),
+    "two of 10, others 1": lambda n: np.array([10, 10] + [1] * (n - 2)),
+    "half 10, half 1": lambda n: np.array([10] * (n // 2) + [1] * (n - n // 2)),
+}
+CLUSTER_COUNTS = (10, 20, 40)
+
+
+def unequal(name, sizes, clusters, shape="normal", together=0.5, repeats=REPEATS):
+    """How often the interval of clustered queries holds the true mean; how much is shared."""
+    rng = np.random.default_rng([clusters, 7])
+    codes = np.repeat(np.arange(clusters), CLUSTER_SIZES[sizes](clusters))
+    held = 0
+    with exact(EXACT):
+        for seed in range(repeats):
+            shared, own = (SHAPES[shape](rng, n) for n in (clusters, len(codes)))
+            d = math.sqrt(together) * shared[codes] + math.sqrt(1 - together) * own
+            held += tried(name, Sample(d, codes), seed).p > ALPHA
+    return held / repeats
+
+
+def looks_at(d):
+    """p of `anytime` after every query, all looks at once; test_simulation.py compares the two."""
+    bets = anytime._BETS[:, None]
+    ends = [np.exp(np.log1p(bets * each).cumsum(axis=1)).mean(axis=0) for each in (d, -d)]
+    return np.minimum(1, 2 / np.maximum(*ends))
+
+
+def peeking(name, draw, repeats=REPEATS, first=10, step=10, last=300):
+    """Looks after every few queries, stopping at the first p <= 0.05 without a difference.
+
+    The share that stops ever, and that which rejects at the last look alone.
+    """
+    rng = np.random.default_rng([last, 4])
+    ever = final = 0
+    for _ in range(repeats):
+        d = draw(rng, last)
+        if name == "anytime":
+            p = looks_at(d)[first - 1 :: step]
+        else:
+            looks = [Sample(d[:n]) for n in range(first, last + 1, step)]
+            p = [tried(name, sample, 0).p for sample in looks]
+        ever += min(p) <= ALPHA
+        final += p[-1] <= ALPHA
+    return ever / repeats, final / repeats
+
+
+def noise(rng, n):
+    """Differences of two systems without a difference, as of nDCG."""
+    return np.subtract(*ndcg(rng, n).T)
+
+
+def often(shape, repeats=REPEATS):
+    """A look at every query from the second on, with `anytime`: the share that rejects ever."""
+    return peeking("anytime", SHAPES[shape], repeats, first=2, step=1)[0]
+
+
+# Limits of a gate: losses by query, of skewed shapes around a given true mean.
+GATE_SIZES = (20, 50, 300)
+LIMIT = 0.05
+LOSSES = {
+    "noise of nDCG": lambda rng, n: np.subtract(*ndcg(rng, n).T),
+    "one query in five loses half, with noise": lambda rng, n: _lost(rng, n, 0.2, 0.5),
+    "one query in ten falls to 0, with noise": lambda rng, n: _lost(rng, n, 0.1, 1.0),
+    "exponential": lambda rng, n: 0.15 * rng.exponential(1, n),
+    "exponential gains": lambda rng, n: -0.15 * rng.exponential(1, n),
+    "lognormal": lambda rng, n: 0.1 * rng.lognormal(0, 1, n),
+    "one query in five loses half, the others do not change": lambda rng, n: (
+        ndcg(rng, n, 1)[:, 0] * 0.5 * (rng.random(n) < 0.2)
+    ),
+}
+
+
+def _lost(rng, n, share, part):
+    """Losses where a share of the queries loses a part of its value, and all vary."""
+    old, new = ndcg(rng, n).T
+    return old - new * (1 - part * (rng.random(n) < share))
+
+
+@functools.cache
+def mean_loss(shape):
+    return float(LOSSES[shape](np.random.default_rng(0), 2_000_000).mean())
+
+
+def gated(shape, n, true, repeats=REPEATS, users=None):
+    """The shares of passed, inconclusive and failed limits, where the mean loss is `true`.
+
+    Then the share that plain Student's t would pass, and of samples without any variation. With
+    `users`, one user's queries, 1 to 12, lose together.
+    """
+    rng = np.random.default_rng([n, 5])
+    counts = dict.fromkeys(("passed", "inconclusive", "failed", "t", "constant"), 0)
+    margin, setting = Margin(LIMIT), SignificanceOptions(ALPHA)
+    for _ in range(repeats):
+        codes = None
+        losses = LOSSES[shape](rng, n) - mean_loss(shape) + true
+        if users:
+            codes = np.repeat(np.arange(n), rng.integers(1, users + 1, n))
+            losses = losses[codes] + rng.normal(0, 0.1, len(codes))
+        sample = Sample(losses, codes)
+        counts["constant"] += sample.constant
+        counts[judge_samples([sample], margin, ALPHA)[0].decision] += 1
+        counts["t"] += sample.constant or TESTS["t"].pair(sample, setting).hi <= LIMIT
+    return {name: count / repeats for name, count in counts.items()}
+
+
+def gate_tables(repeats):
+    """The tables of the page on the gate."""
+    found = {
+        (shape, n, true): gated(shape, n, true, repeats)
+        for shape in LOSSES
+        for n in GATE_SIZES
+        for true in (LIMIT, 0, 3 * LIMIT)
+    }
+    sizes = [str(n) for n in GATE_SIZES]
+    for one, other, head in (
+        ((LIMIT, "passed"), (LIMIT, "t"), ("passes at the limit, n =", "Student, n =")),
+        ((0, "passed"), (3 * LIMIT, "failed"), ("no loss passes, n =", "3 x the limit fails, n =")),
+    ):
+        names = [f"{title} {size}" for title in head for size in sizes]
+        body = [
+            [shape, *(percent(found[shape, n, true][outcome])
+                      for true, outcome in (one, other) for n in GATE_SIZES)]
+            for shape in LOSSES
+        ]  # fmt: skip
+        print(rows(["losses", *names], *body), end="\n\n")
+    worst = max(found[shape, n, 3 * LIMIT]["passed"] for shape in LOSSES for n in GATE_SIZES)
+    print(f"3 x the limit passes: {percent(worst)} at most")
+    worst = max(found[shape, n, 0]["failed"] for shape in LOSSES for n in GATE_SIZES)
+    print(f"no loss fails: {percent(worst)} at most")
+    worst = max(found[shape, n, LIMIT]["constant"] for shape in LOSSES for n in GATE_SIZES)
+    print(f"samples without variation: {percent(worst)} at most")
+
+
+def by_chance(rate, expected=ALPHA, repeats=REPEATS, confidence=0.999):
+    """Does a share of so many repeats differ from the expected one by chance alone?"""
+    low, high = stats.binom.interval(confidence, repeats, expected)
+    return low <= round(rate * repeats) <= high
+
+
+def at_most(rate, expected=ALPHA, repeats=REPEATS, confidence=0.999):
+    """Is it no more than that, but for chance?"""
+    return round(rate * repeats) <= stats.binom.ppf(confidence, repeats, expected)
+
+
+def percent(share):
+    return f"{100 * share:.1f}%"
+
+
+def rows(*lines):
+    head, *body = lines
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *body))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
+    arguments = parser.parse_args()
+    repeats = arguments.repeats
+    if arguments.gate:
+        gate_tables(repeats)
+        return
+    error = 1.96 * math.sqrt(ALPHA * (1 - ALPHA) / repeats)
+    print(
+        f"{repeats:,} repetitions, level 5%: a rate of 5% is seen as {percent(ALPHA - error)} to "
+        f"{percent(ALPHA + error)}. Resampling: {RESAMPLES}.\n"
+    )
+    found = {(name, n): single(name, n, repeats) for n in SIZES for name in TESTS}
+    sizes = [f"n = {n}" for n in SIZES]
+    for i, title in enumerate(("rejected without a difference", "intervals that hold the true")):
+        body = [[name, *(percent(found[name, n][i]) for n in SIZES)] for name in TESTS]
+        print(rows([title, *sizes], *body), end="\n\n")
+    wrong, false, held = family(repeats)
+    body = [
+        [name, *(percent(each[name]) if name in each else "" for each in (wrong, false, held))]
+        for name in wrong
+    ]
+    head = ["4 systems, 2 metrics, n = 43", "a wrong rejection", "FDR, one better", "all hold"]
+    print(rows(head, *body), end="\n\n")
+    body = [
+        [f"{name}, {shape}", *(percent(small(name, shape, n, repeats)) for n in SMALL)]
+        for name in ("t", "bootstrap")
+        for shape in SHAPES
+    ]
+    print(rows(["rejected, few queries", *(f"n = {n}" for n in SMALL)], *body), end="\n\n")
+    names = [name for name in TESTS if TESTS[name].clusters]
+    body = [[name, *map(percent, clustered(name, repeats))] for name in names]
+    print(rows(["40 users, 1 to 12 queries each", "by query", "cluster="], *body), end="\n\n")
+    body = [
+        [f"{name}, {sizes}", *(percent(unequal(name, sizes, n, repeats=repeats))
+                               for n in CLUSTER_COUNTS)]
+        for name in names
+        for sizes in CLUSTER_SIZES
+    ]  # fmt: skip
+    counts = [f"{n} clusters" for n in CLUSTER_COUNTS]
+    print(rows(["intervals that hold the true", *counts], *body), end="\n\n")
+    body = [[name, *map(percent, peeking(name, noise, repeats))] for name in ("t", "anytime")]
+    print(
+        rows(["30 looks, 10 queries more each", "ever rejected", "at the last"], *body), end="\n\n"
+    )
+    body = [[shape, percent(often(shape, repeats))] for shape in SHAPES]
+    print(rows(["anytime, a look at every query from 2 to 300", "ever rejected"], *body))

@@ -1,0 +1,142 @@
+"""Sessions of Spark for the tests, and the metrics in it as an engine of engines.py."""
+
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+
+from support import metric_engines, signatures
+
+# What Spark would warn about or open is of no use here.
+PLAIN = {
+    # Short lives: what is compiled well is compiled too late.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "3g",
+    # Pages of 64 MB and the plans of a thousand queries fill the memory.
+    "spark.buffer.pageSize": "1m",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.log.level": "OFF",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+# Of many small queries most of the time goes into compiling them.
+INTERPRETED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@contextmanager
+def session(master="local[1]", **settings):
+    """A session of this process."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master)
+    for name, value in {**PLAIN, **settings}.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def table(metric, groups, types=None):
+    """The groups of a metric as an Arrow table, numbers first."""
+    made = metric_engines.frame(metric_engines.flat(metric, groups), types or {})
+    made = made.select(
+        sorted(made.columns, key=lambda name: name not in metric_engines.NUMBERS)
+    ).to_arrow()
+    return made.cast(pa.schema([field.with_type(plain(field.type)) for field in made.schema]))
+
+
+def plain(kind):
+    """The type, with texts as every engine takes them."""
+    if pa.types.is_large_list(kind):
+        return pa.large_list(plain(kind.value_type))
+    return pa.string() if kind in (pa.string_view(), pa.large_string()) else kind
+
+
+def text(metric, options, groups):
+    """The call of a metric, as it is written in DuckDB."""
+    given, options = metric_engines.names(metric), with_ideal(metric, options, groups)
+    made = metric_engines.call(metric, [n for n in given if n not in ("query", "ideal")], options)
+    for name in ("rels", "ideal"):  # Spark has no comprehensions
+        comprehended = f"[exp2_gain(rel) for rel in {name}]"
+        made = made.replace(comprehended, f"list_transform({name}, lambda x: exp2_gain(x))")
+    return made
+
+
+def with_ideal(metric, options, groups):
+    """The options, with the column that some list needs."""
+    needed = metric.startswith("list_") and any(ideal is not None for _, ideal in groups)
+    return {**options, **({"ideal": metric_engines.Column("ideal")} if needed else {})}
+
+
+def selects(metric, asked, lists=True):
+    """One SELECT for each pair of options and groups, and each group that has no rows.
+
+    A list is a row, but where an engine has no lists.
+    """
+    first, by = 0, "" if lists and metric.startswith("list_") else " GROUP BY g"
+    for options, groups in asked:
+        call, last = text(metric, options, groups), first + len(groups) - 1
+        if any(groups):
+            yield f"SELECT g, {call} AS value FROM cases WHERE g BETWEEN {first} AND {last}{by}"
+        for g, group in enumerate(groups, first):
+            if not group:
+                yield f"SELECT {g} AS g, {call} AS value FROM cases WHERE g = {g}"
+        first = last + 1
+
+
+@dataclass
+class Frames:
+    """df.groupBy("g").agg(rankql.spark.ndcg("rel", "pos", k=10))"""
+
+    spark: object
+
+    def many(self, metric, asked):
+        made, first = [], 0
+        values = [self.value(metric, options, groups) for options, groups in asked]
+        frame = self.spark.createDataFrame(table(metric, groups_of(asked))).coalesce(1)
+        for value, (_, groups) in zip(values, asked, strict=True):
+            last = first + len(groups) - 1
+            rows = frame.where(f"g BETWEEN {first} AND {last}")
+            lists = metric.startswith("list_")
+            made.append(rows.select("g", value) if lists else rows.groupBy("g").agg(value))
+            for g, group in enumerate(groups, first):
+                if not group:
+                    made.append(rows.where(f"g = {g}").agg(value).selectExpr(f"{g}L AS g", "value"))
+            first = last + 1
+        return metric_engines.in_order(
+            reduce(lambda a, b: a.union(b), made).collect(), groups_of(asked)
+        )
+
+    @staticmethod
+    def value(metric, options, groups):
+        import rankql.spark
+
+        if "gain" in options:
+            value = rankql.spark.expr(text(metric, options, groups))
+        else:
+            value = getattr(rankql.spark, metric)(**with_ideal(metric, options, groups))
+        return value.alias("value")
+
+
+def groups_of(asked):
+    return [group for _, groups in asked for group in groups]
+
+
+METRICS = [*signatures.RANKING, *signatures.MICRO, *signatures.RATING, *signatures.TWO_RANKINGS]
+EVERY = ["exp2_gain", *METRICS, *signatures.LISTS, *signatures.SCORES]

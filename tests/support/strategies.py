@@ -1,0 +1,113 @@
+"""Rankings and options for the property tests."""
+
+from hypothesis import strategies as st
+
+from support import signatures
+
+SMALL = st.sampled_from([0, 1, 2, 3])
+GRADES = st.sampled_from([None, -2, -1, -0.25, 0, 0, 0.5, 1, 1, 1.75, 2, 2, 3, 3])
+# How far the next retrieved item stands below the last one; 0: it was not retrieved.
+STEPS = st.sampled_from([0, 1, 1, 1, 1, 2, 5])
+LONGEST = 8
+DEEPEST = 5 * LONGEST
+
+
+def positions(items):
+    rows, pos = [], 0
+    for rel, step in items:
+        pos += step
+        rows.append((rel, pos if step else None))
+    return rows
+
+
+def rankings(grades=GRADES, steps=STEPS):
+    """Rows (rel, pos) with ties in grades, unjudged and not retrieved items, and gaps; or none."""
+    return st.lists(st.tuples(grades, steps), max_size=LONGEST).map(positions)
+
+
+def batches(group, most=12):
+    return st.lists(group, min_size=1, max_size=most)
+
+
+@st.composite
+def lists(draw):
+    """A list of grades, or none; and the list of all judged ones in any order, or none."""
+    rels = draw(st.lists(GRADES, max_size=LONGEST))
+    more = draw(st.none() | st.lists(GRADES, max_size=3))
+    if draw(st.integers(0, 5)) == 0:
+        return None, more
+    if more is None:
+        return rels, None
+    return rels, draw(st.permutations([rel for rel in rels if rel is not None] + more))
+
+
+TEXTS = ["", "a", "A", "aa", "b", "Z", "é", "ß", "10", "9", "-1", "\U0001f600", "\uffff", "a b"]
+SCORE = st.sampled_from([None, 1.0, 1.0, 2.0, -3.5, 0.0, float("inf"), float("-inf")])
+
+
+def scored(most=LONGEST):
+    """Rows (rel, score, item) with ties in scores; the items of a group differ."""
+    row = st.tuples(GRADES, SCORE, st.sampled_from(TEXTS))
+    return st.lists(row, min_size=1, max_size=most, unique_by=lambda row: row[2])
+
+
+def two_rankings():
+    """Rows (reference, pos): gaps, and items that one ranking or both have not."""
+    places = st.none() | st.integers(1, 2 * LONGEST)
+
+    def distinct(rows):
+        sides = [[place for place in side if place is not None] for side in zip(*rows, strict=True)]
+        return all(len(side) == len(set(side)) for side in sides)
+
+    short = st.permutations(range(1, LONGEST + 1)).flatmap(
+        lambda ours: st.lists(st.booleans(), max_size=LONGEST).map(
+            lambda kept: [
+                (i if i % 3 or keep else None, pos if keep else None)
+                for i, (pos, keep) in enumerate(zip(ours, kept, strict=False), 1)
+            ]
+        )
+    )
+    return short | st.lists(st.tuples(places, places), max_size=LONGEST).filter(distinct)
+
+
+def ratings():
+    value = st.none() | st.sampled_from([-1.5, 0, 1, 2.25, 5])
+    return st.lists(st.tuples(value, value), max_size=LONGEST)
+
+
+@st.composite
+def micro_rows(draw):
+    """Rows (rel, pos, query) of some queries; those without a query are a ranking too."""
+    queries = draw(st.lists(rankings(), max_size=3))
+    names = draw(st.permutations([None, 1, 2]))
+    both = zip(names, queries, strict=False)
+    return [(rel, pos, query) for query, rows in both for rel, pos in rows]
+
+
+WEIGHTS = st.sampled_from([0.25, 0.8, 1, 1.5, 2, 3])
+CHOICES = {
+    "k": st.sampled_from([None, 1, 2, 3, 4, 5, 7, 10, 100]),
+    "threshold": st.sampled_from([1, 2, 0.5, 0, -1, 1.75]),
+    "discounts": st.none() | st.lists(WEIGHTS, min_size=DEEPEST, max_size=DEEPEST),
+    "base": st.sampled_from([2, 10, 1.5, 2.718281828459045]),
+    "ideal": st.sampled_from(["judged", "retrieved"]),
+    "negative": st.sampled_from(["zero", "keep"]),
+    "normalized": st.booleans(),
+    "max_rel": st.sampled_from([3, 4, 5.5]),
+    "bound": st.sampled_from(["ext", "min", "max", "residual"]),
+    "p": st.sampled_from([0.1, 0.5, 0.8, 0.95]),
+    "precision_at": st.sampled_from(["k", "retrieved", "min"]),
+    "micro_precision_at": st.sampled_from(["k", "retrieved", "min"]),
+    "ap": st.sampled_from(["min", "R", "found", "k"]),
+}
+REQUIRED = {"err": ["max_rel"], "rbp": ["p"], "rbp_residual": ["p"], "rbo": ["p"]}
+
+
+def options(metric):
+    """Any options of the metric, each given or left out."""
+    names = [name for name in signatures.ROWS[metric] if name in CHOICES]
+    choices = {name: CHOICES[name] for name in names}
+    if "denominator" in signatures.ROWS[metric]:
+        choices["denominator"] = CHOICES[metric]
+    must = {name: choices.pop(name) for name in REQUIRED.get(metric, [])}
+    return st.fixed_dictionaries(must, optional=choices)
