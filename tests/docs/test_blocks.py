@@ -21,7 +21,6 @@ from support.doc_blocks import BLOCK, PAGES, cells, run_blocks
 from support.paths import ROOT
 
 sync_api = components.optional("playwright.sync_api")
-PAGES = [ROOT / "README.md", *PAGES]
 # Not run: how to install and what belongs to other programs; test_spark.py runs py.
 OTHERS = {"bash", "yaml", "py", "text"}
 
