@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankql.errors import RankqlError, require_package
+from rankql.errors import require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
 from rankql.text import format_count, format_queries, join_words
 from rankql.versions import find_version
-from rankql.writing import atomic_path
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
@@ -82,18 +78,10 @@ def _read(name: str) -> str:
 
 @cache
 def _bundle_vega() -> str:
-    """Bundle Vega, Vega-Lite and vega-embed. It takes seconds, so it is kept in ~/.cache."""
+    """Bundle Vega, Vega-Lite and vega-embed."""
     import vl_convert
 
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankql"
-    path = folder / f"vega-{find_version('vl-convert-python')}.js"
-    with suppress(OSError, UnicodeError):
-        return path.read_text(encoding="utf-8")
     bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
-    with suppress(OSError, RankqlError):
-        folder.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path) as temporary:
-            temporary.write_text(bundle, encoding="utf-8", newline="")
     return bundle
 
 

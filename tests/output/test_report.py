@@ -390,17 +390,6 @@ def test_long_names_are_shortened_in_the_middle():
     assert panels.shorten_names([f"{long[0]}\n− b"])[f"{long[0]}\n− b"].endswith("…-alpha-v1\n− b")
 
 
-def test_vega_is_bundled_once(tmp_path, monkeypatch):
-    from rankql.output import report
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    bundles = iter(["// vega"])
-    monkeypatch.setattr("vl_convert.javascript_bundle", lambda: next(bundles))
-    for _ in range(2):
-        assert report._bundle_vega.__wrapped__() == "// vega"
-    assert len([*(tmp_path / "rankql").iterdir()]) == 1
-
-
 def test_left_out_charts_are_explained(nasty, pages):
     text = Page(pages["nasty"].read_text()).text
     assert "To keep the page fast, this section shows 12 charts and leaves out" in text
