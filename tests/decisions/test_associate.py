@@ -575,7 +575,7 @@ NAN, INF = math.nan, math.inf
             "per_query must be one table, not a dict. Put systems in one table with a column",
         ),
         ({"per_query": 5}, "per_query must be a path, a table, a relation or a frame, not int"),
-        ({"outcomes": "none.csv"}, "outcomes: there is no file 'none.csv'"),
+        ({"outcomes": "none.csv"}, "outcomes: file 'none.csv' does not exist"),
         (
             {"outcomes": COUNTS.select("query", "who")},
             "outcomes has no numeric column except the key",
@@ -928,7 +928,7 @@ def test_command(tmp_path):
     assert len(done.stdout.splitlines()) == 1 + len(wanted.table)
     assert "CTR" in CliRunner().invoke(main, [*base, *ratio[:2]]).stdout
     wrong = CliRunner().invoke(main, [*base, "-m", "RR"])
-    assert wrong.exit_code == 2 and "per_query in metrics=: 'RR'" in wrong.stderr
+    assert wrong.exit_code == 2 and "per_query in --metric: 'RR'" in wrong.stderr
 
 
 def drawn(chart):

@@ -885,7 +885,7 @@ def test_slices_too_small_to_pass_do_not_weaken_the_others():
 
 def test_a_gate_over_nothing_is_no_gate():
     for frame in (OLD.head(0), OLD.with_columns(query=pl.lit(None, pl.String))):
-        with pytest.raises(rankql.RankqlError, match=r"no query|NULL in"):
+        with pytest.raises(rankql.RankqlError, match=r"have no queries|NULL in"):
             rankql.gate(frame, minimum="nDCG@10>=0.1")
 
 

@@ -338,7 +338,7 @@ def test_notes():
     assert note.endswith("are in both the run and the reference.")
     assert result.per_query.height == 1
     assert "Note: 1 of 3 items" in repr(result)
-    assert "ties=item" in repr(result) and "gain" not in repr(result)
+    assert "Conventions: rankql (defaults)" in repr(result)
 
 
 def test_slices_and_result(tmp_path):

@@ -1135,7 +1135,7 @@ def test_words_after_the_sixth_column_of_a_run(tmp_path, space, where):
     with pytest.raises(rankql.RankqlError, match="has a line without 4 columns: 'q1 0 b 1 more'"):
         rankql.evaluate(run, qrels, "RR")
     run.write_text("a b c d e f g\n")
-    with pytest.raises(rankql.RankqlError, match="which has 7 columns, not 4 or 6"):
+    with pytest.raises(rankql.RankqlError, match=r"TREC \(4 or 6 columns; its first line has 7\)"):
         rankql.evaluate(run, qrels, "RR")
 
 
