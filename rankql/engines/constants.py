@@ -29,8 +29,14 @@ _COMPUTED = (
 
 
 def is_computable(node: exp.Expr) -> bool:
-    """Can DuckDB compute it while the query is written?"""
-    return isinstance(node, _COMPUTED) and is_constant(node)
+    """Can DuckDB compute it while the query is written?
+
+    An integer with its type stays: ClickHouse derives the types of lambdas from it.
+    """
+    typed = (
+        isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.is_type("BIGINT")
+    )
+    return isinstance(node, _COMPUTED) and not typed and is_constant(node)
 
 
 def is_constant(node: exp.Expr) -> bool:
