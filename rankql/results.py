@@ -187,8 +187,9 @@ def load_output(module: str) -> Any:
 
 
 def drop_idle_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame without columns that are all NULL, and without the only slice."""
-    idle = [name for name in frame.columns if frame[name].null_count() == len(frame) > 0]
+    """A frame without columns that are all NULL, except `mean`, and without the only slice."""
+    empty = [name for name in frame.columns if frame[name].null_count() == len(frame) > 0]
+    idle = [name for name in empty if name != "mean"]
     if "slice" in frame.columns and (frame["slice"] == "all").all():
         idle.append("slice")
     return frame.drop(idle)

@@ -53,8 +53,9 @@ def format_p(p: float, alpha: float = 0.0) -> str:
     """Format a p-value, with enough digits to see whether it is above alpha."""
     if p < 0.001 and not p > alpha > 0:
         return "p < 0.001"
-    candidates = (f"{p:.{digits}g}" for digits in range(2, 12))
-    return f"p = {next((x for x in candidates if (float(x) <= alpha) == (p <= alpha)), p)}"
+    candidates = (f"{p:#.{digits}g}" for digits in range(2, 12))
+    text = next((x for x in candidates if (float(x) <= alpha) == (p <= alpha)), str(p))
+    return "p = 1" if text == "1.0" else f"p = {text}"
 
 
 # An interval that is narrower, relative to its bounds, differs from a point by rounding only.
@@ -118,13 +119,12 @@ def format_number(value: float, digits: int = 3) -> str:
     return f"{float(f'{value:.{digits}g}'):,.0f}"
 
 
-def round_up(value: float, digits: int = 2) -> str:
-    """Round a positive number up to some significant digits, and format it."""
+def round_significant(value: float, digits: int = 2) -> str:
+    """Round a positive number to some significant digits, and keep zeros at the end: 0.070."""
     places = digits - 1 - math.floor(math.log10(value))
     if abs(places) > 15:
         return f"{value:.{digits}g}"
-    up = math.ceil(round(value * 10.0**places, 6)) / 10.0**places
-    return f"{up:,.{max(0, places)}f}"
+    return f"{round(value, places):,.{max(0, places)}f}"
 
 
 def join_words(words: Sequence[str]) -> str:

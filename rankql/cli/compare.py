@@ -123,6 +123,8 @@ def _run_comparison(
     last = split_name(inputs[-1])[1]
     are_values = read_result(last, last, request) is not None
     runs, qrels = split_inputs(inputs, are_values)
+    if isinstance(runs, str) and qrels is not None and "system" not in keywords:
+        runs = dict([split_name(runs)])
     return compare(
         runs, qrels=qrels, metrics=list(metrics) or None, by=split_slices(by), con=con,
         higher_is_better=lower or None, **keywords,

@@ -17,6 +17,11 @@ import click
 # An argument in a message, with its value if that is quoted: rel=, rel='grade'.
 _ARGUMENT = re.compile(r"(?<![\w(@,])(\w+)=(?:'([^']*)'|(?!\.?\w|[@\[({]))", re.ASCII)
 
+# An argument with the option it stands for: minimum= (CLI: --min).
+_BOTH_LANGUAGES = re.compile(
+    r"(?<![\w(])\w+=(?:'[^']*'|\{[^}]*\}|\w*) \(CLI: (.*?)\)(?=[\s.,;:]|$)", re.ASCII
+)
+
 
 def as_cli_options(text: str) -> str:
     """Replace the arguments that a message names by options: rel='...' by --rel COLUMN."""
@@ -39,6 +44,7 @@ def as_cli_options(text: str) -> str:
     for value, name in (("False", "--ascending"), ("True", "--descending")):
         text = re.sub(rf"\bdescending={value}", name, text)
     text = text.replace("leave descending out", "leave it out")
+    text = _BOTH_LANGUAGES.sub(r"\1", text)
     return _ARGUMENT.sub(option, text)
 
 

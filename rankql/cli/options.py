@@ -32,6 +32,12 @@ def metrics_option(default: str = ", ".join(DEFAULT_METRICS)) -> Decorator:
     )  # fmt: skip
 
 
+def _as_option_help(text: str) -> str:
+    """The help of an option, without the values that only Python can pass."""
+    text = text.replace(", 'binary', or a dict of grade: gain", " or 'binary'")
+    return text[0].upper() + text[1:]
+
+
 def _convention_options() -> Decorator:
     """Make the options for conventions, with help from the docstring of `Conventions`."""
     bullets = re.findall(
@@ -43,7 +49,7 @@ def _convention_options() -> Decorator:
         click.option(
             f"--{field.name.replace('_', '-')}",
             type=click.Choice(choices[field.name]) if field.name in choices else float,
-            help=helps[field.name][0].upper() + helps[field.name][1:],
+            help=_as_option_help(helps[field.name]),
             show_default=field.default is not None and str(field.default),
         )
         for field in fields(Conventions)

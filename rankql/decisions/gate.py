@@ -114,7 +114,7 @@ def gate(
         drops = list_default_drops(minima, inputs.known)
     limits = [*minima, *drops]
     if not limits:
-        raise RankqlError("Nothing to check. Pass minimum= (CLI: --min) or baseline= (--baseline)")
+        raise RankqlError("Nothing to check. Pass minimum= or baseline=")
     metrics = list(dict.fromkeys(limit.spelling for limit in limits))
     run_result = inputs.evaluate("run", metrics)
     baseline_result = inputs.evaluate("baseline", metrics) if drops else None

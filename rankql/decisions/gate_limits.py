@@ -59,7 +59,7 @@ def parse_minima(minimum: str | Sequence[str], known: Sequence[Sequence[str]]) -
         bound = _parse_number(match["limit"]) if match else None
         if match is None or bound is None:
             raise RankqlError(
-                f"Cannot parse the limit minimum={text!r}. Expected METRIC>=NUMBER, e.g. "
+                f"Cannot parse the limit {text!r} of minimum=. Expected METRIC>=NUMBER, e.g. "
                 "'nDCG@10>=0.45' (or <=, >, <)"
             )
         for spelling, metric in _parse_metrics(match["metric"], known):
@@ -83,8 +83,8 @@ def parse_drops(max_drop: str | Sequence[str], known: Sequence[Sequence[str]]) -
         bound = _parse_number(number)
         if not name or bound is None or bound < 0:
             raise RankqlError(
-                f"Cannot parse the limit max_drop={text!r}. Expected METRIC:NUMBER with a number "
-                "of at least 0, e.g. 'nDCG@10:0.01'"
+                f"Cannot parse the limit {text!r} of max_drop=. Expected METRIC:NUMBER with a "
+                "number of at least 0, e.g. 'nDCG@10:0.01'"
             )
         for spelling, metric in _parse_metrics(name, known):
             lowest, highest = _range(metric)

@@ -20,7 +20,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names
 from rankql.results import TableResult, drop_idle_columns
 from rankql.sources.private import private_connection
-from rankql.text import format_queries
+from rankql.text import format_queries, join_words
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
@@ -118,12 +118,22 @@ class Result(TableResult):
 
     def remarks(self) -> list[str]:
         """The lines below the table: conventions, columns, notes."""
-        used = "; ".join(
-            f"{label}: {', '.join(f'{role} = {column}' for role, column in roles.items())}"
-            for label, roles in self.columns.items()
-        )
+        tables: dict[str, list[str]] = {}
+        for label, roles in self.columns.items():
+            used = ", ".join(f"{role} = {column}" for role, column in roles.items())
+            tables.setdefault(used, []).append(label)
+        used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())
         conventions = f"Conventions: {Conventions(**self.conventions)}"
-        return [conventions, *([f"Columns: {used}"] if used else []), *super().remarks()]
+        columns = [f"Columns: {used}"] if used else []
+        return [conventions, *columns, *super().remarks(), *self._missing_interval()]
+
+    def _missing_interval(self) -> list[str]:
+        """Why no mean has an interval, if each is that of one query."""
+        rows = self.summary.filter(~pl.col("metric").is_in([*self.meta["weights"]]))
+        rows = rows.drop_nulls("mean")
+        if self.interval is None or rows.is_empty() or rows["lo"].null_count() < len(rows):
+            return []
+        return ["Note: There is no confidence interval: it needs at least 2 queries"]
 
     def _details(self) -> dict[str, Any]:
         return {"conventions": self.conventions, "columns": self.columns}

@@ -24,7 +24,8 @@ _COLUMNS = ("difference", "lo", "hi", "n", "verdict", "b")
 def draw_intervals(comparison: Comparison, metric: str) -> alt.LayerChart:
     """Draw the difference of every pair with its interval."""
     base, title = comparison.settings.baseline, f"{metric}: difference"
-    label = pl.format("{}\n− {}", "b", "a") if base is None else pl.col("b")
+    first, second = (pl.col(name).str.replace_all("\n", " ") for name in ("b", "a"))
+    label = pl.format("{}\n− {}", first, second) if base is None else pl.col("b")
     pairs = pl.DataFrame(select_pairs(comparison), schema=["a", "b"], orient="row")
     rows = _select_metric(comparison, metric).filter(pl.col("slice") == "all")
     frame = pairs.join(rows, on=["a", "b"], maintain_order="left")
@@ -78,7 +79,7 @@ def draw_differences(
     scale = alt.Scale(domain=_difference_range(comparison, metric, (a, b)))
     mean = 0.0 if frame.is_empty() else float(frame.select(pl.col("difference").mean()).item())
     bars = alt.Chart().mark_rect(stroke=None).encode(
-        alt.X("from:Q", title=f"{len(frame):,} queries, sorted by what they gain",
+        alt.X("from:Q", title=f"{len(frame):,} queries, sorted by gain",
               axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),
         alt.X2("to"),
         alt.Y("difference:Q", title="difference", axis=panels.grid_axis(), scale=scale),

@@ -74,6 +74,8 @@ def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> al
 
 def describe_order(frame: pl.DataFrame) -> str:
     """Say whether the choice of k decides: whether bands part in favour of both of two systems."""
+    if frame.is_empty():
+        return "undefined at every k"
     columns = ["system", "system_right"]
     pairs = frame.join(frame, on="k").filter(pl.col("system") != pl.col("system_right"))
     ahead = {*pairs.filter(pl.col("mean") > pl.col("mean_right"))[columns].rows()}

@@ -59,12 +59,15 @@ def make_dot_panel(
         alt.X(field, type="quantitative", title=None, scale=scale, axis=axis)
         for field in (value, "lo")
     )
-    text = alt.Text(value, type="quantitative", format=f"{sign}.3f")
+    # Vega writes a difference that rounds to 0 as -0.000.
+    label = f"format(abs(datum.{value}) < 5e-4 ? 0 : datum.{value}, '{sign}.3f')"
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
         *([] if no_intervals else [base.mark_rule(strokeWidth=3, opacity=0.5).encode(lo, x2="hi")]),
         base.mark_point(filled=True, size=70, opacity=1).encode(x),
-        base.mark_text(dy=-11).encode(x, text=text, color=alt.value(GREY)),
+        base.transform_calculate(label=label)
+        .mark_text(dy=-11)
+        .encode(x, text="label:N", color=alt.value(GREY)),
     ]
     return make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 

@@ -40,8 +40,8 @@ def make_queries_section(source: ReportSource) -> Section | None:
         return section
     section.reading = [
         f"The {QUERIES} queries that lose most and the {QUERIES} that gain most {metric}. The "
-        "contribution of an item depends on its grade and its position. Its loss is what it would "
-        "contribute more in the ideal ranking. A dash as position means not retrieved."
+        "contribution of an item depends on its grade and its position. Its loss is how much "
+        "more it would contribute in the ideal ranking. A dash as position means not retrieved."
     ]
 
     selected = [
@@ -105,7 +105,7 @@ class _Cases:
         more, short = len(moved) - MOVED, shorten_names([a, b])
         header = ["item", "grade", *(f"position in {short[name]}" for name in (a, b)),
                   short[a], short[b], "change"]  # fmt: skip
-        caption = f"Items that moved query {query}: what each contributes"
+        caption = f"Items that moved query {query}: contributions"
         note = f"{more:,} more items moved it less." if more > 0 else ""
         tables = [
             ReportTable(caption, [header, *moved[:MOVED]], frozenset(range(1, 7)), note),

@@ -90,7 +90,7 @@ def _describe_reversals(comparison: Comparison) -> list[str]:
 
 def _join_metrics(comparison: Comparison, metrics: Sequence[str]) -> str:
     if len(metrics) == len(comparison.metrics) > 1:
-        return f"all {len(metrics)} metrics"
+        return "both metrics" if len(metrics) == 2 else f"all {len(metrics)} metrics"
     if len(metrics) > NAMES:
         return f"{len(metrics)} of {len(comparison.metrics)} metrics"
     return join_words(metrics)

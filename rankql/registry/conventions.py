@@ -66,7 +66,7 @@ class Conventions:
     def __str__(self) -> str:
         defaults = Conventions(self.profile).as_dict()
         values = self.as_dict().items()
-        changes = [f"{k}={v}" for k, v in values if v is not None and v != defaults[k]]
+        changes = [f"{k}={_format(v)}" for k, v in values if v is not None and v != defaults[k]]
         return f"{self.profile} ({', '.join(changes) or 'defaults'})"
 
     def as_dict(self) -> dict[str, Any]:
@@ -75,6 +75,12 @@ class Conventions:
         if isinstance(self.gain, Mapping):
             plain["gain"] = {str(grade): gain for grade, gain in self.gain.items()}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+
+
+def _format(value: Any) -> str:
+    """Format a value of a convention: 2, not 2.0."""
+    whole = isinstance(value, float) and value.is_integer()
+    return f"{value:.0f}" if whole else str(value)
 
 
 CHOICES = {

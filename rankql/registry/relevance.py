@@ -120,7 +120,7 @@ RELEVANCE = (
         counts_retrieved=True,
         explanation=ExplanationSql(
             "1 / nullif({over}, 0)",
-            "gain 1 if relevant, weight 1 / the number of items that it is a share of",
+            "gain 1 if relevant, weight 1 / the number of items in the denominator",
         ),
         packed="rankql_precision({hits}, {relevant}, NULL, {k}, '{denominator}')",
     ),
@@ -188,7 +188,7 @@ RELEVANCE = (
         counts_retrieved=True,
         explanation=ExplanationSql(
             "1 / nullif({over}, 0)",
-            "gain 1 if judged, weight 1 / the number of items that it is a share of",
+            "gain 1 if judged, weight 1 / the number of items in the denominator",
             gain="CAST(rel IS NOT NULL AS DOUBLE)",
         ),
     ),

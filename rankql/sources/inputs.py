@@ -236,8 +236,8 @@ def _refuse_swapped(
 
     if not ranks(run, left) and ranks(qrels, right) and not qrels.find("rel", right.get("rel")):
         raise RankqlError(
-            f"{run.label} and qrels look swapped: {run.label} has no score or pos, but qrels has, "
-            "and no rel. Pass the run first"
+            f"{run.label} and qrels look swapped: {run.label} has no scores or positions, and "
+            "qrels has no grades. Pass the run first"
         )
 
 

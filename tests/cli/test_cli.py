@@ -453,6 +453,10 @@ def test_hints_name_options_of_the_command_line(tmp_path):
     assert error.startswith("rankql: --query nope: no column of that name")
     _, error = run(tmp_path, "eval", "twice.csv", "qrels.csv", code=2)
     assert error.endswith("pass the column of the systems: --system\n")
+    (tmp_path / "a.csv").write_text("query,wait\na,1\nb,2\nc,4\n")
+    (tmp_path / "b.csv").write_text("query,wait\na,2\nb,2\nc,3\n")
+    out, notes = run(tmp_path, "compare", "a.csv", "b.csv")
+    assert "If not, set --lower-is-better\n" in out + notes and "CLI" not in out + notes
     for order, rr in (("--ascending", 0.5), ("--descending", 1.0)):
         options = ["-m", "RR", order, "--format", "json"]
         out, _ = run(tmp_path, "eval", "run.csv", "qrels.csv", *options)

@@ -329,17 +329,30 @@ def test_the_detectable_difference_is_that_of_the_family():
     assert found["detectable"] == pytest.approx(sample.detectable(0.05 / 40))
     assert one["detectable"] < 0.05 < found["detectable"] == pytest.approx(0.0693, abs=5e-5)
     assert found["sentence"].endswith(
-        "A difference of about 0.070 would have been detected with 80% power"  # rounded up
+        "A difference of about 0.069 would have been detected with 80% power"  # as the table
     )
+
+
+def test_a_difference_beyond_the_range_of_a_metric_is_not_called_detectable():
+    def compared(metric):
+        base = pl.DataFrame({"query": ["q1", "q2", "q3"], metric: [0.9, 0.1, 0.5]})
+        other = base.with_columns(pl.Series(metric, [0.1, 0.6, 0.5]))
+        return rankql.compare({"a": base, "b": other}, metrics=metric).table.row(0, named=True)
+
+    assert compared("nDCG@10")["detectable"] > 1
+    assert compared("nDCG@10")["sentence"].endswith(
+        "These are too few queries to detect any difference with 80% power"
+    )
+    assert "A difference of about 2." in compared("revenue")["sentence"]
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0714, "0.072"), (0.07, "0.070"), (0.069999999999999, "0.070"), (1.21, "1.3"), (12, "12"),
-     (1234, "1,300"), (0.30804, "0.31"), (9.96, "10.0"), (1e-5, "0.000010")],
+    [(0.0714, "0.071"), (0.07, "0.070"), (0.069999999999999, "0.070"), (1.21, "1.2"), (12, "12"),
+     (1234, "1,200"), (0.30804, "0.31"), (9.96, "10.0"), (1e-5, "0.000010")],
 )  # fmt: skip
-def test_rounded_up(value, text):
-    assert show.round_up(value) == text
+def test_significant_digits(value, text):
+    assert show.round_significant(value) == text
 
 
 def test_large_numbers_have_separators():
@@ -348,7 +361,7 @@ def test_large_numbers_have_separators():
     ]  # fmt: skip
     assert show.format_decimal(-1234567.8, 0) == "-1,234,568"
     assert show.format_decimal(-0.004, 2) == "0.00"
-    assert show.round_up(1.5e-20) == "1.5e-20"
+    assert show.round_significant(1.5e-20) == "1.5e-20"
 
 
 def test_sentences():
@@ -504,8 +517,9 @@ def test_no_bound_of_a_verdict_is_rounded_to_0():
 @pytest.mark.parametrize(
     ("p", "alpha", "words"),
     [
-        (0.0499, 0.05, "p = 0.05"), (0.05, 0.05, "p = 0.05"), (0.0503, 0.05, "p = 0.0503"),
-        (0.2, 0.05, "p = 0.2"), (0.0004, 0.05, "p < 0.001"), (0.0004, 0.0001, "p = 0.0004"),
+        (0.0499, 0.05, "p = 0.050"), (0.05, 0.05, "p = 0.050"), (0.0503, 0.05, "p = 0.0503"),
+        (0.2, 0.05, "p = 0.20"), (0.0004, 0.05, "p < 0.001"), (0.0004, 0.0001, "p = 0.00040"),
+        (0.6007, 0.05, "p = 0.60"), (0.017, 0.05, "p = 0.017"), (1.0, 0.05, "p = 1"),
     ],
 )  # fmt: skip
 def test_p_values_show_their_side_of_alpha(p, alpha, words):

@@ -568,7 +568,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {}, "Nothing to check. Pass minimum="),
         ((RUN, QRELS, RUN), {"max_drop": ()}, "Nothing to check. Pass minimum="),
         ((RUN, QRELS), {"max_drop": "AP:0"}, "max_drop= needs a baseline. Pass baseline="),
-        ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit minimum='AP=0.4'."),
+        ((RUN, QRELS), {"minimum": "AP=0.4"}, "Cannot parse the limit 'AP=0.4' of minimum=."),
         ((RUN, QRELS), {"minimum": "AP>="}, "Cannot parse the limit"),
         ((RUN, QRELS), {"minimum": "AP>=2"}, "minimum='AP>=2': AP is between 0 and 1."),
         ((RUN, QRELS), {"minimum": "TauB>=-1.5"}, "TauB is between -1 and 1."),
@@ -577,7 +577,7 @@ OLD_RESULT = rankql.evaluate(RUN, QRELS, "AP")
         ((RUN, QRELS), {"minimum": "AP=>0.4"}, "'AP=' has no expression after '='"),
         ((RUN, QRELS), {"minimum": "nDCB>=0.4"}, "Unknown metric 'nDCB'. Did you mean 'nDCG'?"),
         ((RUN, QRELS), {"minimum": 0.4}, "minimum= must be a string or a list of strings, not 0.4"),
-        ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit max_drop='AP'."),
+        ((RUN, QRELS, RUN), {"max_drop": "AP"}, "Cannot parse the limit 'AP' of max_drop=."),
         ((RUN, QRELS, RUN), {"max_drop": "AP:-0.1"}, "Cannot parse"),
         ((RUN, QRELS, RUN), {"max_drop": "AP:inf"}, "Cannot parse"),
         ((RUN, QRELS, RUN), {"alpha": 5}, "alpha must lie between 0 and 1, not 5"),
@@ -729,8 +729,11 @@ def test_exit_codes(folder):
     sliced = [*old, "--by", "segment", "--min-queries", "8"]
     assert "segment=new" in command("worse.parquet", *sliced, code=1).stdout
     for arguments, message in (
-        (["run.parquet", "qrels.parquet"], "Nothing to check"),
-        (["old.parquet", "--min", "nDCG@10"], "Cannot parse the limit"),
+        (["run.parquet", "qrels.parquet"], "Nothing to check. Pass --min or --baseline\n"),
+        (
+            ["old.parquet", "--min", "nDCG@10"],
+            "Cannot parse the limit 'nDCG@10' of --min. Expected",
+        ),
         (["old.parquet", "--baseline", "none.parquet"], "file 'none.parquet' does not exist"),
         (["old.parquet", *old, "--by", "x"], "Unknown attribute 'x'"),
         (["old.parquet", *old, "--junit", "no/gate.xml"], "folder 'no' does not exist"),

@@ -1224,6 +1224,20 @@ def test_bounds_of_one_query_have_no_interval():
     assert (row["mean"], row["lo"], row["hi"]) == (1.0, None, None)
 
 
+def test_one_query_has_no_interval_and_a_line_that_says_so():
+    """Also if others are missing and skipped. An undefined mean keeps its column."""
+    one = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "rel": [1, 0], "pos": [1, 2]})
+    line = "There is no confidence interval: it needs at least 2 queries"
+    assert line in repr(rankql.evaluate(one, metrics="AP"))
+    two = pl.concat([one, one.with_columns(query=pl.lit("b"))])
+    options = {"metrics": "AP", "missing": "skip"}
+    assert line in repr(rankql.evaluate(one.drop("rel"), two.drop("pos"), **options))
+    assert line not in repr(rankql.evaluate(one, metrics="AP", interval=None))
+    assert line not in repr(rankql.evaluate(two, metrics=["AP", "microP@2"]))
+    undefined = rankql.evaluate(one.with_columns(rel=0), metrics="AP")
+    assert line not in repr(undefined) and "mean" in repr(undefined)
+
+
 def test_intervals_need_no_scipy():
     """Same code, same columns and same numbers, whether or not scipy is installed."""
     script = """

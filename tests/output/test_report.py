@@ -194,7 +194,7 @@ def test_the_queries_that_lost_most_and_their_items(sliced, parsed):
         frame = sliced.differences("nDCG@10", "old", name)
         query, a, b, difference = frame.select("query", "a", "b", "difference").row(-1)
         assert f"Query {query} : {a:.3f} → {b:.3f} ({difference:+.3f})" in text
-        assert f"Items that moved query {query}: what each contributes" in text
+        assert f"Items that moved query {query}: contributions" in text
         explained = sliced.source.runs[name], sliced.source.qrels, query
         value = rankql.explain(*explained, "nDCG@10").value
         assert f"{name}: nDCG@10 {value:.4f}; contribution = gain / discount / IDCG" in text
@@ -270,14 +270,14 @@ SPREAD = [0.1 + 0.02 * i for i in range(20)]
     ("systems", "words"),
     [
         ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": 0.3}},
-         "b is best on all 2 metrics, and significantly better than a on each."),
+         "b is best on both metrics, and significantly better than a on each."),
         ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": -0.05}},
          "b is best on AP, and significantly better than a. "
          "a is best on RR, and significantly better than b."),
         ({"a": {"AP": 0}, "b": {"AP": "noise"}},
          "b is best on AP, but the lead is not significant."),
         ({"a": {"AP": 0, "RR": 0}, "b": {"AP": 0.3, "RR": "noise"}},
-         "b is best on all 2 metrics; significantly better than a on AP."),
+         "b is best on both metrics; significantly better than a on AP."),
         ({"a": {"AP": 0}, "b": {"AP": 0}}, "a and b are tied for best on AP."),
         ({"a": {"AP": 0}, "b": {"AP": 0.1}, "c": {"AP": 0.3}},
          "c is best on AP, and significantly better than a and b."),
@@ -377,6 +377,7 @@ def test_the_choice_of_k_decides_only_where_bands_part():
         "the choice of k decides between a and b"
     )
     assert describe(frame(*same, ("b", 5, 0.9, None, None))).startswith("lines cross")
+    assert describe(frame(*same).head(0)) == "undefined at every k"
 
 
 def test_long_names_are_shortened_in_the_middle():
