@@ -23,7 +23,7 @@ from rankql.registry.argument_checks import (
 
 @metric(by=None)
 def catalogue_coverage(item: Column = "item", catalogue: float | None = None) -> pl.Expr:
-    """Catalogue coverage: the share of the catalogue that is shown to anyone.
+    """Catalogue coverage: the share of the catalogue that is shown at least once.
 
     `catalogue` is the number of items that could be shown. Herlocker et al. 2004; Ge et al. 2010.
 
@@ -37,7 +37,7 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
 
 @metric(by=None)
 def gini(item: Column = "item", catalogue: float | str | None = None, norm: str = "n") -> pl.Expr:
-    """Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.
+    """Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.
 
     The sum of (2i - n - 1) * x_i / (norm * the sum of x), where x_i is how often the i-th of n
     items is shown, in ascending order. `catalogue` is n, which includes items that are never shown,
@@ -78,7 +78,7 @@ def shannon_entropy(
 
 @metric(by=None)
 def average_popularity(popularity: Column = "popularity", unseen: str = "zero") -> pl.Expr:
-    """Average popularity: the mean popularity of what is shown.
+    """Average popularity: the mean popularity of the items shown.
 
     A popularity of NULL or 0 means that the item was not in the training data. It counts 0, or is
     left out with unseen="drop". If lists differ in length, compute the value per user and take the
@@ -98,7 +98,7 @@ def novelty(
     unseen: str = "one_user",
     normalized: bool = False,
 ) -> pl.Expr:
-    """Novelty: the mean self-information of what is shown, in bits: high if few users know it.
+    """Novelty: the mean self-information of the items shown, in bits: high if few users know them.
 
     The mean of log2(users / popularity): `users` is the number of users in the training data,
     popularity how many of them had the item. A popularity of NULL or 0 counts as one user;
@@ -179,7 +179,7 @@ def exposure(
 
 @metric(by=None)
 def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
-    """Exposure disparity: the share of the exposure that would have to move to follow merit.
+    """Exposure disparity: the share of the exposure that must move to be proportional to merit.
 
     One row per group of items, such as a provider: half the sum of absolute differences between its
     share of exposure and its share of merit. 0 if exposure follows merit. NULL exposure counts 0
@@ -224,7 +224,7 @@ def _counts(item: Column) -> pl.Expr:
 def _catalogue(catalogue: float | str | None, counts: pl.Expr) -> pl.Expr:
     if isinstance(catalogue, str) and catalogue == "shown":
         return counts.len().cast(pl.Float64)
-    of = "items that could be shown (or 'shown': those that were)"
+    of = "items that could be shown (or 'shown', to count the items that were)"
     return _total(catalogue, counts.len(), "catalogue", of)
 
 

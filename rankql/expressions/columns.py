@@ -27,7 +27,7 @@ def column(name: Column) -> pl.Expr:
 def require_plain_name(name: object) -> None:
     """Refuse a name that polars takes for a pattern of names."""
     pattern = isinstance(name, str) and (name == "*" or name[:1] + name[-1:] == "^$")
-    require(not pattern, f"{name!r} stands for several columns in polars; rename the column")
+    require(not pattern, f"{name!r} stands for several columns in polars. Rename the column")
 
 
 def as_float(name: Column) -> pl.Expr:
@@ -164,7 +164,7 @@ def check_sets(values: pl.Series, name: str) -> None:
     """Lists of anything."""
     kind = values.dtype
     ok = isinstance(kind, pl.List | pl.Array) or kind == pl.Null
-    require(ok, f"{name} must be a list, not {kind}; make one, such as ['a', 'b']")
+    require(ok, f"{name} must be a list, not {kind}. Pass a list, such as ['a', 'b']")
 
 
 def check_embedding(values: pl.Series) -> None:
@@ -199,7 +199,7 @@ def _need_numbers(name: str, values: pl.Series) -> None:
     dtype = values.dtype
     require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
-        f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}; cast it first",
+        f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}. Cast it first",
     )
 
 
@@ -208,7 +208,7 @@ def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series
     kind, inner = values.dtype, values.dtype
     while isinstance(inner, pl.List | pl.Array):
         inner = inner.inner  # type: ignore[assignment]
-    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text; cast it first")
+    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text. Cast it first")
     if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
         return values.cast(pl.Float64, strict=False)
     return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))

@@ -100,7 +100,7 @@ def cosine_diversity(
 def missing_at(
     attribute: Column = "attribute", pos: Column = "pos", k: int | None = None
 ) -> pl.Expr:
-    """The share of the items shown that have no such attribute.
+    """The share of the items shown that lack the attribute.
 
     Missing is NULL or an empty list. Diversity metrics ignore such items by default.
 
@@ -123,7 +123,7 @@ def missing_at(
 
 @metric()
 def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
-    """The share of the items shown that stand above already.
+    """The share of the items shown that already appear above.
 
     Compares any key: the item, its title, or a hash of its picture. NULL is not a duplicate.
 
@@ -143,7 +143,7 @@ def near_duplicate_share(
     k: int | None = None,
     similarity: float | None = None,
 ) -> pl.Expr:
-    """The share of the items shown that are as good as equal to one above them.
+    """The share of the items shown that are near-duplicates of an item above.
 
     Items whose highest cosine with an item above is at least `similarity`. NULL is not a duplicate.
     Carbonell and Goldstein 1998.
@@ -218,7 +218,7 @@ def subtopic_recall(
 def alpha_dcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
 ) -> pl.Expr:
-    """DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.
+    """DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.
 
     The sum over the items shown and their subtopics of (1 - alpha)^c / log2(pos + 1), where c items
     above have the same subtopic. subtopics: see `subtopic_recall`. Clarke et al. 2008.
@@ -235,7 +235,7 @@ def alpha_dcg(
 def alpha_ndcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
 ) -> pl.Expr:
-    """alpha_dcg over that of the ideal ranking, which is built greedily, item by item.
+    """alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.
 
     The ideal ranking takes the item with the highest gain at each position. Ties go to the item
     that takes least from the others, then to the first by its subtopics, so names of items do not

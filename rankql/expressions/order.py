@@ -24,7 +24,7 @@ from rankql.registry.argument_checks import require
 def kendall_tau_distance(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
 ) -> pl.Expr:
-    """Kendall's distance: the number of pairs in which the lower grade stands above the higher.
+    """Kendall's distance: the number of pairs in which the lower grade is above the higher.
 
     normalized=True divides by the number of pairs with different grades: between 0 and 1, NULL if
     there is no such pair. Kendall 1938.
@@ -55,7 +55,7 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
 
 @metric(ties=True)
 def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
-    """AP correlation with the order of the reference: Kendall's tau in which the top weighs more.
+    """AP correlation with a reference order: Kendall's tau with more weight at the top.
 
     2 / (N - 1) * the sum of C(i) / (i - 1) over the places i from 2 to N, minus 1. Of the N items
     of both rankings, C(i) are above place i in this ranking and also in the reference. It is not
@@ -82,7 +82,7 @@ def rbo(
     p: float | None = None,
     bound: str = "ext",
 ) -> pl.Expr:
-    """Rank-biased overlap of two rankings: the share that their tops have in common.
+    """Rank-biased overlap: what two rankings have in common, with more weight at the top.
 
     The sum over all depths d of (1 - p) * p^(d - 1) * X(d) / d, where X(d) items are in the first d
     of both rankings and `p` is the probability of looking at the next item. Beyond the end of a
@@ -156,7 +156,7 @@ def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
     require(
         r.score is None or r.k is None,
-        f"ties 'expected' is not available for {name} with k; leave k out",
+        f"ties 'expected' is not available for {name} with k. Leave k out",
     )
     grades = r.top(r.rel).drop_nulls()
     n = grades.len().cast(pl.Float64)

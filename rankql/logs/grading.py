@@ -69,7 +69,7 @@ def grade_events(
         for role, name in needed.items():
             if name not in table.columns:
                 hint = did_you_mean(name, list(table.columns))
-                raise RankqlError(f"log has no column {name!r}; pass {role}='...'{hint}")
+                raise RankqlError(f"log has no column {name!r}. Pass {role}='...'{hint}")
         options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
         options = {name: value for name, value in options.items() if value is not None}
         arguments_by_name = [

@@ -172,7 +172,7 @@ def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[s
         selected[name] = expr.alias(name)
         names[role] = name
     for name, kind in frame.lazy().select(selected.values()).collect_schema().items():
-        require(kind != pl.Object, f"{name} must not hold Python objects; cast it first")
+        require(kind != pl.Object, f"{name} must not hold Python objects. Cast it first")
     return list(selected.values()), names
 
 

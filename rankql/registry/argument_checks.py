@@ -39,7 +39,8 @@ def require_cutoff(k: object) -> None:
     """Refuse an invalid cutoff."""
     ok = k is None or is_whole_number(k)
     require(
-        ok, f"k must be a whole number from 1, or left out for the whole ranking; not {describe(k)}"
+        ok,
+        f"k must be a whole number from 1, not {describe(k)}. Leave k out for the complete ranking",
     )
 
 

@@ -97,7 +97,7 @@ class Table:
         kind = self.columns[name]
         if not self.text and not _is_number(kind):
             kind = "text" if _is_text(kind) else kind
-            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
+            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
         return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
 
     def signed(self, role: str, value: str) -> str:

@@ -218,11 +218,11 @@ def sql(text):
          "preference must be a finite number, not (?i:nan)"),
         (sql("sign_test('nan'::DOUBLE)"), "preference must be a finite number, not nan"),
         (lambda: pl.DataFrame({"preference": ["1"]}).select(rankql.sign_test()),
-         "preference must be a number, not text; cast it first"),
+         "preference must be a number, not text. Cast it first"),
         (lambda: pl.DataFrame({"preference": [date(2024, 5, 1)]}).select(rankql.sign_test()),
          "preference must be a finite number, not 2024-05-01"),
         (sql("sign_test(DATE '2024-05-01')"), "preference must be a finite number, not 2024-05-01"),
-        (sql("sign_test('1')"), "preference must be a number, not text; cast it first"),
+        (sql("sign_test('1')"), "preference must be a number, not text. Cast it first"),
         # One item is not a list of items, nor of the letters of its name.
         (lambda: rankql.team_draft_credit([], "tea"), "clicks must be a list of items, not tea"),
         (sql("team_draft_credit(team_draft(['a'], ['b'], seed := 1), 'a')"),
