@@ -189,7 +189,7 @@ BAD_GRADED = [
     ({}, "event swipe has no grade. Add it to grades, or set unknown to a grade. "
          "Events with a grade: view, cart, buy, hide, shown"),
     # Also where it lies outside the window.
-    ({"moment": "t", "until": 1}, "event swipe has no grade; .*"),
+    ({"moment": "t", "until": 1}, "event swipe has no grade. .*"),
     ({"unknown": "skip"}, "unknown must be a grade or 'error', not skip"),
     ({"unknown": math.nan}, "unknown must be a grade or 'error', not nan"),
     ({"how": "last"}, "how must be 'max' or 'sum', not last"),
@@ -910,7 +910,7 @@ def test_grade_events_before_evaluate():
             "log has no column 'evnt'. Pass event='...'. Did you mean 'event'?.*",
         ),
         ({"until": 3}, "log has no column 'time'. Pass time='...'.*"),
-        ({"grades": {"view": 1}}, "event buy has no grade; .*"),
+        ({"grades": {"view": 1}}, "event buy has no grade. .*"),
         ({"grades": 3}, "grades must be a dict of event: grade, not a int"),
         ({"grades": {"view": math.nan, "buy": 1}}, "grades must be finite numbers, not .*"),
         ({"how": "last"}, "how must be 'max' or 'sum', not last"),
