@@ -162,7 +162,7 @@ CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
                            AND rankql_option(value) = floor(rankql_option(value)),
                     name, ' must be a whole number from ' || least);
 
--- The key of a slice, one for all rows if there is no slice.
+-- The key of a slice; without a slice, one key for all rows.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 

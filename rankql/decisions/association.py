@@ -60,7 +60,7 @@ class Association(TableResult):
     systems: tuple[str, str] | None
     confidence: float
     notes: list[str] = field(default_factory=list)
-    # The direction of the metrics, and of outcomes where it was given.
+    # The direction of the metrics, and of the outcomes that the caller named.
     higher_is_better: dict[str, bool] = field(default_factory=dict)
 
     @property

@@ -186,7 +186,7 @@ def _ranks(values: Array, codes: Codes | None) -> Array:
 def _remark(
     coefficients: Sequence[Coefficient], values: Mapping[str, Array], codes: Codes | None
 ) -> str | None:
-    """Why there is no coefficient, or no interval."""
+    """The reasons for missing coefficients or intervals, or None."""
     reasons = list(dict.fromkeys(x.reason for x in coefficients if x.reason))
     if TOO_FEW not in reasons and coefficients[0].r is None:
         where = "" if codes is None else " within every slice"

@@ -27,8 +27,8 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
 
     `catalogue` is the number of items that could be shown. Herlocker et al. 2004; Ge et al. 2010.
 
-    >>> shown = pl.DataFrame({"item": ["a", "b", "a"]})
-    >>> shown.select(catalogue_coverage("item", catalogue=5)).item()
+    >>> df = pl.DataFrame({"item": ["a", "b", "a"]})
+    >>> df.select(catalogue_coverage("item", catalogue=5)).item()
     0.4
     """
     items = column(item).drop_nulls().n_unique()
@@ -44,8 +44,8 @@ def gini(item: Column = "item", catalogue: float | str | None = None, norm: str 
     or "shown" for the number of items shown. The maximum is 1 - 1/n with norm="n" and 1 with
     norm="n-1". NULL if nothing is shown. Fleder and Hosanagar 2009.
 
-    >>> shown = pl.DataFrame({"item": list("abbccddd")})
-    >>> shown.select(gini("item", catalogue=5)).item()
+    >>> df = pl.DataFrame({"item": list("abbccddd")})
+    >>> df.select(gini("item", catalogue=5)).item()
     0.35
     """
     counts = _counts(item)
@@ -61,11 +61,11 @@ def shannon_entropy(
     """Shannon entropy of how often items are shown, in bits: high if attention is spread.
 
     The sum of -p * log2(p), where p is an item's share of everything shown. normalized=True divides
-    by the log2 of `catalogue`, the number of items that could be shown, or "shown" for those that
-    were; the result is between 0 and 1. NULL if nothing is shown. Shannon 1948.
+    by the log2 of `catalogue`, the number of items that could be shown, or "shown" for the number
+    of items shown. The result is then between 0 and 1. NULL if nothing is shown. Shannon 1948.
 
-    >>> shown = pl.DataFrame({"item": ["a", "b", "a", "b"]})
-    >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
+    >>> df = pl.DataFrame({"item": ["a", "b", "a", "b"]})
+    >>> df.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
     0.5
     """
     counts = _counts(item)
@@ -105,8 +105,8 @@ def novelty(
     unseen="drop" leaves such items out, and unseen="max" gives them the value of the rarest item
     shown. normalized=True divides by log2(users). Zhou et al. 2010; Vargas and Castells 2011.
 
-    >>> shown = pl.DataFrame({"popularity": [8, 2, None]})
-    >>> shown.select(novelty("popularity", users=8)).item()
+    >>> df = pl.DataFrame({"popularity": [8, 2, None]})
+    >>> df.select(novelty("popularity", users=8)).item()
     1.6666666666666667
     """
     _check_total(users, "users", "users in the training data")
@@ -126,8 +126,8 @@ def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
     length L it is the mean of 1 - common / L, the inter-user distance of Zhou et al. 2010. NULL
     with fewer than two users.
 
-    >>> shown = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"]})
-    >>> shown.select(personalisation("user", "item")).item()
+    >>> df = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"]})
+    >>> df.select(personalisation("user", "item")).item()
     0.5
     """
     pairs = pl.struct(user=column(user), item=column(item))
@@ -149,8 +149,8 @@ def exposure(
     propensities of a click log. Group by provider for the exposure of each. Singh and Joachims
     2018.
 
-    >>> shown = pl.DataFrame({"provider": ["x", "y", "x"], "pos": [1, 2, 3]})
-    >>> shown.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
+    >>> df = pl.DataFrame({"provider": ["x", "y", "x"], "pos": [1, 2, 3]})
+    >>> df.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
     [1.5, 0.6309]
     """
     listed = attention is None or (

@@ -16,7 +16,7 @@ Column: TypeAlias = str | pl.Expr
 
 
 def column(name: Column) -> pl.Expr:
-    """A column, given by its name or as an expression."""
+    """A column name or an expression."""
     if isinstance(name, str):
         return pl.col(name)
     kind = type(name).__name__

@@ -141,9 +141,9 @@ def ndcg(
     [(7, 0.875)]
     """
     r = ranking(rel, pos, k)
-    shown = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
+    gains = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
     best = _ideal(rel, pos, k, discounts, base, ideal)
-    return near_one(dcg(shown, pos, k, discounts, base) / best)
+    return near_one(dcg(gains, pos, k, discounts, base) / best)
 
 
 list_cg = list_form(cg)

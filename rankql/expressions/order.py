@@ -1,9 +1,9 @@
 """Order metrics: the distance from the order of the grades or of another ranking.
 
-Of grades: only items with one of them and one of the first k positions take part. Items of equal
-grade may stand in any order. Of another ranking, `reference`: both are positions, of which the
-first k count, NULL where a ranking has not the item. Two items at one position are refused.
-Kendall's distance and tau-b between two rankings are those with the grade -reference.
+With grades, only items that have a grade and are in the first k positions count. Items of equal
+grade may be in any order. With another ranking, `reference`, both columns are positions, of which
+the first k count, NULL if a ranking lacks the item. Two items at one position are refused. For
+Kendall's distance and tau-b between two rankings, pass -reference as the grade.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None =
     >>> df.select(tau_ap("reference", "pos")).item()
     0.0
     """
-    theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
-    known = _distinct(theirs, "reference") & _distinct(ours, "pos")
-    common = theirs.shown & ours.shown
-    ranks = _ranks_so_far(theirs.pos.filter(common).sort_by(ours.pos.filter(common)))
+    expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(expected, "reference") & _distinct(actual, "pos")
+    common = expected.in_top & actual.in_top
+    ranks = _ranks_so_far(expected.pos.filter(common).sort_by(actual.pos.filter(common)))
     shares = ranks.list.eval((pl.element() - 1) / pl.int_range(pl.len())).list.slice(1).list.sum()
     n = common.sum().cast(pl.Float64)
     return pl.when(known, n > 1).then(2 / (n - 1) * shares - 1)
@@ -95,10 +95,12 @@ def rbo(
     0.685
     """
     assert p is not None
-    theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
-    known = _distinct(theirs, "reference") & _distinct(ours, "pos")
-    depth = pl.when(theirs.shown & ours.shown).then(pl.max_horizontal(theirs.pos, ours.pos))
-    ends = theirs.top(theirs.pos).max(), ours.top(ours.pos).max()
+    expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(expected, "reference") & _distinct(actual, "pos")
+    depth = pl.when(expected.in_top & actual.in_top).then(
+        pl.max_horizontal(expected.pos, actual.pos)
+    )
+    ends = expected.top(expected.pos).max(), actual.top(actual.pos).max()
     short, long, shared = pl.min_horizontal(ends), pl.max_horizontal(ends), depth.count()
     least = _beyond(depth - 1, p).sum()
     if bound == "ext":
@@ -161,17 +163,17 @@ def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     grades = r.top(r.rel).drop_nulls()
     n = grades.len().cast(pl.Float64)
     pairs = n * (n - 1) / 2
-    alike = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
+    tied = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
     # In the rank of a grade among those down to it, the average one, each lower grade counts 1, and
     # each equal one, itself included, 1/2, over which it stands another 1/2.
     ranks = _ranks_so_far(grades).list.sum()
-    discordant = ranks - n - alike / 2
+    discordant = ranks - n - tied / 2
     if r.score is not None:
         # Tied items stand with the best first; half of their pairs are expected to be reversed.
         one = r.top(r.rel).is_not_null().cast(pl.Float64)
         same = replace(r, score=pl.struct(r.score, r.rel))
         discordant += (one * (r.tied(one) - same.tied(one))).sum() / 4
-    return discordant, pairs - alike, pairs
+    return discordant, pairs - tied, pairs
 
 
 def _ranks_so_far(values: pl.Expr) -> pl.Expr:

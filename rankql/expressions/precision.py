@@ -37,7 +37,7 @@ def precision_at(
     r = ranking(rel, pos, k)
     size = {
         "k": r.depth(),
-        "retrieved": r.shown.sum(),
+        "retrieved": r.in_top.sum(),
         "min": r.relevant(threshold).clip(upper_bound=r.k),
     }[denominator]
     return ratio(r.top(r.mean(r.hits(threshold))).sum(), size).fill_null(0)
@@ -92,8 +92,8 @@ def hit_at(
     """
     r = ranking(rel, pos, k)
     hit = r.hits(threshold)
-    shown = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
-    return pl.when(r.relevant(threshold) > 0).then(shown.fill_null(0))
+    value = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
+    return pl.when(r.relevant(threshold) > 0).then(value.fill_null(0))
 
 
 @metric()
@@ -166,8 +166,8 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     other = r.rel.lt(threshold).fill_null(False).cast(pl.Float64)
     others = (as_float(r.judged) < threshold).sum().cast(pl.Float64)
     above, tied = r.above(other), r.tied(other)
-    # From above to above + tied of the others stand above it, each number as likely; of those
-    # tied + 1 numbers, the lower ones do not reach R.
+    # Between above and above + tied of the others are above it, each number equally likely. Of
+    # these tied + 1 numbers, the lower ones do not reach R.
     lower = (relevant - above).clip(0, tied + 1)
     worse = lower * above + lower * (lower - 1) / 2 + (tied + 1 - lower) * relevant
     worst = pl.min_horizontal(relevant, others).clip(1)
@@ -213,7 +213,7 @@ def micro_precision_at(
     """
     r = ranking(rel, pos, k)
     if denominator == "retrieved":
-        size = r.shown.sum()
+        size = r.in_top.sum()
     elif denominator == "k" or r.k is None:
         size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
     else:
@@ -278,7 +278,7 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
         return rankings.cast(pl.Int64)
 
     # As a float: k times the number of rankings may be beyond whole numbers.
-    looked_at = pl.map_batches([r.shown.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
+    looked_at = pl.map_batches([r.in_top.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
     return float(r.k) * looked_at
 
 

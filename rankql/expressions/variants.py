@@ -228,7 +228,7 @@ def ranked(
 
 
 def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
-    """Refuse a frame without the columns that the expressions read, and what is no frame."""
+    """Refuse data other than a frame, and frames without the columns that the expressions read."""
     require(
         isinstance(frame, pl.DataFrame | pl.LazyFrame),
         f"rows must be a polars DataFrame or LazyFrame, not a {type(frame).__name__} of "

@@ -83,9 +83,9 @@ def _read_clicks(values: pl.Series) -> pl.Series:
 
 def _read_propensities(rows: pl.Series) -> pl.Series:
     """Propensities above 0, which every item that was shown must have."""
-    shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
+    was_shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
     require(
-        not (shown & values.is_null()).any(),
+        not (was_shown & values.is_null()).any(),
         "propensity must be given where an item was shown. Estimate it, or leave out such rows",
     )
     chances = as_floats("propensity", values)

@@ -34,7 +34,7 @@ def graded(
     """The grade of events by a mapping: the highest or the sum, optionally decaying with time.
 
     `grades` maps each event to its grade. The sum is at most `cap`. With `until`, events from that
-    time on are left out, and with `within` those that are older than that. With `half_life`, the
+    time on are left out, and with `within` also older events. With `half_life`, the
     grade of an event of age t is multiplied by 2^(-t / half_life). An event without a grade is an
     error, or has the grade `unknown`; None leaves it out. NULL if no event counts. Events are text,
     whole numbers or booleans. A month of an SQL INTERVAL is 30 days.
@@ -152,7 +152,7 @@ _TOLERANCE = 1e-9
 
 
 def _label_weights(rel: Column, weight: Column | float) -> pl.Expr:
-    """The weight of each label, NULL if there is no label."""
+    """The weight of each label, NULL without a label."""
 
     def read_weights(rows: pl.Series) -> pl.Series:
         labels, raw = rows.struct.field("rel"), rows.struct.field("weight")

@@ -45,7 +45,7 @@ def grade_events(
 
     `grades` maps each event to its grade. An item gets the highest grade of its events, or with
     how="sum" their sum, at most `cap`. With `until`, events from that time on are left out, and
-    with `within` those that are older than that. With `half_life`, the grade of an event of age t
+    with `within` also older events. With `half_life`, the grade of an event of age t
     is multiplied by 2^(-t / half_life). An event without a grade is an error, or has the grade
     `unknown`; None leaves it out. A NULL event, an impression without any action, has no grade.
     Items without any grade are unjudged and left out. Events are text, whole numbers or booleans.

@@ -42,20 +42,20 @@ def team_draft(
     if prefix:
         same = [x == y for x, y in zip(a, b, strict=False)]
         top = list(a[: [*same, False].index(False)])[: None if k is None else int(k)]
-    shown = [{"item": item, "team": None} for item in top]
+    picks = [{"item": item, "team": None} for item in top]
     seen, turn = set(top), 0
-    while len(shown) < most:
+    while len(picks) < most:
         heads = _is_heads(seed, turn // 2)
         first, second = (a, b) if heads else (b, a)
         one, two = (next((x for x in side if x not in seen), None) for side in (first, second))
         late = turn % 2 == 1
-        if two is None or (one is None and (not late or _is_above(second, shown[-1]["item"], two))):
+        if two is None or (one is None and (not late or _is_above(second, picks[-1]["item"], two))):
             break
         item = two if late else one
-        shown.append({"item": item, "team": "AB"[heads == late]})
+        picks.append({"item": item, "team": "AB"[heads == late]})
         seen.add(item)
         turn += 1
-    return shown
+    return picks
 
 
 def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Hashable]) -> float:
@@ -89,9 +89,9 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
 
 
 def _read_preferences(values: pl.Series) -> pl.Series:
-    given = as_floats("preference", values)
-    refuse_values("preference must be a finite number", values, ~given.is_finite())
-    return given
+    numbers = as_floats("preference", values)
+    refuse_values("preference must be a finite number", values, ~numbers.is_finite())
+    return numbers
 
 
 def _two_sided_ps(counts: pl.Series) -> pl.Series:
