@@ -20,6 +20,7 @@ from rankql.macros import MISSING
 if TYPE_CHECKING:
     from rankql.decisions.system_values import PairedRuns
 
+_TOO_FEW = ", fewer than {}: not checked"
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below"}
 
 
@@ -45,7 +46,7 @@ def mean_rows(
         if judgement.decision == FAILED:
             message += f", {_BEYOND[limit.operator]} the limit of {limit.text}"
         elif judgement.decision == TOO_FEW:
-            message += f", fewer than {min_queries}: not checked"
+            message += _TOO_FEW.format(min_queries)
         elif judgement.decision == INCONCLUSIVE:
             unclear = f"the mean may be on either side of {limit.text}"
             message += f". {_describe_inconclusive(judgement, n, unclear)}"
@@ -195,7 +196,7 @@ def _undefined_row(
     message = f"undefined: none of {text.format_queries(row['queries'])} has a value{where}"
     judgement = Judgement(_decide(False, row["slice"], row["queries"], min_queries))
     if judgement.decision == TOO_FEW:
-        message += f", fewer than {min_queries}: not checked"
+        message += _TOO_FEW.format(min_queries)
     return _row(limit, run, row["slice"], 0, judgement, None, message=message)
 
 

@@ -16,7 +16,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, same_kind
+from rankql.sources.tables import Table, is_text, same_kind
 
 # What happens to several rows of one key, and the column that counts them.
 _INPUTS = {
@@ -106,14 +106,14 @@ class KeyJoin:
         for name, other in self.keys.items():
             types = [self.per_query.columns[name], self.outcomes.columns[other]]
             # Of different types, they are compared as text.
-            as_text = not same_kind(types) or _is_text(types[0])
+            as_text = not same_kind(types) or is_text(types[0])
             yield f"{_read_key(name if left else other, as_text)} AS {quote(name)}"
         if "system" in self.identity:
             yield f"{_read_key('system', True)} AS system"
         yield f"count(*) AS {_ROWS[table.label]}"
         for name in self.by:
             if left == (name in self.per_query.columns):
-                value = _read_key(name, _is_text(table.columns[name]))
+                value = _read_key(name, is_text(table.columns[name]))
                 yield f"min({value}) AS {quote(name)}, max({value}) AS {quote(_MOST + name)}"
         for name in self.metrics if left else ():
             yield f"favg({read_number(table, name)}) AS {quote(name)}"
@@ -136,10 +136,6 @@ def require_column(table: Table, name: str, argument: str) -> None:
     """Refuse a column that the table does not have."""
     unknown = describe_unknown(f"column of {table.label} in {argument}=:", name, [*table.columns])
     require(name in table.columns, unknown)
-
-
-def _is_text(kind: str) -> bool:
-    return same_kind([kind, "VARCHAR"])
 
 
 def _read_key(name: str, as_text: bool) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean
 from rankql.logs.grades import event_name, require_cap, require_grades
 from rankql.logs.moments import decimal_as_float, is_finite
+from rankql.logs.table_macros import value_sql
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.macro_sql import execute
@@ -107,12 +108,8 @@ def _grades_sql(grades: Mapping[str, float | None]) -> str:
 
 def _value_sql(name: str, value: object) -> str:
     """A time, a length of time or a number as SQL."""
-    if isinstance(value, datetime):
-        return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
-    if isinstance(value, date):
-        return f"DATE '{value}'"
-    if isinstance(value, timedelta):
-        return f"to_microseconds({value // timedelta(microseconds=1)})"
+    if isinstance(value, date | timedelta):
+        return value_sql(value)
     finite, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
     require(finite, f"{name} must be a finite number or a {kind}, not {value!r}")
     return "NULL" if value is None else f"'{decimal_as_float(value)}'::DOUBLE"

@@ -157,7 +157,7 @@ CASES = {
         scored(rows=RUN[:3]), judged(), "note", "run", 1, [row("b", items=1)],
     ),
     "judged-share": (
-        scored(("b", "z", 3.0)), judged(), "note", "run", 1, [row("b", judged=1, shown=2)],
+        scored(("b", "z", 3.0)), judged(), "note", "run", 1, [row("b", judged=1, retrieved=2)],
     ),
     "empty": (scored(rows=[]), judged(), "error", "run", 1, []),
 }  # fmt: skip
