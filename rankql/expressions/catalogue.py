@@ -1,7 +1,7 @@
 """Catalogue metrics: what all rankings together show, to whom, and from which providers.
 
-A row is an item shown to a user: take the top of each ranking first. A value belongs to all rows:
-with `by` a slice, it is that of the slice, which no mean over users gives.
+A row is an item shown to a user: filter the rows to the top of each ranking first. A value belongs
+to all rows. Compute the value of a slice from its rows with `by`, not as a mean of users.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Diversity: how unlike each other, and how unexpected, the items of one ranking are.
+"""Diversity metrics: how different and how unexpected the items of one ranking are.
 
-Of the items in the first k positions, or in all. A mean over them is taken of what was shown,
-never of k; NULL where nothing was. Intra-list similarity is 1 - diversity.
+They use the items in the first k positions, or all items. Means divide by the number of items
+shown, not by k, and are NULL without items. Intra-list similarity is 1 - diversity.
 """
 
 from __future__ import annotations

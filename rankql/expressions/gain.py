@@ -110,7 +110,7 @@ def _ideal(
     base: float,
     ideal: str,
 ) -> pl.Expr:
-    """idcg, but NULL where no grade is positive."""
+    """idcg, but NULL if no grade is positive."""
     r = ranking(rel, pos, k)
     require_discounts(discounts)
     judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
