@@ -132,7 +132,7 @@ COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are 
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
          THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
-                    || ': say what it shows, such as rank <= 10')
+                    || '. Pass a condition, such as rank <= 10')
          ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS

@@ -150,7 +150,7 @@ class _QueryTranslator(WindowTranslator):
                 self.refuse(f"GROUP BY {key.sql()}", "make it a column in a subquery")
             named = [p for p in projections if p.alias and p.alias.lower() == key.name.lower()]
             if named and not key.table and named[0].this != key:
-                self.refuse(f"GROUP BY {key.name}, an alias,", "group by what it stands for")
+                self.refuse(f"GROUP BY {key.name}, an alias,", "group by its expression")
         return [*group.expressions]
 
     def _translate_aggregate(self, node: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Expr:

@@ -190,9 +190,7 @@ def check_baseline(values: pl.Series) -> None:
     """Whether the baseline shows each item."""
     kind = values.dtype
     ok = kind in (pl.Boolean, pl.Null)
-    require(
-        ok, f"baseline must be true or false, not {kind}: say what it shows, such as rank <= 10"
-    )
+    require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
 
 
 def _need_numbers(name: str, values: pl.Series) -> None:
@@ -204,7 +202,7 @@ def _need_numbers(name: str, values: pl.Series) -> None:
 
 
 def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
-    """The values as numbers; NULL, to be refused, what is of a type that holds none."""
+    """The values as numbers. Values of other types become NULL, which the caller refuses."""
     kind, inner = values.dtype, values.dtype
     while isinstance(inner, pl.List | pl.Array):
         inner = inner.inner  # type: ignore[assignment]
@@ -215,9 +213,9 @@ def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series
 
 
 def refuse_values(message: str, values: pl.Series, bad: pl.Series) -> None:
-    """Raise the message of the first bad value; a value of which bad is NULL is bad, too."""
+    """Raise the message for the first bad value. A value is bad if `bad` is true or NULL."""
     for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
-        shown = str(value).lower() if isinstance(value, bool) else value
+        printed = str(value).lower() if isinstance(value, bool) else value
         if isinstance(value, bytes):
-            shown = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
-        raise RankqlError(f"{message}, not {shown}")
+            printed = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
+        raise RankqlError(f"{message}, not {printed}")

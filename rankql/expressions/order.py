@@ -150,7 +150,7 @@ def _beyond(n: pl.Expr, p: float) -> pl.Expr:
 
 
 def _unseen(n: pl.Expr, p: float) -> pl.Expr:
-    """The weight beyond depth n of what is not known after n items."""
+    """The weight of the unknown overlap beyond depth n."""
     return p**n - n * _beyond(n, p)
 
 
