@@ -211,7 +211,7 @@ class Session:
         return line
 
     def close(self) -> None:
-        """Remove our tables and macros from the user's connection. Closing our own does that."""
+        """Remove our tables from the user's connection. Our own connection is closed instead."""
         if self._own:
             return
         for name in self.registered:
