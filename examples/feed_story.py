@@ -1,4 +1,4 @@
-"""A video feed: what would be watched next, and is it always the same? On simulated data.
+"""A video feed: recommend what users watch next without repeating it, on simulated data.
 
 pip install '.[report]' && python examples/feed_story.py [folder]
 """
@@ -21,7 +21,7 @@ rankql.register(con)
 con.read_parquet(f"{folder}/videos.parquet").create_view("videos")
 con.read_parquet(f"{folder}/watched.parquet").create_view("watched")
 
-# The last video of every user is what a recommender should have shown; it learns from those before.
+# The last video of each user is the one to predict. The recommenders learn from the earlier ones.
 con.execute("""
     CREATE TABLE log AS FROM leave_one_out('watched');
     CREATE VIEW train AS FROM log WHERE split = 'train';
@@ -42,7 +42,7 @@ con.execute("""
         WHERE NOT EXISTS (FROM train WHERE train.user = users.user AND train.item = known.item);
 """)
 
-# Four ways to choose the next videos, of all that the user has not seen yet.
+# Four rankings of the videos that the user has not seen.
 SCORES = {
     "popular": "popularity",
     "taste": "liking * popularity",
@@ -62,17 +62,19 @@ for system, score in SCORES.items():
         [system],
     )
 
-print("1. Is what was watched next among the first three?\n")
-found = rankql.compare(
+print("1. Is the video that was watched next in the top 3?\n")
+result = rankql.compare(
     "shown", "qrels", "nDCG@3", con=con, query="user", pos="pos", system="system",
     attributes="users", by="history", baseline="taste",
 )  # fmt: skip
-print(*found.table.filter(slice="all")["sentence"], sep="\n")
+print(*result.table.filter(slice="all")["sentence"], sep="\n")
 print(
-    found.table.filter(pl.col("slice") != "all").select("slice", "b", "mean_a", "mean_b", "verdict")
+    result.table.filter(pl.col("slice") != "all").select(
+        "slice", "b", "mean_a", "mean_b", "verdict"
+    )
 )
 
-print("\n2. And what else is it like? Of the first three videos of everyone:\n")
+print("\n2. Coverage, concentration, novelty and personalisation of the top 3 of all users:\n")
 BEYOND = """
     SELECT {by},
            catalogue_coverage(item, catalogue := (SELECT count(*) FROM videos)) AS coverage,
@@ -83,10 +85,10 @@ BEYOND = """
 """
 beyond = con.sql(BEYOND.format(by="system")).pl()
 print(beyond)
-print("\nBy history, worked out anew from the rows of each slice: no mean of users gives it.\n")
+print("\nBy history, computed from the rows of each slice, not averaged over users:\n")
 print(con.sql(BEYOND.format(by="system, history")).pl())
 
-print("\n3. And one list by itself, averaged over users:\n")
+print("\n3. Diversity of single lists, averaged over users:\n")
 lists = con.sql("""
     WITH plain AS (SELECT user, item FROM shown WHERE system = 'popular'), rows AS (
         SELECT shown.*, coalesce(rel, 0) AS rel, plain.item IS NOT NULL AS baseline
@@ -102,18 +104,18 @@ lists = con.sql("""
 """).pl()
 print(lists)
 
-quality = found.summary.filter(metric="nDCG@3", slice="all").select("system", "mean", "lo", "hi")
+quality = result.summary.filter(metric="nDCG@3", slice="all").select("system", "mean", "lo", "hi")
 both = quality.join(beyond, on="system").join(lists, on="system")
 of = {row["system"]: row for row in both.rows(named=True)}
 taste, turns, random = of["taste"], of["topics in turn"], of["at random"]
-print("\n4. What to make of it\n")
+print("\n4. Conclusion\n")
 print(
-    f"'at random' is the most novel, {random['novelty']:.1f} bits, and hardly watched "
-    f"(nDCG@3 {random['mean']:.3f}): novelty\nalone is no goal. "
-    f"'taste' and 'topics in turn' are level in nDCG@3, {taste['mean']:.3f} and "
-    f"{turns['mean']:.3f},\nbut {turns['topic_diversity']:.0%} of the pairs in a list of ten "
-    f"of the second are of different topics, against {taste['topic_diversity']:.0%}.\n"
-    "Of two equally relevant rankings, take that one."
+    f"'at random' is the most novel ({random['novelty']:.1f} bits), but hardly watched "
+    f"(nDCG@3 {random['mean']:.3f}).\nNovelty alone is not a goal. 'taste' and 'topics in turn' "
+    f"have a similar nDCG@3, {taste['mean']:.3f}\nand {turns['mean']:.3f}, but in lists of ten "
+    f"{turns['topic_diversity']:.0%} of the pairs of 'topics in turn' have different topics,\n"
+    f"against {taste['topic_diversity']:.0%}. Of two equally relevant rankings, choose the more "
+    "diverse one."
 )
 
 systems = alt.Color("system", legend=None).scale(domain=[*SCORES], range=PALETTE[:4])
@@ -124,10 +126,10 @@ base = alt.Chart(both).encode(
     color=systems,
 )
 against = alt.layer(
-    base.mark_rule().encode(y=alt.Y("lo", title="nDCG@3, with its interval"), y2="hi"),
+    base.mark_rule().encode(y=alt.Y("lo", title="nDCG@3 with 95% CI"), y2="hi"),
     base.mark_point(filled=True, size=90, opacity=1).encode(y="mean"),
     base.mark_text(align="left", dx=10).encode(y="mean", text="system"),
-).properties(width=420, height=280, title="Relevant, and not all the same")
+).properties(width=420, height=280, title="Relevance and diversity")
 shares = both.unpivot(["coverage", "gini", "personalisation", "unexpectedness"], index="system")
 above = alt.Header(
     labelOrient="top", labelAnchor="start", labelColor=GREY, labelFontSize=12, labelPadding=0
@@ -142,7 +144,7 @@ bars = (
 alt.hconcat(against, bars).configure(**{**CONFIG, "background": "white"}).save(
     folder / "story.png", scale_factor=2
 )
-found.plot("intervals").properties(background="white").save(
+result.plot("intervals").properties(background="white").save(
     folder / "intervals.png", scale_factor=2
 )
 print(f"\nCharts: {folder}/story.png, {folder}/intervals.png")

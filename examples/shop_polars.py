@@ -1,8 +1,8 @@
-"""nDCG by segment, in polars, streamed from a Parquet that need not fit into memory.
+"""nDCG by segment in polars, streamed from a Parquet file that may be larger than memory.
 
 python examples/shop_polars.py [million rows, 40 if left out] [streaming or in-memory]
 
-On simulated data. A few row groups at a time are in memory, and a few numbers for each user.
+The data are simulated. Memory holds a few row groups, and a few numbers per user.
 """
 
 import sys
@@ -20,7 +20,7 @@ folder = Path("rankql-stories") / f"log-{millions}"
 if not folder.exists():
     simulate.large_log(folder, users=millions * 1_000_000 // simulate.LENGTH)
 
-# One value per user first; the average after, with what it leaves out.
+# First one value per user, then the average and the number of undefined values.
 log, users = pl.scan_parquet(folder / "log.parquet"), pl.scan_parquet(folder / "users.parquet")
 quality = log.pipe(rankql.ndcg, by="user", k=10).join(users, on="user")
 by_segment = quality.group_by("segment").agg(

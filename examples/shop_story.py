@@ -1,4 +1,4 @@
-"""A shop whose first slot is sold: what clicks say, and what they hide. On simulated data.
+"""A shop with a sponsored first slot: what clicks tell and what they hide, on simulated data.
 
 pip install '.[report]' && python examples/shop_story.py [folder]
 """
@@ -22,7 +22,7 @@ for name in ("candidates", "log", "events", "trial"):
     con.read_parquet(f"{folder}/{name}.parquet").create_view(name)
 
 print(
-    "1. Events become grades: one of each item shown in a session, the highest of what was done\n"
+    "1. Turn events into grades: for each item shown in a session, the grade of its highest event\n"
 )
 con.execute("""
     CREATE TABLE graded AS
@@ -32,7 +32,7 @@ con.execute("""
 """)
 print(con.sql("FROM tally('graded')").pl())
 
-print("\n2. Taken as they are, they prefer the ranker that they were collected with\n")
+print("\n2. Uncorrected grades prefer the ranker that collected them\n")
 con.execute("""
     CREATE TABLE naive AS SELECT query, item, avg(rel) AS rel FROM graded GROUP BY ALL;
     CREATE TABLE rankings AS
@@ -40,23 +40,23 @@ con.execute("""
     FROM candidates UNPIVOT (score FOR system IN ("old", "new"))
     WINDOW best AS (PARTITION BY query, system ORDER BY score DESC, item);
 """)
-asked = {"con": con, "system": "system", "pos": "pos"}
-naive = rankql.compare("rankings", "naive", "nDCG@5", baseline="old", **asked)
+arguments = {"con": con, "system": "system", "pos": "pos"}
+naive = rankql.compare("rankings", "naive", "nDCG@5", baseline="old", **arguments)
 print(*naive.sentences)
 
-print("\n3. How likely each slot is looked at: from items that stood at several of them\n")
+print("\n3. How likely users look at each slot, estimated from items that were in several slots\n")
 con.execute("CREATE TABLE slots AS FROM harvested_propensity('log', slice := 'device')")
 slots = con.sql("SELECT slice, pos, propensity, lo, hi FROM slots").pl()
 print(slots.pivot("slice", index="pos", values="propensity"))
 fading = simulate.FADING
 chance = pl.col("pos") ** -pl.col("slice").replace_strict(fading)
-held = slots.filter(chance < 1).select(chance.is_between("lo", "hi")).to_series()
+contained = slots.filter(chance < 1).select(chance.is_between("lo", "hi")).to_series()
 print(
     f"In truth 1 / slot^{fading['desktop']} on desktops, 1 / slot^{fading['phone']} on phones: "
-    f"{held.sum()} of {len(held)} intervals hold it"
+    f"{contained.sum()} of {len(contained)} intervals contain it"
 )
 
-print("\n4. Clicks over the chance to be looked at: what both rankers would get\n")
+print("\n4. Clicks divided by the propensity: what both rankers would earn\n")
 con.execute("""
     CREATE TABLE impressions AS
     SELECT query, item, click, least(propensity, 1) AS propensity
@@ -70,7 +70,7 @@ con.execute("""
     LEFT JOIN impressions USING (query, item);
 """)
 estimates = con.sql("FROM counterfactual('replayed', k := 5, slice := 'system', clip := 0.2)").pl()
-# What the simulation alone knows.
+# Only the simulation knows the truth.
 true = dict(con.sql("""
     SELECT system, avg(value) FROM (
         SELECT system, query, dcg(appeal, pos, 5) AS value FROM rankings GROUP BY system, query)
@@ -84,14 +84,14 @@ print(
     dcg.filter(estimator="IPS").select("slice", "lo", "hi", "effective_sample_size", "unsupported")
 )
 
-print("\nAnd what pays for the first slot, item by item:\n")
+print("\nSponsored and other items:\n")
 sold = con.sql("""
     SELECT sponsored, avg(clicked) AS clicked, avg(rel) AS corrected, avg(appeal) AS truth
     FROM grades JOIN candidates USING (query, item) GROUP BY sponsored ORDER BY sponsored DESC
 """).pl()
 print(sold)
 
-print("\n5. More relevant, and more of the same: a product comes from several sellers\n")
+print("\n5. More relevant, but repetitive: several sellers offer the same product\n")
 lists = con.sql("""
     SELECT system, crowded, avg(dcg) AS "DCG@5", avg(repeated) AS repeated,
            avg(diversity) AS diversity
@@ -103,8 +103,8 @@ lists = con.sql("""
 """).pl()
 print(lists)
 
-print("\n6. Both live: does the metric go with what the shop lives on?\n")
-offline = rankql.evaluate("rankings", "grades", "DCG@5", by="crowded", interval=None, **asked)
+print("\n6. The A/B test: does the metric agree with clicks and sales?\n")
+offline = rankql.evaluate("rankings", "grades", "DCG@5", by="crowded", interval=None, **arguments)
 rates = {"CTR": ("clicks", "shown"), "conversion": ("sold", "sessions")}
 link = rankql.associate(
     offline, "trial", on="query", outcome=rates, by="crowded", baseline="old", con=con
@@ -119,22 +119,23 @@ print(
 """).pl()
 )
 
-print("\n7. What to make of it\n")
+print("\n7. Conclusion\n")
 crowded = link.table.filter(outcome="conversion", slice="crowded=true").row(0, named=True)
 naive_gain = naive.table.row(0, named=True)["difference"]
 repeated = lists.filter(system="new", crowded=True)["repeated"].item()
 gain = {name: b / a - 1 for name, a, b in pl.concat([values, truth]).rows()}
 paid, rest = sold.rows(named=True)
 print(
-    f"Clicks as they are call the new ranker worse ({naive_gain:+.3f} nDCG@5): they grade items\n"
-    f"by the slots that the old one gave them. What pays for the first slot is clicked more than\n"
-    f"the rest ({paid['clicked']:.3f} and {rest['clicked']:.3f}), and liked by far less "
-    f"(corrected {paid['corrected']:.2f} and {rest['corrected']:.2f}, in truth\n"
-    f"{paid['truth']:.2f} and {rest['truth']:.2f}). Corrected, the new ranker's DCG@5 is "
-    f"{gain['IPS']:.0%} higher, in truth {gain['truth']:.0%},\nand more is sold. But not where "
-    f"several sellers offer one product: there {repeated:.0%} of its list\nrepeats a product, "
-    f"clicks rise, and sales do not follow the metric (Pearson {crowded['pearson']:.2f},\n"
-    f"{crowded['pearson_lo']:.2f} to {crowded['pearson_hi']:.2f}). Show each product once."
+    f"Uncorrected clicks rate the new ranker worse ({naive_gain:+.3f} nDCG@5), because they\n"
+    f"reward the slots of the old ranker. Sponsored items are clicked more often than others\n"
+    f"({paid['clicked']:.3f} and {rest['clicked']:.3f}), but fewer users like them "
+    f"(corrected {paid['corrected']:.2f} and {rest['corrected']:.2f};\n"
+    f"truth {paid['truth']:.2f} and {rest['truth']:.2f}). After the correction, the new ranker's "
+    f"DCG@5 is {gain['IPS']:.0%} higher\n(truth: {gain['truth']:.0%}), and sales rise, "
+    f"except where several sellers offer the same product: {repeated:.0%} of the list "
+    f"repeats\na product, clicks rise, and sales do not follow the metric (Pearson "
+    f"{crowded['pearson']:.2f}, 95% CI {crowded['pearson_lo']:.2f} to "
+    f"{crowded['pearson_hi']:.2f}). Show each product once."
 )
 
 coloured = alt.Color("slice", title=None)
@@ -142,7 +143,7 @@ base = alt.Chart(slots).encode(
     x=alt.X("pos:O", title="slot").axis(labelAngle=0), color=coloured.scale(range=PALETTE[2:4])
 )
 attention = alt.layer(
-    base.mark_rule().encode(y=alt.Y("lo", title="looked at, relative to the first"), y2="hi"),
+    base.mark_rule().encode(y=alt.Y("lo", title="propensity, relative to slot 1"), y2="hi"),
     base.mark_line(point=True).encode(y="propensity"),
 ).properties(width=300, height=240, title="Propensities, with intervals")
 systems = coloured.scale(domain=["old", "new"], range=PALETTE[:2])
@@ -156,7 +157,7 @@ estimated = alt.layer(
     base.mark_rule().encode(x=alt.X("lo", title="DCG@5"), x2="hi"),
     base.mark_point(filled=True, size=70, opacity=1).encode(x="value"),
     truths.mark_rule(strokeDash=[4, 3]).encode(x="value", color=systems),
-).properties(width=300, height=240, title="Estimates, and the truth (dashed)")
+).properties(width=300, height=240, title="Estimates and the truth (dashed)")
 both = alt.hconcat(attention, estimated).resolve_scale(color="independent")
 both.configure(**{**CONFIG, "background": "white"}).save(folder / "story.png", scale_factor=2)
 scattered = link.plot("scatter", "DCG@5", "conversion").properties(background="white")

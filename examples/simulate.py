@@ -1,4 +1,6 @@
-"""The simulated data of the examples, the same for the same seed: shops, a feed, a large log.
+"""Simulate the data of the examples: a shop, a video feed, a search, a large log.
+
+The same seed gives the same data.
 
 python examples/simulate.py [folder]
 """
@@ -16,20 +18,21 @@ import pyarrow.parquet as pq
 
 # ---------------------------------------------------------------------------------------- the shop
 QUERIES, CANDIDATES, SHOWN, DAYS = 120, 30, 10, 14
-# How much less a slot is seen than the first: 1 / position ^ this.
+# Propensity of a position: 1 / position ^ this exponent.
 FADING = {"desktop": 0.6, "phone": 1.1}
-CART, PURCHASE = 0.5, 0.6  # of what is clicked, of what is in the cart
+CART, PURCHASE = 0.5, 0.6  # probability after a click, and after a cart
 
 
 def shop(folder: Path, sessions: int = 24_000, seed: int = 6) -> None:
-    """Two weeks of a shop whose first slot is sold, and a test of a new ranker after them.
+    """Simulate two weeks of a shop with a sponsored first slot, then an A/B test of a new ranker.
 
-    candidates.parquet: what each query could show, with the scores of the old and the new ranker,
-    and `appeal`, the chance that who sees the item likes it, which a real shop does not know.
-    log.parquet: a row for each item shown in a session. events.parquet: what was done with them.
-    trial.parquet: each query under both rankers, live: sessions, items shown, clicks, purchases.
+    candidates.parquet: the candidates of each query, with the scores of the old and the new
+    ranker, and `appeal`, the probability that a user who sees the item likes it. A real shop does
+    not know it. log.parquet: a row for each item shown in a session. events.parquet: clicks,
+    carts and purchases. trial.parquet: each query under both rankers in the A/B test, with
+    sessions, items shown, clicks and purchases.
 
-    Offers of one product come from several sellers: who dislikes the product dislikes them all.
+    Several sellers offer the same product. A user who dislikes the product dislikes every offer.
     """
     rng = random.Random(seed)
     candidates = [offer for query in range(QUERIES) for offer in _offers(query, rng)]
@@ -66,24 +69,24 @@ def _offers(query: int, rng: random.Random) -> list[dict[str, object]]:
         product += 1
         liking = rng.gauss(-1.6, 1.1)
         sellers = rng.choice([3, 5, 6]) if crowded else 1
-        known = 1.2 * liking + rng.gauss(0, 0.5)  # by the new ranker, of all offers of a product
+        estimate = 1.2 * liking + rng.gauss(0, 0.5)  # the new ranker's, for all offers of a product
         for seller in range(min(sellers, CANDIDATES - len(offers))):
             old = 0.5 * liking + rng.gauss(0, 1)
-            new = known + rng.gauss(0, 0.05)
+            new = estimate + rng.gauss(0, 0.05)
             offers.append({
                 "query": f"q{query:03}", "item": f"q{query:03}-p{product:02}-s{seller}",
                 "product": f"q{query:03}-p{product:02}", "crowded": crowded,
                 "sponsored": False, "old": round(old, 4), "new": round(new, 4),
                 "appeal": round(1 / (1 + math.exp(-liking)), 4),
             })  # fmt: skip
-    # What pays for the first slot is what would not get there by itself.
+    # Sponsors are items that would not reach the first slot by themselves.
     for offer in sorted(offers, key=lambda o: o["appeal"])[5:8]:
         offer["sponsored"] = True
     return offers
 
 
 def _old_list(offers: list[dict[str, object]], rng: random.Random) -> list[dict[str, object]]:
-    """What the old ranker shows; its scores change with the hour, and the first slot is sold."""
+    """The list of the old ranker: noisy scores, and often a sponsored item in the first slot."""
     ranked = sorted(offers, key=lambda o: o["old"] + rng.gauss(0, 0.7), reverse=True)
     if rng.random() < 0.7:
         promoted = rng.choice([o for o in offers if o["sponsored"]])
@@ -93,7 +96,7 @@ def _old_list(offers: list[dict[str, object]], rng: random.Random) -> list[dict[
 
 
 def _visit(shown: list[dict[str, object]], device: str, rng: random.Random):
-    """What a visitor does with each item: nothing, a click, a cart, a purchase."""
+    """Yield each item with the events of one visitor: none, or click, cart, purchase in order."""
     wish: dict[object, list[str]] = {}
     for pos, offer in enumerate(shown, 1):
         product, done = offer["product"], []
@@ -103,12 +106,12 @@ def _visit(shown: list[dict[str, object]], device: str, rng: random.Random):
             wish[product] = [*_while(steps, rng)]
         if wish[product] and rng.random() < pos ** -FADING[device]:
             done = wish[product]
-            wish[product] = done[:1]  # nobody buys it twice, or from two sellers
+            wish[product] = done[:1]  # nobody buys a product twice
         yield offer, done
 
 
 def _while(steps, rng: random.Random):
-    """The steps that a visitor takes until one is too many."""
+    """Yield the steps until the visitor stops."""
     for step, chance in steps:
         if rng.random() >= chance:
             return
@@ -116,7 +119,7 @@ def _while(steps, rng: random.Random):
 
 
 def _trial(by_query, rng: random.Random, sessions: int = 300) -> list[dict[str, object]]:
-    """Both rankers live, without a sold slot."""
+    """Simulate the A/B test: both rankers, without a sponsored slot."""
     rows = []
     for query, offers in by_query.items():
         for system in ("old", "new"):
@@ -137,10 +140,11 @@ TOPICS = ("cats", "chess", "cooking", "football", "garden", "maths", "music", "t
 
 
 def videos(folder: Path, users: int = 2_000, items: int = 1_200, seed: int = 3) -> None:
-    """What the users of a video feed watched.
+    """Simulate what the users of a video feed watched.
 
     videos.parquet: each video with its topic. watched.parquet: user, video, time and the share of
-    it that was watched. A few videos are watched by everyone; the rest by who likes their topic.
+    the video that was watched. Everyone watches a few popular videos; users who like a topic watch
+    the others.
     """
     rng = random.Random(seed)
     catalogue = [
@@ -172,17 +176,17 @@ def videos(folder: Path, users: int = 2_000, items: int = 1_200, seed: int = 3) 
     pl.DataFrame(rows).write_parquet(folder / "watched.parquet")
 
 
-# --------------------------------------------------------------------------- a search, twice ranked
-# Of each kind of query: its share, and how well the old and the new ranker know what is relevant.
+# ------------------------------------------------------------------------ a search with two rankers
+# By kind of query: its share, and how well the old and the new ranker estimate relevance.
 KINDS = {"product name": (0.5, 1.4, 1.6), "need": (0.35, 0.6, 1.1), "part number": (0.15, 1.8, 1.2)}
 
 
 def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
-    """The same queries ranked by an old and a new search, and what judges say of the items.
+    """Simulate the rankings of an old and a new search for the same queries, and judgments.
 
-    queries.parquet: each query's kind. old.parquet, new.parquet: the 20 best of 60 items by score.
-    judgments.parquet: grades 0 to 3 of what the old search showed first, and of some of the new
-    one's; a few items were judged twice.
+    queries.parquet: each query's kind. old.parquet, new.parquet: the best 20 of 60 items by score.
+    judgments.parquet: grades 0 to 3 of the top items of the old search, and of fewer of the new
+    search. A few items are judged twice.
     """
     rng, folder = random.Random(seed), Path(folder)
     kinds, runs, judgments = [], {"old": [], "new": []}, []
@@ -210,14 +214,14 @@ def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
 
 
 # ----------------------------------------------------------------------------- a log of any size
-# Of 256 users who look at the first item so many click on it.
+# Of 256 users who look at the first item, the number who click.
 CLICKS = {"new": 40, "regular": 80, "vip": 160}
-LENGTH = 200  # items of each user
-AT_ONCE = 600  # users in a row group; however many there are, memory is that of these
+LENGTH = 200  # items per user
+AT_ONCE = 600  # users per row group, which bounds the memory
 
 
 def large_log(folder: Path, users: int, seed: int = 11) -> None:
-    """What a shop showed to its users in a month, in one Parquet file of any size.
+    """Simulate a month of a shop in one Parquet file of any size.
 
     users.parquet: each user's segment. log.parquet: user, item, pos and rel, 1 for a click, 2 for
     a cart, 3 for a purchase.

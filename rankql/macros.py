@@ -199,7 +199,7 @@ def duckdb_required(con: object) -> RankqlError:
     """Make the error for another database where only DuckDB works."""
     kind = type(con)
     return RankqlError(
-        f"con must be a DuckDB connection here, not {kind.__module__}.{kind.__name__}. "
+        f"con must be a DuckDB connection, not {kind.__module__}.{kind.__name__}. "
         "Only evaluate, compare and gate accept Postgres"
     )
 

@@ -54,7 +54,7 @@ class TableResult:
 
         @property
         def caption(self) -> str:
-            """The caption of the table in a notebook, if there is no title."""
+            """The caption of the table in a notebook, used without a title."""
 
         @property
         def sql(self) -> str:

@@ -54,7 +54,7 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
                 FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
             'ASC', 'NULLS LAST')) END, pos, k);
-COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
+COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 
 -- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
@@ -67,12 +67,12 @@ CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
     rankql_one_ranking(rankql_at_most_one((1 - rankql_patience(p))
         * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)), pos, k);
-COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance that a user gets to see them.';
+COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the probability that a user sees them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
     rankql_one_ranking(1 - rankql_at_most_one((1 - rankql_patience(p))
         * coalesce(sum(rankql_look(rankql_checked(rankql_pos(pos, k), rankql_grade(rel)), p)), 0)), pos, k);
-COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
+COMMENT ON MACRO rbp_residual IS 'Residual of RBP: how much it would rise if every unjudged item were relevant.';
 
 
 -- rr of a list, given the number of relevant items.
@@ -121,21 +121,21 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
         ELSE list_transform([rankql_lists(rel, score, item)],
                             lambda x_: rankql_list_rr(x_['rels'], k, threshold,
                                                       rankql_list_relevant(x_['ideal'], threshold)))[1] END END;
-COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
+COMMENT ON MACRO rr_by_score IS 'rr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
         rankql_sum(list_transform(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k),
                                   lambda hit, i: hit / i)) END;
-COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
+COMMENT ON MACRO arhr_by_score IS 'arhr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO err_by_score(
     rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ties := 'item'
 ) AS
-    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err; use ''item''')
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err. Use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
-COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
+COMMENT ON MACRO err_by_score IS 'err with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
@@ -143,10 +143,10 @@ CREATE OR REPLACE MACRO rbp_by_score(
     rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
         lambda worth, i: worth * rankql_look(i, p))));
-COMMENT ON MACRO rbp_by_score IS 'rbp where a score and an item stand for the position.';
+COMMENT ON MACRO rbp_by_score IS 'rbp with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := NULL, ties := 'item') AS
     1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k),
         lambda judged, i: judged * rankql_look(i, p))));
-COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual where a score and an item stand for the position.';
+COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual with a score and an item instead of the position.';

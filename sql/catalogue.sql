@@ -17,7 +17,7 @@ CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     rankql_distinct(item)
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
-COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
+COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown at least once.';
 
 -- How often each item was shown, ascending.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
@@ -26,7 +26,7 @@ CREATE OR REPLACE MACRO rankql_counts(item) AS
 CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
     CASE WHEN rankql_text(catalogue) = 'shown' THEN CAST(len(counts) AS DOUBLE)
          ELSE rankql_total(catalogue, len(counts), 'catalogue',
-                           'items that could be shown (or ''shown'': those that were)') END;
+                           'items that could be shown (or ''shown'', to count the items that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
@@ -35,7 +35,7 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
         (2 * list_sum(list_transform(x_['counts'], lambda x, i: x * i)) / list_sum(x_['counts'])
          + x_['n'] - 2 * len(x_['counts']) - 1) / nullif(x_['n'] - x_['norm'], 0))[1];
-COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
+COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
     abs(log2(list_sum(rankql_counts(item)))
@@ -51,7 +51,7 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
         WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
-COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
+COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of the items shown.';
 
 -- The self-information of an item in bits, NULL if nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
@@ -72,7 +72,7 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         ELSE rankql_fail('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END,
         'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
         lambda x_: x_['bits'] / x_['most'])[1];
-COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
+COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of the items shown, in bits: high if few users know them.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
@@ -106,7 +106,7 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
             'm': nullif(list_sum(list_transform(rows, lambda x_: x_['m'])), 0)
         }], lambda total_:
             list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
-COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
+COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that must move to be proportional to merit.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
     coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);

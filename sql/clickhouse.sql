@@ -27,7 +27,7 @@ CREATE OR REPLACE MACRO contains(text, part) AS position(text, part) > 0;
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
     CASE WHEN match(toTypeName(item), '^(Nullable\\(|LowCardinality\\()*(String|FixedString|Enum|UInt|Int|Nothing)')
          THEN coalesce(toString(item), '')
-         ELSE toString(error('item must be text or a whole number; cast it first')) END;
+         ELSE toString(error('item must be text or a whole number. Cast it first')) END;
 
 -- Lists.
 
@@ -87,7 +87,7 @@ CREATE OR REPLACE MACRO rankql_lacking(ideal, rels) AS
 CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
     CASE WHEN ideal IS NULL THEN rankql_grades(rels) ELSE arraySlice(rankql_grades(ideal), 1 + CASE
         WHEN rankql_lacking(rankql_grades(ideal), rankql_grades(rels)) IS NOT NULL
-        THEN rankql_fail('ideal must contain every grade of the list, as often; it lacks a '
+        THEN rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
                          || rankql_text(rankql_lacking(rankql_grades(ideal), rankql_grades(rels)))
                          || '. Pass the grades of all judged items, retrieved or not')
         ELSE 0 END) END;

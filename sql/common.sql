@@ -51,15 +51,16 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
          THEN rankql_option(k)
-         ELSE rankql_fail('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_number_text(k))
+         ELSE rankql_fail('k must be a whole number from 1, not ' || rankql_number_text(k)
+                          || '. Leave k out for the complete ranking')
     END;
 
 -- The cutoff for max(x, k), which does not accept a check.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
 
--- p, the probability that a user looks at the next item.
+-- p, the probability of looking at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
-    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
+    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the probability of looking at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
          ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
@@ -79,7 +80,7 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text. Cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
@@ -96,7 +97,7 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
 
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
-    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -112,7 +113,7 @@ CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text. Cast it first')
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
          ELSE rankql_fail('score must be a number, not nan')
     END;
@@ -122,7 +123,7 @@ CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCH
 
 -- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
-    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
+    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text. Cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
          THEN TRY_CAST(click AS DOUBLE)
          WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
@@ -134,7 +135,7 @@ CREATE OR REPLACE MACRO rankql_key(value) AS
 
 -- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
@@ -161,7 +162,7 @@ CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
                            AND rankql_option(value) = floor(rankql_option(value)),
                     name, ' must be a whole number from ' || least);
 
--- The key of a slice, one for all rows if there is no slice.
+-- The key of a slice; without a slice, one key for all rows.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
@@ -207,7 +208,7 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text. Cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
@@ -225,7 +226,7 @@ CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
          WHEN rels IS NOT NULL THEN list_transform([rankql_lacking(rankql_grades(ideal), rankql_grades(rels))],
             lambda lacking: CASE
                 WHEN lacking IS NULL THEN rankql_grades(ideal)
-                ELSE rankql_fail('ideal must contain every grade of the list, as often; it lacks a '
+                ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
                                  || rankql_text(lacking)
                                  || '. Pass the grades of all judged items, retrieved or not') END)[1]
     END;

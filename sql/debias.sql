@@ -12,7 +12,7 @@ CREATE OR REPLACE MACRO rankql_chance(value, name) AS
 -- The propensity of a position, which must be given for every item shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
-         THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
+         THEN rankql_fail(name || ' must be given where an item was shown. Estimate it, or leave out such rows')
          ELSE rankql_chance(propensity, name) END;
 
 -- The smallest propensity to divide by; NULL without clipping.
@@ -33,7 +33,7 @@ CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
 CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := NULL) AS
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
-COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
+COMMENT ON MACRO debiased IS 'The grade of an item, estimated from its clicks and corrected for position bias.';
 
 -- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
@@ -45,13 +45,13 @@ CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) A
     list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
                                 rankql_divisor(rankql_seen(click, propensity), clip))],
         lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
-COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
+COMMENT ON MACRO effective_sample_size IS 'Effective sample size: the number of equally weighted clicks that are as informative.';
 
 -- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
-         THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
-                    || ' have the same')
+         THEN rankql_fail(pos || ' must be unique in a query: two items of ' || query || ' ' || rankql_text(q.value)
+                    || ' have the same position')
          ELSE count(p) END;
 
 -- The expected reciprocal rank if grades are probabilities of relevance. It is linear in each grade, so estimates above 1
@@ -196,7 +196,7 @@ CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) 
     1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
              * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
-COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
+COMMENT ON MACRO item_propensity IS 'The probability that a relevant item is labelled, by the number of users who have it.';
 
 -- 1 if relevant, 0 if not, NULL if unknown.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS

@@ -29,7 +29,7 @@ COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the sh
 -- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
-         THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
+         THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '. Pass a list, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
@@ -104,12 +104,12 @@ CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
         count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
                                AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
         / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
+COMMENT ON MACRO missing_at IS 'The share of the items shown that lack the attribute.';
 
 CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
     rankql_one_ranking(
         (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that already appear above.';
 
 -- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
@@ -126,13 +126,13 @@ CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
     rankql_one_ranking(
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
+COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are near-duplicates of an item above.';
 
 -- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
          THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
-                    || ': say what it shows, such as rank <= 10')
+                    || '. Pass a condition, such as rank <= 10')
          ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
@@ -181,7 +181,7 @@ CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
 CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(
         rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
-COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.';
 
 -- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -212,7 +212,7 @@ CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
         CASE WHEN len(rankql_sets(subtopics)) > 0 THEN rankql_near_one(
             rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha))
             / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha))) END, pos, k);
-COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg over that of the ideal ranking, which is built greedily, item by item.';
+COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.';
 
 CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(

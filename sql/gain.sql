@@ -1,7 +1,7 @@
 -- Gain: sums of grades, discounted by position. Load common.sql first.
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
-COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
+COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
@@ -90,7 +90,7 @@ CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, 
     rankql_one_ranking(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base), 0),
         pos, k);
-COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
+COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
     CASE rankql_text(negative) WHEN 'zero' THEN rankql_gain(rel)
@@ -104,7 +104,7 @@ CREATE OR REPLACE MACRO ndcg(
     rankql_one_ranking(rankql_at_most_one(
         rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
         / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base)), pos, k);
-COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
+COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
 CREATE OR REPLACE MACRO list_cg(rels, k := NULL) AS
@@ -134,11 +134,11 @@ COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO cg_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_cg(rankql_by_score(rankql_grade(rel), score, item, ties), k);
-COMMENT ON MACRO cg_by_score IS 'cg where a score and an item stand for the position.';
+COMMENT ON MACRO cg_by_score IS 'cg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO dcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ties := 'item') AS
     list_dcg(rankql_by_score(rankql_grade(rel), score, item, ties), k, discounts, base);
-COMMENT ON MACRO dcg_by_score IS 'dcg where a score and an item stand for the position.';
+COMMENT ON MACRO dcg_by_score IS 'dcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO idcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
@@ -146,7 +146,7 @@ CREATE OR REPLACE MACRO idcg_by_score(
     rankql_checked(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base), 0),
         count(rankql_score(score)) * rankql_k_and_ties(k, ties));
-COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the position.';
+COMMENT ON MACRO idcg_by_score IS 'idcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item'
@@ -154,4 +154,4 @@ CREATE OR REPLACE MACRO ndcg_by_score(
     rankql_at_most_one(
         list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
         / rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base));
-COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';
+COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the position.';

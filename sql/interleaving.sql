@@ -17,7 +17,7 @@ CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
 -- Heads or tails: the first bit of an MD5 sum, the same for a seed and toss in every engine. Seeds of other types are refused,
 -- because engines write them differently.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
-    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
+    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: a value that differs between impressions, such as their id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
          THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
@@ -70,7 +70,7 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
             rankql_draft(x_['a'], x_['b'], k, seed,
             CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_['a'], x_['b']), k)
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
-COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
+COMMENT ON MACRO team_draft IS 'Interleave two rankings: teams pick items in turn, and a coin toss decides who is first.';
 
 -- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
@@ -91,7 +91,7 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
                          if list_contains(rankql_clicks(clicks), pick_['item'])]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
-COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
+COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
     rankql_number(preference, true, 'preference', 'a finite number');
@@ -105,4 +105,4 @@ CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
         lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
-COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
+COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against losses, without ties.';

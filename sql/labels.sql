@@ -34,7 +34,7 @@ CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) TH
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
     CASE WHEN rankql_is_clock(value)
          THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
-         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
+         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
     END;
 
 -- A time of the same type as `moment`.
@@ -92,14 +92,14 @@ CREATE OR REPLACE MACRO rankql_mapping(grades) AS
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
-         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '. Cast it to text')
          WHEN event IS NULL THEN NULL
          WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
          THEN map_values(rankql_mapping(grades))[
               list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
          WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
-         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
-                    || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
+         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade. Add it to grades, or set unknown to a grade. '
+                    || 'Events with a grade: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
 CREATE OR REPLACE MACRO rankql_at_most(total, cap) AS
@@ -120,7 +120,7 @@ CREATE OR REPLACE MACRO graded(
             ELSE rankql_fail('cap must be a finite number, not ' || rankql_text(cap)) END
          ELSE rankql_fail('how must be ''max'' or ''sum'', not ' || rankql_text(how))
     END;
-COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
+COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, optionally decaying with time.';
 
 -- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
@@ -174,7 +174,7 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
             lambda x_: rankql_majority(x_['ballots'], x_['whole'], ties))[1]
          ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
-COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
+COMMENT ON MACRO consensus IS 'One grade from several annotators: their weighted mean, median or majority.';
 
 -- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
@@ -183,7 +183,7 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
                 THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
                 THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
-                           || rankql_text(u.value) || ' twice; keep one of the labels')
+                           || rankql_text(u.value) || ' twice. Keep one of the labels')
                 ELSE rankql_key(v) END AS v
     FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, unit) AS u,
                  CASE WHEN annotator IS NOT NULL THEN rankql_id(rankql_row, annotator) END AS a,
@@ -193,7 +193,7 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
-         ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
+         ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '. Cast them first')
     END;
 
 -- A label on a scale with a zero.
@@ -309,10 +309,10 @@ CREATE OR REPLACE MACRO fleiss_kappa(
     ), found AS (
         SELECT s, s.value AS slice,
                CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
-                    THEN rankql_fail('fleiss_kappa needs as many labels of every unit: one has '
+                    THEN rankql_fail('fleiss_kappa needs the same number of labels for every unit: one has '
                                || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
                                || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
-                               || '; use krippendorff_alpha, for which labels may be missing')
+                               || '. Use krippendorff_alpha, which allows missing labels')
                     ELSE 1 - avg(d) FILTER (WHERE NOT whole) / nullif(max(d * (n - 1) / n) FILTER (WHERE whole), 0)
                END AS fleiss_kappa,
                count(*) FILTER (WHERE NOT whole) AS units,

@@ -37,7 +37,7 @@ CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
 
 CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
-COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
+COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
 
 -- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
@@ -84,7 +84,7 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
         list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
             CASE WHEN len(places) > 1
                  THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
-COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
+COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 -- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
 -- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
@@ -136,7 +136,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
         }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) END;
-COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
+COMMENT ON MACRO rbo IS 'Rank-biased overlap: what two rankings have in common, with more weight at the top.';
 
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
@@ -158,7 +158,7 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
          WHEN k IS NOT NULL
-         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
+         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k. Leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
@@ -168,8 +168,8 @@ CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
 ) AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'),
                             lambda x: rankql_distance(x, normalized)));
-COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
+COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
-COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';
+COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';

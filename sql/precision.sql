@@ -20,7 +20,7 @@ CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
-COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that stand in the first k positions.';
+COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
@@ -31,7 +31,7 @@ COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END, pos, k);
-COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.';
+COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
@@ -40,7 +40,7 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END, pos, NULL);
-COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
+COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
 -- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
@@ -64,7 +64,7 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
                       FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);
-COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
+COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
@@ -86,7 +86,7 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
-COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
+COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items are above the relevant ones.';
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
@@ -99,10 +99,10 @@ CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(c
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN rankql_fail('query must be given when k is: the column that tells one ranking from the next')
+         THEN rankql_fail('query must be given with k: the column that distinguishes the rankings')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN rankql_fail('query must tell one ranking from the next: more items stand in the first positions of '
-                    || rankql_rankings(query) || ' rankings than there is room for')
+         THEN rankql_fail('query must identify one ranking: the first positions of '
+                    || rankql_rankings(query) || ' rankings cannot hold so many items')
          ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
 
@@ -206,28 +206,28 @@ CREATE OR REPLACE MACRO precision_at_by_score(
 ) AS
     rankql_precision(rankql_hits_by_score(rel, score, item, k, threshold, ties), rankql_relevant(rel, threshold),
                      rankql_retrieved_by_score(score, k), k, denominator);
-COMMENT ON MACRO precision_at_by_score IS 'precision_at where a score and an item stand for the position.';
+COMMENT ON MACRO precision_at_by_score IS 'precision_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     rankql_hits_by_score(rel, score, item, k, threshold, ties) / nullif(rankql_relevant(rel, threshold), 0);
-COMMENT ON MACRO recall_at_by_score IS 'recall_at where a score and an item stand for the position.';
+COMMENT ON MACRO recall_at_by_score IS 'recall_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
         2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
         / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
-COMMENT ON MACRO f1_at_by_score IS 'f1_at where a score and an item stand for the position.';
+COMMENT ON MACRO f1_at_by_score IS 'f1_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
-COMMENT ON MACRO hit_at_by_score IS 'hit_at where a score and an item stand for the position.';
+COMMENT ON MACRO hit_at_by_score IS 'hit_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
-COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item stand for the position.';
+COMMENT ON MACRO r_precision_by_score IS 'r_precision with a score and an item instead of the position.';
 
 -- The positions of a tied group within the cutoff.
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
@@ -253,7 +253,7 @@ CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
 ) AS
     CASE WHEN rankql_expected(ties) AND rankql_text(denominator) = 'found'
-         THEN rankql_fail('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
+         THEN rankql_fail('ties ''expected'' is not available for ap with denominator ''found''. Use ''item''')
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
@@ -261,7 +261,7 @@ CREATE OR REPLACE MACRO ap_by_score(
                              lambda x_: rankql_list_ap(x_['rels'], k, threshold, denominator,
                                                        rankql_list_relevant(x_['ideal'], threshold)))[1]
     END;
-COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
+COMMENT ON MACRO ap_by_score IS 'ap with a score and an item instead of the position.';
 
 -- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
 -- item, with equal probability.
@@ -285,9 +285,9 @@ CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties :=
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: rankql_list_bpref(x_['rels'], threshold, x_['ideal']))[1]
     END;
-COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
+COMMENT ON MACRO bpref_by_score IS 'bpref with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
     rankql_precision(rankql_sum(rankql_top(rankql_by_score(
         CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)), NULL, count(score), k, 'k');
-COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stand for the position.';
+COMMENT ON MACRO judged_at_by_score IS 'judged_at with a score and an item instead of the position.';

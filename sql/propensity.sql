@@ -18,7 +18,7 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
 -- The clicks at a position. An error if the log cannot compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
-         THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
+         THEN rankql_fail('the log holds clicks only. Propensities also need the impressions without a click')
          WHEN min(k) OVER (PARTITION BY s) > 1
          THEN rankql_fail('the log must have rows at position 1, to which propensities are relative'
                     || CASE WHEN slice IS NULL THEN ''

@@ -51,15 +51,16 @@ CREATE OR REPLACE MACRO rankql_cutoff(k) AS
     CASE WHEN k IS NULL THEN 9007199254740992::DOUBLE
          WHEN rankql_option(k) BETWEEN 1 AND 9007199254740992 AND rankql_option(k) = floor(rankql_option(k))
          THEN rankql_option(k)
-         ELSE rankql_fail('k must be a whole number from 1, or left out for the whole ranking; not ' || rankql_number_text(k))
+         ELSE rankql_fail('k must be a whole number from 1, not ' || rankql_number_text(k)
+                          || '. Leave k out for the complete ranking')
     END;
 
 -- The cutoff for max(x, k), which does not accept a check.
 CREATE OR REPLACE MACRO rankql_limit(k) AS greatest(1, coalesce(TRY_CAST(k AS BIGINT), 9007199254740992));
 
--- p, the probability that a user looks at the next item.
+-- p, the probability of looking at the next item.
 CREATE OR REPLACE MACRO rankql_patience(p) AS
-    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the chance to look at the next item, between 0 and 1')
+    CASE WHEN p IS NULL THEN rankql_fail('p must be given: the probability of looking at the next item, between 0 and 1')
          WHEN rankql_option(p) > 0 AND rankql_option(p) < 1 THEN rankql_option(p)
          ELSE rankql_fail('p must lie between 0 and 1, not ' || rankql_number_text(p))
     END;
@@ -79,7 +80,7 @@ CREATE OR REPLACE MACRO rankql_k_and_ties(k, ties) AS rankql_cutoff(k) * CAST(ra
 
 -- The grade as DOUBLE, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rel) THEN rankql_fail('rel must be a number, not text. Cast it first')
          WHEN typeof(rel) NOT IN ('FLOAT', 'DOUBLE') OR isfinite(CAST(rel AS DOUBLE)) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
@@ -96,7 +97,7 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
 
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
-    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
@@ -112,7 +113,7 @@ CREATE OR REPLACE MACRO rankql_hit_pos(rel, pos, k, threshold) AS
     rankql_pos(pos, k) + CASE WHEN rankql_hit(rel, threshold) = 1 THEN 0 END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text. Cast it first')
          WHEN score IS NULL OR rankql_no_nan(CAST(score AS DOUBLE)) THEN score
          ELSE rankql_fail('score must be a number, not nan')
     END;
@@ -122,7 +123,7 @@ CREATE OR REPLACE MACRO rankql_bytes(item) AS coalesce(encode(CAST(item AS VARCH
 
 -- 1 if clicked, 0 if shown and not clicked, NULL if not shown.
 CREATE OR REPLACE MACRO rankql_clicked(click, name := 'click') AS
-    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text; cast it first')
+    CASE WHEN rankql_is_text(click) THEN rankql_fail(name || ' must be 0 or 1, not text. Cast it first')
          WHEN isfinite(TRY_CAST(click AS DOUBLE)) AND TRY_CAST(click AS DOUBLE) IN (0, 1)
          THEN TRY_CAST(click AS DOUBLE)
          WHEN click IS NOT NULL THEN rankql_fail(name || ' must be 0 or 1, not ' || rankql_text(click))
@@ -134,7 +135,7 @@ CREATE OR REPLACE MACRO rankql_key(value) AS
 
 -- A column of finite numbers as DOUBLE. `fits` is the condition and `must` its text in an error.
 CREATE OR REPLACE MACRO rankql_number(value, fits, name, must) AS
-    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(value) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN isfinite(TRY_CAST(value AS DOUBLE)) AND fits THEN TRY_CAST(value AS DOUBLE)
          WHEN value IS NOT NULL THEN rankql_fail(name || ' must be ' || must || ', not ' || rankql_text(value))
     END;
@@ -161,7 +162,7 @@ CREATE OR REPLACE MACRO rankql_whole(value, least, name) AS
                            AND rankql_option(value) = floor(rankql_option(value)),
                     name, ' must be a whole number from ' || least);
 
--- The key of a slice, one for all rows if there is no slice.
+-- The key of a slice; without a slice, one key for all rows.
 CREATE OR REPLACE MACRO rankql_slice(row_, slice) AS
     rankql_key(CASE WHEN slice IS NOT NULL THEN struct_extract(row_, slice) END);
 
@@ -207,7 +208,7 @@ CREATE OR REPLACE MACRO rankql_near_one(value) AS
 
 -- The grades of a list, each checked.
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(rels) THEN rankql_fail('rel must be a number, not text. Cast it first')
          ELSE list_transform(CAST(rels AS DOUBLE[]), lambda x: rankql_grade(x))
     END;
 
@@ -225,7 +226,7 @@ CREATE OR REPLACE MACRO rankql_judged(ideal, rels) AS
          WHEN rels IS NOT NULL THEN list_transform([rankql_lacking(rankql_grades(ideal), rankql_grades(rels))],
             lambda lacking: CASE
                 WHEN lacking IS NULL THEN rankql_grades(ideal)
-                ELSE rankql_fail('ideal must contain every grade of the list, as often; it lacks a '
+                ELSE rankql_fail('ideal must contain every grade of the list, at least as often. It lacks a '
                                  || rankql_text(lacking)
                                  || '. Pass the grades of all judged items, retrieved or not') END)[1]
     END;
@@ -426,7 +427,7 @@ CREATE OR REPLACE MACRO rankql_z(confidence) AS
 -- Gain: sums of grades, discounted by position. Load common.sql first.
 
 CREATE OR REPLACE MACRO exp2_gain(rel) AS pow(2.0::DOUBLE, rankql_grade(rel)) - 1;
-COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.';
+COMMENT ON MACRO exp2_gain IS 'Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.';
 
 CREATE OR REPLACE MACRO cg(rel, pos, k := NULL) AS
     rankql_one_ranking(coalesce(sum(rankql_checked(rankql_grade(rel), rankql_pos(pos, k))), 0), pos, k);
@@ -515,7 +516,7 @@ CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, 
     rankql_one_ranking(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base), 0),
         pos, k);
-COMMENT ON MACRO idcg IS 'Ideal dcg: the highest that any order of the judged items could reach.';
+COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
     CASE rankql_text(negative) WHEN 'zero' THEN rankql_gain(rel)
@@ -529,7 +530,7 @@ CREATE OR REPLACE MACRO ndcg(
     rankql_one_ranking(rankql_at_most_one(
         rankql_dcg(rankql_negative(rel, negative), pos, k, discounts, base)
         / rankql_ideal_dcg(rankql_best_ideal(rel, pos IS NOT NULL, ideal, k), k, discounts, base)), pos, k);
-COMMENT ON MACRO ndcg IS 'Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.';
+COMMENT ON MACRO ndcg IS 'Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.';
 
 
 CREATE OR REPLACE MACRO list_cg(rels, k := NULL) AS
@@ -559,11 +560,11 @@ COMMENT ON MACRO list_ndcg IS 'ndcg over a list of grades in rank order.';
 
 CREATE OR REPLACE MACRO cg_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_cg(rankql_by_score(rankql_grade(rel), score, item, ties), k);
-COMMENT ON MACRO cg_by_score IS 'cg where a score and an item stand for the position.';
+COMMENT ON MACRO cg_by_score IS 'cg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO dcg_by_score(rel, score, item, k := NULL, discounts := NULL, base := 2, ties := 'item') AS
     list_dcg(rankql_by_score(rankql_grade(rel), score, item, ties), k, discounts, base);
-COMMENT ON MACRO dcg_by_score IS 'dcg where a score and an item stand for the position.';
+COMMENT ON MACRO dcg_by_score IS 'dcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO idcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', ties := 'item'
@@ -571,7 +572,7 @@ CREATE OR REPLACE MACRO idcg_by_score(
     rankql_checked(
         coalesce(rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base), 0),
         count(rankql_score(score)) * rankql_k_and_ties(k, ties));
-COMMENT ON MACRO idcg_by_score IS 'idcg where a score and an item stand for the position.';
+COMMENT ON MACRO idcg_by_score IS 'idcg with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO ndcg_by_score(
     rel, score, item, k := NULL, discounts := NULL, base := 2, ideal := 'judged', negative := 'zero', ties := 'item'
@@ -579,7 +580,7 @@ CREATE OR REPLACE MACRO ndcg_by_score(
     rankql_at_most_one(
         list_dcg(rankql_by_score(rankql_negative(rel, negative), score, item, ties), k, discounts, base)
         / rankql_ideal_dcg(rankql_best_ideal(rel, score IS NOT NULL, ideal, k), k, discounts, base));
-COMMENT ON MACRO ndcg_by_score IS 'ndcg where a score and an item stand for the position.';
+COMMENT ON MACRO ndcg_by_score IS 'ndcg with a score and an item instead of the position.';
 
 
 -- Precision and recall, and metrics made from them. Load common.sql first.
@@ -604,7 +605,7 @@ CREATE OR REPLACE MACRO rankql_recall(rel, pos, k, threshold) AS
 
 CREATE OR REPLACE MACRO recall_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(rankql_recall(rel, pos, k, threshold), pos, k);
-COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that stand in the first k positions.';
+COMMENT ON MACRO recall_at IS 'Recall: the share of the relevant items that are in the first k positions.';
 
 CREATE OR REPLACE MACRO f1_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
@@ -615,7 +616,7 @@ COMMENT ON MACRO f1_at IS 'F1: the harmonic mean of precision and recall in the 
 CREATE OR REPLACE MACRO hit_at(rel, pos, k := NULL, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
         CAST(count(rankql_hit_pos(rel, pos, k, threshold)) > 0 AS DOUBLE) END, pos, k);
-COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.';
+COMMENT ON MACRO hit_at IS 'Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.';
 
 CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
     rankql_one_ranking(CASE WHEN rankql_relevant(rel, threshold) > 0 THEN
@@ -624,7 +625,7 @@ CREATE OR REPLACE MACRO r_precision(rel, pos, threshold := 1) AS
                 FILTER (WHERE rankql_hit_pos(rel, pos, NULL, threshold) > 0),
             lambda p: p <= rankql_relevant(rel, threshold))), 0)
         / rankql_relevant(rel, threshold) END, pos, NULL);
-COMMENT ON MACRO r_precision IS 'R-precision: the share of relevant items in the first R positions, R the relevant in all.';
+COMMENT ON MACRO r_precision IS 'R-precision: precision in the first R positions, where R is the number of relevant items.';
 
 -- The sum of the precisions at the hits, divided by the denominator. NULL without relevant items.
 CREATE OR REPLACE MACRO rankql_ap(precisions, hits, relevant, retrieved, k, denominator) AS
@@ -648,7 +649,7 @@ CREATE OR REPLACE MACRO ap(rel, pos, k := NULL, threshold := 1, denominator := '
                       FILTER (WHERE rankql_hit_pos(rel, pos, k, threshold) > 0)),
                   count(rankql_hit_pos(rel, pos, k, threshold)), rankql_relevant(rel, threshold),
                   count(rankql_pos(pos, k)), k, denominator)), pos, k);
-COMMENT ON MACRO ap IS 'Average precision: the precision at each hit in the first k, summed, over min(k, R).';
+COMMENT ON MACRO ap IS 'Average precision: the sum of the precision at each hit in the first k, over min(k, R).';
 
 -- The value of a relevant item in bpref with n judged non-relevant items above it.
 CREATE OR REPLACE MACRO rankql_preferred(n, relevant, nonrelevant) AS
@@ -670,7 +671,7 @@ CREATE OR REPLACE MACRO bpref(rel, pos, threshold := 1) AS
                            FILTER (WHERE rankql_pos(pos, NULL) + rankql_hit(rel, threshold) IS NOT NULL),
                        'ASC', 'NULLS LAST'), lambda x_: x_['hit']),
         rankql_relevant(rel, threshold), rankql_nonrelevant(rel, threshold)), pos, NULL);
-COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items stand above the relevant ones.';
+COMMENT ON MACRO bpref IS 'Binary preference: how few judged non-relevant items are above the relevant ones.';
 
 CREATE OR REPLACE MACRO judged_at(rel, pos, k := NULL) AS
     rankql_one_ranking(rankql_precision(
@@ -683,10 +684,10 @@ CREATE OR REPLACE MACRO rankql_rankings(query) AS count(DISTINCT query) + CAST(c
 CREATE OR REPLACE MACRO rankql_slots(pos, k, query) AS
     CASE WHEN k IS NULL THEN CAST(count(pos) AS DOUBLE)
          WHEN typeof(any_value(query)) = '"NULL"' AND count(*) > 0
-         THEN rankql_fail('query must be given when k is: the column that tells one ranking from the next')
+         THEN rankql_fail('query must be given with k: the column that distinguishes the rankings')
          WHEN count(rankql_pos(pos, k)) > rankql_cutoff(k) * rankql_rankings(query)
-         THEN rankql_fail('query must tell one ranking from the next: more items stand in the first positions of '
-                    || rankql_rankings(query) || ' rankings than there is room for')
+         THEN rankql_fail('query must identify one ranking: the first positions of '
+                    || rankql_rankings(query) || ' rankings cannot hold so many items')
          ELSE rankql_cutoff(k) * rankql_rankings(query)
     END;
 
@@ -790,28 +791,28 @@ CREATE OR REPLACE MACRO precision_at_by_score(
 ) AS
     rankql_precision(rankql_hits_by_score(rel, score, item, k, threshold, ties), rankql_relevant(rel, threshold),
                      rankql_retrieved_by_score(score, k), k, denominator);
-COMMENT ON MACRO precision_at_by_score IS 'precision_at where a score and an item stand for the position.';
+COMMENT ON MACRO precision_at_by_score IS 'precision_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO recall_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     rankql_hits_by_score(rel, score, item, k, threshold, ties) / nullif(rankql_relevant(rel, threshold), 0);
-COMMENT ON MACRO recall_at_by_score IS 'recall_at where a score and an item stand for the position.';
+COMMENT ON MACRO recall_at_by_score IS 'recall_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO f1_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
         2 * rankql_hits_by_score(rel, score, item, k, threshold, ties)
         / (rankql_size(k, count(score)) + rankql_relevant(rel, threshold)) END;
-COMMENT ON MACRO f1_at_by_score IS 'f1_at where a score and an item stand for the position.';
+COMMENT ON MACRO f1_at_by_score IS 'f1_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO hit_at_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN CASE WHEN rankql_expected(ties)
         THEN rankql_walk(list_transform(rankql_top(rankql_first_hit(rankql_hit(rel, threshold), score), k),
                                         lambda stop, i: rankql_step(i, stop, 1)))
         ELSE CAST(rankql_hits_by_score(rel, score, item, k, threshold, ties) > 0 AS DOUBLE) END END;
-COMMENT ON MACRO hit_at_by_score IS 'hit_at where a score and an item stand for the position.';
+COMMENT ON MACRO hit_at_by_score IS 'hit_at with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO r_precision_by_score(rel, score, item, threshold := 1, ties := 'item') AS
     recall_at_by_score(rel, score, item, nullif(rankql_relevant(rel, threshold), 0), threshold, ties);
-COMMENT ON MACRO r_precision_by_score IS 'r_precision where a score and an item stand for the position.';
+COMMENT ON MACRO r_precision_by_score IS 'r_precision with a score and an item instead of the position.';
 
 -- The positions of a tied group within the cutoff.
 CREATE OR REPLACE MACRO rankql_positions(tied, k) AS
@@ -837,7 +838,7 @@ CREATE OR REPLACE MACRO ap_by_score(
     rel, score, item, k := NULL, threshold := 1, denominator := 'min', ties := 'item'
 ) AS
     CASE WHEN rankql_expected(ties) AND rankql_text(denominator) = 'found'
-         THEN rankql_fail('ties ''expected'' is not available for ap with denominator ''found''; use ''item''')
+         THEN rankql_fail('ties ''expected'' is not available for ap with denominator ''found''. Use ''item''')
          WHEN rankql_expected(ties)
          THEN rankql_ap(rankql_expected_precisions(rankql_hit(rel, threshold), score, k), NULL,
                         rankql_relevant(rel, threshold), rankql_retrieved_by_score(score, k), k, denominator)
@@ -845,7 +846,7 @@ CREATE OR REPLACE MACRO ap_by_score(
                              lambda x_: rankql_list_ap(x_['rels'], k, threshold, denominator,
                                                        rankql_list_relevant(x_['ideal'], threshold)))[1]
     END;
-COMMENT ON MACRO ap_by_score IS 'ap where a score and an item stand for the position.';
+COMMENT ON MACRO ap_by_score IS 'ap with a score and an item instead of the position.';
 
 -- The expected bpref over all orders of tied items: 0 to n of the n non-relevant items of its group are above a relevant
 -- item, with equal probability.
@@ -869,12 +870,12 @@ CREATE OR REPLACE MACRO bpref_by_score(rel, score, item, threshold := 1, ties :=
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: rankql_list_bpref(x_['rels'], threshold, x_['ideal']))[1]
     END;
-COMMENT ON MACRO bpref_by_score IS 'bpref where a score and an item stand for the position.';
+COMMENT ON MACRO bpref_by_score IS 'bpref with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO judged_at_by_score(rel, score, item, k := NULL, ties := 'item') AS
     rankql_precision(rankql_sum(rankql_top(rankql_by_score(
         CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k)), NULL, count(score), k, 'k');
-COMMENT ON MACRO judged_at_by_score IS 'judged_at where a score and an item stand for the position.';
+COMMENT ON MACRO judged_at_by_score IS 'judged_at with a score and an item instead of the position.';
 
 
 -- Cascade metrics: a user reads from the top and stops. Load common.sql first.
@@ -933,7 +934,7 @@ CREATE OR REPLACE MACRO err(rel, pos, k := NULL, max_rel := NULL, p := 1, stop :
             list(rankql_step(rankql_pos(pos, k), rankql_stop(rel, max_rel, stop), rankql_utility(rankql_pos(pos, k), p)))
                 FILTER (WHERE rankql_pos(pos, k) + rankql_grade(rel) > 0 AND rankql_grade(rel) > 0),
             'ASC', 'NULLS LAST')) END, pos, k);
-COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops, the better the likelier.';
+COMMENT ON MACRO err IS 'Expected reciprocal rank of the item where a user stops.';
 
 -- The value of an item in rbp: 1 for a hit, or rel / max_rel.
 CREATE OR REPLACE MACRO rankql_worth(rel, threshold, max_rel) AS
@@ -946,12 +947,12 @@ CREATE OR REPLACE MACRO rankql_look(pos, p) AS pow(rankql_patience(p), pos - 1);
 CREATE OR REPLACE MACRO rbp(rel, pos, k := NULL, p := NULL, threshold := 1, max_rel := NULL) AS
     rankql_one_ranking(rankql_at_most_one((1 - rankql_patience(p))
         * coalesce(sum(rankql_worth(rel, threshold, max_rel) * rankql_look(rankql_pos(pos, k), p)), 0)), pos, k);
-COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the chance that a user gets to see them.';
+COMMENT ON MACRO rbp IS 'Rank-biased precision: the hits, weighted by the probability that a user sees them.';
 
 CREATE OR REPLACE MACRO rbp_residual(rel, pos, k := NULL, p := NULL) AS
     rankql_one_ranking(1 - rankql_at_most_one((1 - rankql_patience(p))
         * coalesce(sum(rankql_look(rankql_checked(rankql_pos(pos, k), rankql_grade(rel)), p)), 0)), pos, k);
-COMMENT ON MACRO rbp_residual IS 'Residual of rbp: what it could still gain if all that is unjudged were relevant.';
+COMMENT ON MACRO rbp_residual IS 'Residual of RBP: how much it would rise if every unjudged item were relevant.';
 
 
 -- rr of a list, given the number of relevant items.
@@ -1000,21 +1001,21 @@ CREATE OR REPLACE MACRO rr_by_score(rel, score, item, k := NULL, threshold := 1,
         ELSE list_transform([rankql_lists(rel, score, item)],
                             lambda x_: rankql_list_rr(x_['rels'], k, threshold,
                                                       rankql_list_relevant(x_['ideal'], threshold)))[1] END END;
-COMMENT ON MACRO rr_by_score IS 'rr where a score and an item stand for the position.';
+COMMENT ON MACRO rr_by_score IS 'rr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO arhr_by_score(rel, score, item, k := NULL, threshold := 1, ties := 'item') AS
     CASE WHEN rankql_checked(rankql_relevant(rel, threshold), rankql_k_and_ties(k, ties)) > 0 THEN
         rankql_sum(list_transform(rankql_top(rankql_by_score(rankql_hit(rel, threshold), score, item, ties), k),
                                   lambda hit, i: hit / i)) END;
-COMMENT ON MACRO arhr_by_score IS 'arhr where a score and an item stand for the position.';
+COMMENT ON MACRO arhr_by_score IS 'arhr with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO err_by_score(
     rel, score, item, k := NULL, max_rel := NULL, p := 1, stop := 'exp2', ties := 'item'
 ) AS
-    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err; use ''item''')
+    CASE WHEN rankql_expected(ties) THEN rankql_fail('ties ''expected'' is not available for err. Use ''item''')
          ELSE list_transform([rankql_lists(rel, score, item)],
                              lambda x_: rankql_list_err(x_['rels'], k, max_rel, p, stop, x_['ideal']))[1] END;
-COMMENT ON MACRO err_by_score IS 'err where a score and an item stand for the position.';
+COMMENT ON MACRO err_by_score IS 'err with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_by_score(
     rel, score, item, k := NULL, p := NULL, threshold := 1, max_rel := NULL, ties := 'item'
@@ -1022,13 +1023,13 @@ CREATE OR REPLACE MACRO rbp_by_score(
     rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(rankql_worth(rel, threshold, max_rel), score, item, ties), k),
         lambda worth, i: worth * rankql_look(i, p))));
-COMMENT ON MACRO rbp_by_score IS 'rbp where a score and an item stand for the position.';
+COMMENT ON MACRO rbp_by_score IS 'rbp with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO rbp_residual_by_score(rel, score, item, k := NULL, p := NULL, ties := 'item') AS
     1 - rankql_at_most_one((1 - rankql_patience(p)) * rankql_sum(list_transform(
         rankql_top(rankql_by_score(CAST(rankql_grade(rel) IS NOT NULL AS DOUBLE), score, item, ties), k),
         lambda judged, i: judged * rankql_look(i, p))));
-COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual where a score and an item stand for the position.';
+COMMENT ON MACRO rbp_residual_by_score IS 'rbp_residual with a score and an item instead of the position.';
 
 
 -- Order: whether better items are above worse ones. Load common.sql first.
@@ -1070,7 +1071,7 @@ CREATE OR REPLACE MACRO rankql_distance(grades, normalized) AS
 
 CREATE OR REPLACE MACRO kendall_tau_distance(rel, pos, k := NULL, normalized := false) AS
     list_avg(list_transform([rankql_ordered(rel, pos, k)], lambda x: rankql_distance(x, normalized)));
-COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade stands above the higher.';
+COMMENT ON MACRO kendall_tau_distance IS 'Kendall''s distance: the number of pairs in which the lower grade is above the higher.';
 
 -- Concordant minus discordant pairs, divided by the geometric mean of the pairs of different grades and all pairs.
 CREATE OR REPLACE MACRO rankql_tau_b(grades) AS
@@ -1117,7 +1118,7 @@ CREATE OR REPLACE MACRO tau_ap(reference, pos, k := NULL) AS
         list_avg(list_transform([rankql_permutation(reference, pos, k)], lambda places:
             CASE WHEN len(places) > 1
                  THEN 2 / CAST(len(places) - 1 AS DOUBLE) * rankql_agreements(places) - 1 END)) END;
-COMMENT ON MACRO tau_ap IS 'AP correlation with the order of the reference: Kendall''s tau in which the top weighs more.';
+COMMENT ON MACRO tau_ap IS 'AP correlation with a reference order: Kendall''s tau with more weight at the top.';
 
 -- The sum over the first n depths d of p^(d - 1) * (1 - p) times the share of the d items that both rankings have.
 -- `depths` are the depths from which an item is shared. Weights below 1e-18 are left out.
@@ -1169,7 +1170,7 @@ CREATE OR REPLACE MACRO rbo(reference, pos, k := NULL, p := NULL, bound := 'ext'
             'short': least(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k))),
             'long': greatest(max(rankql_pos(reference, k, name := 'reference')), max(rankql_pos(pos, k)))
         }], lambda two_: rankql_rbo(two_['depths'], two_['short'], two_['long'], two_['p'], bound))) END;
-COMMENT ON MACRO rbo IS 'Rank-biased overlap of two rankings: the share that their tops have in common.';
+COMMENT ON MACRO rbo IS 'Rank-biased overlap: what two rankings have in common, with more weight at the top.';
 
 
 CREATE OR REPLACE MACRO rankql_list_ordered(rels, k) AS
@@ -1191,7 +1192,7 @@ CREATE OR REPLACE MACRO rankql_orders(rel, score, item, k, ties, metric) AS
     CASE WHEN NOT rankql_expected(ties)
          THEN [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, rankql_bytes(item))), k)]
          WHEN k IS NOT NULL
-         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k; leave k out')
+         THEN rankql_fail('ties ''expected'' is not available for ' || metric || ' with k. Leave k out')
          ELSE [rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, NULL)), NULL),
                rankql_list_ordered(rankql_values(rankql_ranking(rankql_grade(rel), score, -rankql_grade(rel))), NULL)]
     END;
@@ -1201,11 +1202,11 @@ CREATE OR REPLACE MACRO kendall_tau_distance_by_score(
 ) AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_distance'),
                             lambda x: rankql_distance(x, normalized)));
-COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance where a score and an item stand for the position.';
+COMMENT ON MACRO kendall_tau_distance_by_score IS 'kendall_tau_distance with a score and an item instead of the position.';
 
 CREATE OR REPLACE MACRO kendall_tau_b_by_score(rel, score, item, k := NULL, ties := 'item') AS
     list_avg(list_transform(rankql_orders(rel, score, item, k, ties, 'kendall_tau_b'), lambda x: rankql_tau_b(x)));
-COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b where a score and an item stand for the position.';
+COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an item instead of the position.';
 
 
 -- Rating: errors of predicted scores against grades. Load common.sql first.
@@ -1217,13 +1218,13 @@ CREATE OR REPLACE MACRO rankql_error(rel, score) AS
          ELSE rankql_grade(rel) - CAST(score AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
-COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades, NULL where no row has both.';
+COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades. NULL if no row has both.';
 
 CREATE OR REPLACE MACRO mse(rel, score) AS avg(pow(rankql_error(rel, score), 2));
-COMMENT ON MACRO mse IS 'Mean squared error of scores against grades, NULL where no row has both.';
+COMMENT ON MACRO mse IS 'Mean squared error of scores against grades. NULL if no row has both.';
 
 CREATE OR REPLACE MACRO mae(rel, score) AS avg(abs(rankql_error(rel, score)));
-COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL where no row has both.';
+COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades. NULL if no row has both.';
 
 
 -- Catalogue metrics: what all rankings together show. A row is an item shown to a user; take the top of each ranking with
@@ -1245,7 +1246,7 @@ CREATE OR REPLACE MACRO rankql_total(total, found, name, of) AS
 CREATE OR REPLACE MACRO catalogue_coverage(item, catalogue := NULL) AS
     rankql_distinct(item)
     / rankql_total(catalogue, rankql_distinct(item), 'catalogue', 'items that could be shown');
-COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown to anyone.';
+COMMENT ON MACRO catalogue_coverage IS 'Catalogue coverage: the share of the catalogue that is shown at least once.';
 
 -- How often each item was shown, ascending.
 CREATE OR REPLACE MACRO rankql_counts(item) AS
@@ -1254,7 +1255,7 @@ CREATE OR REPLACE MACRO rankql_counts(item) AS
 CREATE OR REPLACE MACRO rankql_catalogue(catalogue, counts) AS
     CASE WHEN rankql_text(catalogue) = 'shown' THEN CAST(len(counts) AS DOUBLE)
          ELSE rankql_total(catalogue, len(counts), 'catalogue',
-                           'items that could be shown (or ''shown'': those that were)') END;
+                           'items that could be shown (or ''shown'', to count the items that were)') END;
 
 CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
     -- In a list, because DuckDB skips the checks in a divisor if the dividend is NULL.
@@ -1263,7 +1264,7 @@ CREATE OR REPLACE MACRO gini(item, catalogue := NULL, norm := 'n') AS
                         ELSE rankql_fail('norm must be ''n'' or ''n-1'', not ' || rankql_text(norm)) END}], lambda x_:
         (2 * list_sum(list_transform(x_['counts'], lambda x, i: x * i)) / list_sum(x_['counts'])
          + x_['n'] - 2 * len(x_['counts']) - 1) / nullif(x_['n'] - x_['norm'], 0))[1];
-COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.';
+COMMENT ON MACRO gini IS 'Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.';
 
 CREATE OR REPLACE MACRO shannon_entropy(item, catalogue := NULL, normalized := false) AS
     abs(log2(list_sum(rankql_counts(item)))
@@ -1279,7 +1280,7 @@ CREATE OR REPLACE MACRO average_popularity(popularity, unseen := 'zero') AS
         WHEN 'zero' THEN avg(coalesce(rankql_amount(popularity, 'popularity'), 0))
         WHEN 'drop' THEN avg(nullif(rankql_amount(popularity, 'popularity'), 0))
         ELSE rankql_fail('unseen must be ''zero'' or ''drop'', not ' || rankql_text(unseen)) END;
-COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of what is shown.';
+COMMENT ON MACRO average_popularity IS 'Average popularity: the mean popularity of the items shown.';
 
 -- The self-information of an item in bits, NULL if nobody had it.
 CREATE OR REPLACE MACRO rankql_information(popularity, users) AS
@@ -1300,7 +1301,7 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         ELSE rankql_fail('unseen must be ''one_user'', ''drop'' or ''max'', not ' || rankql_text(unseen)) END,
         'most': CASE WHEN rankql_flag(normalized, 'normalized') THEN nullif(rankql_most_bits(users), 0) ELSE 1 END}],
         lambda x_: x_['bits'] / x_['most'])[1];
-COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of what is shown, in bits: high if few users know it.';
+COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of the items shown, in bits: high if few users know them.';
 
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
@@ -1334,7 +1335,7 @@ CREATE OR REPLACE MACRO exposure_disparity(exposure, merit) AS
             'm': nullif(list_sum(list_transform(rows, lambda x_: x_['m'])), 0)
         }], lambda total_:
             list_sum(list_transform(rows, lambda x_: abs(x_['e'] / total_['e'] - x_['m'] / total_['m']))) / 2)[1])[1];
-COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that would have to move to follow merit.';
+COMMENT ON MACRO exposure_disparity IS 'Exposure disparity: the share of the exposure that must move to be proportional to merit.';
 
 CREATE OR REPLACE MACRO expected_exposure_loss(exposure, target) AS
     coalesce(sum(pow(rankql_exposed(exposure) - rankql_amount(target, 'target'), 2)), 0);
@@ -1372,7 +1373,7 @@ COMMENT ON MACRO category_diversity IS 'Intra-list diversity by category: the sh
 -- A list of attributes as a set of texts, NULL if it is empty.
 CREATE OR REPLACE MACRO rankql_set(attributes, name) AS
     CASE WHEN NOT rankql_is_list(attributes)
-         THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '; make one, such as [a, b]')
+         THEN rankql_fail(name || ' must be a list, not ' || typeof(attributes) || '. Pass a list, such as [a, b]')
          WHEN len(list_distinct(CAST(attributes AS VARCHAR[]))) > 0
          THEN list_sort(list_distinct(CAST(attributes AS VARCHAR[])), 'ASC', 'NULLS LAST') END;
 
@@ -1447,12 +1448,12 @@ CREATE OR REPLACE MACRO missing_at(attribute, pos, k := NULL) AS
         count(*) FILTER (WHERE rankql_pos(pos, k) IS NOT NULL AND (attribute IS NULL OR (rankql_is_list(attribute)
                                AND CAST(attribute AS VARCHAR) SIMILAR TO '\[(NULL(, NULL)*)?\]')))
         / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO missing_at IS 'The share of the items shown that have no such attribute.';
+COMMENT ON MACRO missing_at IS 'The share of the items shown that lack the attribute.';
 
 CREATE OR REPLACE MACRO duplicate_share(item, pos, k := NULL) AS
     rankql_one_ranking(
         (len(rankql_known(item, pos, k)) - list_unique(rankql_known(item, pos, k))) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO duplicate_share IS 'The share of the items shown that stand above already.';
+COMMENT ON MACRO duplicate_share IS 'The share of the items shown that already appear above.';
 
 -- The number of items with a similar one above. Cosines of equal vectors can round below 1.
 CREATE OR REPLACE MACRO rankql_near(vectors, similarity) AS
@@ -1469,13 +1470,13 @@ CREATE OR REPLACE MACRO rankql_similarity(similarity) AS
 CREATE OR REPLACE MACRO near_duplicate_share(embedding, pos, k := NULL, similarity := NULL) AS
     rankql_one_ranking(
         rankql_near(rankql_vectors(embedding, pos, k), rankql_similarity(similarity)) / rankql_number_shown(pos, k), pos, k);
-COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are as good as equal to one above them.';
+COMMENT ON MACRO near_duplicate_share IS 'The share of the items shown that are near-duplicates of an item above.';
 
 -- 1 if the baseline shows the item too, else 0.
 CREATE OR REPLACE MACRO rankql_expected_item(baseline) AS
     CASE WHEN typeof(baseline) NOT IN ('BOOLEAN', '"NULL"')
          THEN rankql_fail('baseline must be true or false, not ' || typeof(baseline)
-                    || ': say what it shows, such as rank <= 10')
+                    || '. Pass a condition, such as rank <= 10')
          ELSE CAST(coalesce(CAST(baseline AS BOOLEAN), false) AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO unexpectedness(baseline, pos, k := NULL) AS
@@ -1524,7 +1525,7 @@ CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
 CREATE OR REPLACE MACRO alpha_dcg(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(
         rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha)), pos, k);
-COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.';
+COMMENT ON MACRO alpha_dcg IS 'DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.';
 
 -- The gain of an item's topics after those seen.
 CREATE OR REPLACE MACRO rankql_topic_gain(topics, seen, alpha) AS
@@ -1555,7 +1556,7 @@ CREATE OR REPLACE MACRO alpha_ndcg(subtopics, pos, k := NULL, alpha := 0.5) AS
         CASE WHEN len(rankql_sets(subtopics)) > 0 THEN rankql_near_one(
             rankql_novel(rankql_weighted(subtopics, pos, k, 1 / log2(rankql_pos(pos, k) + 1)), rankql_alpha(alpha))
             / rankql_greedy(rankql_sets(subtopics), k, rankql_alpha(alpha))) END, pos, k);
-COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg over that of the ideal ranking, which is built greedily, item by item.';
+COMMENT ON MACRO alpha_ndcg IS 'alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.';
 
 CREATE OR REPLACE MACRO err_ia(subtopics, pos, k := NULL, alpha := 0.5) AS
     rankql_one_ranking(
@@ -1601,7 +1602,7 @@ CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) TH
 CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
     CASE WHEN rankql_is_clock(value)
          THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
-         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '; cast it first')
+         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
     END;
 
 -- A time of the same type as `moment`.
@@ -1659,14 +1660,14 @@ CREATE OR REPLACE MACRO rankql_mapping(grades) AS
 CREATE OR REPLACE MACRO rankql_event(event, grades, unknown) AS
     CASE WHEN typeof(event) NOT SIMILAR TO '(?s)(VARCHAR|ENUM\(|"NULL"|BOOLEAN|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER).*'
               OR typeof(event) LIKE '%]'
-         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '; cast it to text')
+         THEN rankql_fail('event must be text, a whole number or a boolean, not ' || typeof(event) || '. Cast it to text')
          WHEN event IS NULL THEN NULL
          WHEN list_contains(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))
          THEN map_values(rankql_mapping(grades))[
               list_position(map_keys(rankql_mapping(grades)), CAST(event AS VARCHAR))]
          WHEN typeof(unknown) <> 'VARCHAR' THEN TRY_CAST(unknown AS DOUBLE)
-         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade; add it to grades, or give unknown a grade; '
-                    || 'there are: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
+         ELSE rankql_fail('event ' || rankql_text(event) || ' has no grade. Add it to grades, or set unknown to a grade. '
+                    || 'Events with a grade: ' || array_to_string(map_keys(rankql_mapping(grades)), ', '))
     END;
 
 CREATE OR REPLACE MACRO rankql_at_most(total, cap) AS
@@ -1687,7 +1688,7 @@ CREATE OR REPLACE MACRO graded(
             ELSE rankql_fail('cap must be a finite number, not ' || rankql_text(cap)) END
          ELSE rankql_fail('how must be ''max'' or ''sum'', not ' || rankql_text(how))
     END;
-COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, which may fade with time.';
+COMMENT ON MACRO graded IS 'The grade of events by a mapping: the highest or the sum, optionally decaying with time.';
 
 -- The weight of a label. Weights of missing labels are checked too.
 CREATE OR REPLACE MACRO rankql_label_weight(rel, weight) AS
@@ -1741,7 +1742,7 @@ CREATE OR REPLACE MACRO consensus(rel, weight := 1, how := 'mean', ties := 'low'
             lambda x_: rankql_majority(x_['ballots'], x_['whole'], ties))[1]
          ELSE rankql_fail('how must be ''mean'', ''median'' or ''majority'', not ' || rankql_text(how))
     END;
-COMMENT ON MACRO consensus IS 'One grade from those of several annotators: their weighted mean, median or majority.';
+COMMENT ON MACRO consensus IS 'One grade from several annotators: their weighted mean, median or majority.';
 
 -- The labels of a table as keys: s slice, u unit, a annotator, v label. Columns are named by text.
 CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS TABLE
@@ -1750,7 +1751,7 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
                 THEN rankql_fail(label || ' must be a finite number, not ' || rankql_text(v))
                 WHEN annotator IS NOT NULL AND count(*) OVER (PARTITION BY s, u, a) > 1
                 THEN rankql_fail(annotator || ' ' || rankql_text(a.value) || ' has labelled ' || unit || ' '
-                           || rankql_text(u.value) || ' twice; keep one of the labels')
+                           || rankql_text(u.value) || ' twice. Keep one of the labels')
                 ELSE rankql_key(v) END AS v
     FROM (SELECT rankql_slice(rankql_row, slice) AS s, rankql_id(rankql_row, unit) AS u,
                  CASE WHEN annotator IS NOT NULL THEN rankql_id(rankql_row, annotator) END AS a,
@@ -1760,7 +1761,7 @@ CREATE OR REPLACE MACRO rankql_labels(labels, unit, annotator, label, slice) AS 
 
 CREATE OR REPLACE MACRO rankql_label(v, option) AS
     CASE WHEN rankql_is_number(v.value) THEN TRY_CAST(v.value AS DOUBLE)
-         ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '; cast them first')
+         ELSE rankql_fail('labels must be numbers for ' || option || ', not ' || rankql_kind(v.value) || '. Cast them first')
     END;
 
 -- A label on a scale with a zero.
@@ -1876,10 +1877,10 @@ CREATE OR REPLACE MACRO fleiss_kappa(
     ), found AS (
         SELECT s, s.value AS slice,
                CASE WHEN min(n) FILTER (WHERE NOT whole) < max(n) FILTER (WHERE NOT whole)
-                    THEN rankql_fail('fleiss_kappa needs as many labels of every unit: one has '
+                    THEN rankql_fail('fleiss_kappa needs the same number of labels for every unit: one has '
                                || CAST(min(n) FILTER (WHERE NOT whole) AS BIGINT) || ', another '
                                || CAST(max(n) FILTER (WHERE NOT whole) AS BIGINT)
-                               || '; use krippendorff_alpha, for which labels may be missing')
+                               || '. Use krippendorff_alpha, which allows missing labels')
                     ELSE 1 - avg(d) FILTER (WHERE NOT whole) / nullif(max(d * (n - 1) / n) FILTER (WHERE whole), 0)
                END AS fleiss_kappa,
                count(*) FILTER (WHERE NOT whole) AS units,
@@ -1970,7 +1971,7 @@ CREATE OR REPLACE MACRO rankql_chance(value, name) AS
 -- The propensity of a position, which must be given for every item shown.
 CREATE OR REPLACE MACRO rankql_seen(click, propensity, name := 'propensity') AS
     CASE WHEN propensity IS NULL AND click IS NOT NULL
-         THEN rankql_fail(name || ' must be given where an item was shown; estimate it, or leave such rows out')
+         THEN rankql_fail(name || ' must be given where an item was shown. Estimate it, or leave out such rows')
          ELSE rankql_chance(propensity, name) END;
 
 -- The smallest propensity to divide by; NULL without clipping.
@@ -1991,7 +1992,7 @@ CREATE OR REPLACE MACRO rankql_prediction(predicted, name := 'predicted') AS
 CREATE OR REPLACE MACRO debiased(click, propensity, clip := NULL, predicted := NULL) AS
     rankql_corrected(rankql_clicked(click), rankql_seen(click, propensity),
                      rankql_divisor(rankql_seen(click, propensity), clip), rankql_prediction(predicted));
-COMMENT ON MACRO debiased IS 'The grade of an item that its clicks tell, freed of the bias of the positions it stood at.';
+COMMENT ON MACRO debiased IS 'The grade of an item, estimated from its clicks and corrected for position bias.';
 
 -- The weights of clicks: their sum, sum of squares, maximum, and the number of clipped clicks.
 CREATE OR REPLACE MACRO rankql_load(clicked, seen, divisor) AS
@@ -2003,13 +2004,13 @@ CREATE OR REPLACE MACRO effective_sample_size(click, propensity, clip := NULL) A
     list_transform([rankql_load(rankql_clicked(click), rankql_seen(click, propensity),
                                 rankql_divisor(rankql_seen(click, propensity), clip))],
         lambda x_: x_['weight'] * x_['weight'] / nullif(x_['squares'], 0))[1];
-COMMENT ON MACRO effective_sample_size IS 'Effective sample size: as many clicks of equal weight would be as good as these.';
+COMMENT ON MACRO effective_sample_size IS 'Effective sample size: the number of equally weighted clicks that are as informative.';
 
 -- The number of positions of a query. Two items at one position are an error.
 CREATE OR REPLACE MACRO rankql_alone(p, pos, q, query) AS
     CASE WHEN count(p) > list_unique(list(p))
-         THEN rankql_fail(pos || ' must be of one item alone: two of ' || query || ' ' || rankql_text(q.value)
-                    || ' have the same')
+         THEN rankql_fail(pos || ' must be unique in a query: two items of ' || query || ' ' || rankql_text(q.value)
+                    || ' have the same position')
          ELSE count(p) END;
 
 -- The expected reciprocal rank if grades are probabilities of relevance. It is linear in each grade, so estimates above 1
@@ -2154,7 +2155,7 @@ CREATE OR REPLACE MACRO item_propensity(popularity, users, a := 0.55, b := 1.5) 
     1 / (1 + (ln(rankql_whole(users, 3, 'users')) - 1)
              * pow((rankql_parameter(b, 'b') + 1) / (rankql_known_by(popularity, rankql_whole(users, 3, 'users'))
                                                       + rankql_parameter(b, 'b')), rankql_parameter(a, 'a')));
-COMMENT ON MACRO item_propensity IS 'The chance that a relevant item is labelled, by how many users have it.';
+COMMENT ON MACRO item_propensity IS 'The probability that a relevant item is labelled, by the number of users who have it.';
 
 -- 1 if relevant, 0 if not, NULL if unknown.
 CREATE OR REPLACE MACRO rankql_judgment(rel, threshold, name) AS
@@ -2224,7 +2225,7 @@ CREATE OR REPLACE MACRO rankql_impressions(log, query, item, pos, click, slice) 
 -- The clicks at a position. An error if the log cannot compare positions.
 CREATE OR REPLACE MACRO rankql_position_clicks(k, n, c, s, slice) AS
     CASE WHEN sum(sum(n)) OVER () = sum(sum(c)) OVER ()
-         THEN rankql_fail('the log holds clicks only; propensities need the impressions without a click too')
+         THEN rankql_fail('the log holds clicks only. Propensities also need the impressions without a click')
          WHEN min(k) OVER (PARTITION BY s) > 1
          THEN rankql_fail('the log must have rows at position 1, to which propensities are relative'
                     || CASE WHEN slice IS NULL THEN ''
@@ -2540,7 +2541,7 @@ CREATE OR REPLACE MACRO rankql_turns(a, b, k) AS
 -- Heads or tails: the first bit of an MD5 sum, the same for a seed and toss in every engine. Seeds of other types are refused,
 -- because engines write them differently.
 CREATE OR REPLACE MACRO rankql_toss(seed, toss) AS
-    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: what tells one showing from the next, such as its id')
+    CASE WHEN seed IS NULL THEN rankql_fail('seed must be given: a value that differs between impressions, such as their id')
          WHEN typeof(seed) NOT SIMILAR TO '(?s)VARCHAR|ENUM\(.*\)|UUID|U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM'
          THEN rankql_fail('seed must be text, a whole number or a UUID, not ' || rankql_text(seed))
          ELSE md5(CAST(seed AS VARCHAR) || ':' || CAST(toss AS VARCHAR)) < '8' END;
@@ -2593,7 +2594,7 @@ CREATE OR REPLACE MACRO team_draft(a, b, k := NULL, seed := NULL, prefix := fals
             rankql_draft(x_['a'], x_['b'], k, seed,
             CASE WHEN rankql_flag(prefix, 'prefix') THEN rankql_top(rankql_common(x_['a'], x_['b']), k)
                  ELSE CAST([] AS VARCHAR[]) END))[1] END;
-COMMENT ON MACRO team_draft IS 'Two rankings as one: two teams pick in turn from their own, and a toss says who is first.';
+COMMENT ON MACRO team_draft IS 'Interleave two rankings: teams pick items in turn, and a coin toss decides who is first.';
 
 -- The result of team_draft; a log can have added fields.
 CREATE OR REPLACE MACRO rankql_picks(picks) AS
@@ -2614,7 +2615,7 @@ CREATE OR REPLACE MACRO team_draft_credit(picks, clicks) AS
                          if list_contains(rankql_clicks(clicks), pick_['item'])]], lambda teams: CAST(sign(
             len([team for team in teams if team = 'A']) - len([team for team in teams if team = 'B'])
         ) AS DOUBLE))[1] END;
-COMMENT ON MACRO team_draft_credit IS 'Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
+COMMENT ON MACRO team_draft_credit IS 'Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.';
 
 CREATE OR REPLACE MACRO rankql_preference(preference) AS
     rankql_number(preference, true, 'preference', 'a finite number');
@@ -2628,7 +2629,7 @@ CREATE OR REPLACE MACRO sign_test(preference) AS
     list_transform([{'up': CAST(count(*) FILTER (WHERE rankql_preference(preference) > 0) AS DOUBLE),
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
         lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
-COMMENT ON MACRO sign_test IS 'How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.';
+COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against losses, without ties.';
 
 
 -- Bounds: the lowest and highest possible value of a metric if all unjudged items that were retrieved were judged, as

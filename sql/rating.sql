@@ -7,10 +7,10 @@ CREATE OR REPLACE MACRO rankql_error(rel, score) AS
          ELSE rankql_grade(rel) - CAST(score AS DOUBLE) END;
 
 CREATE OR REPLACE MACRO rmse(rel, score) AS sqrt(avg(pow(rankql_error(rel, score), 2)));
-COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades, NULL where no row has both.';
+COMMENT ON MACRO rmse IS 'Root mean squared error of scores against grades. NULL if no row has both.';
 
 CREATE OR REPLACE MACRO mse(rel, score) AS avg(pow(rankql_error(rel, score), 2));
-COMMENT ON MACRO mse IS 'Mean squared error of scores against grades, NULL where no row has both.';
+COMMENT ON MACRO mse IS 'Mean squared error of scores against grades. NULL if no row has both.';
 
 CREATE OR REPLACE MACRO mae(rel, score) AS avg(abs(rankql_error(rel, score)));
-COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades, NULL where no row has both.';
+COMMENT ON MACRO mae IS 'Mean absolute error of scores against grades. NULL if no row has both.';

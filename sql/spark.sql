@@ -9,12 +9,12 @@ CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?
 
 -- Short checks of rows, because they are most of the text of a metric.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
-    CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text; cast it first')
+    CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text. Cast it first')
          WHEN abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN raise_error('rel must be a finite number, not ' || rel) END;
 
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
-    CASE WHEN typeof(rels) RLIKE 'string|char' THEN raise_error('rel must be a number, not text; cast it first')
+    CASE WHEN typeof(rels) RLIKE 'string|char' THEN raise_error('rel must be a number, not text. Cast it first')
          ELSE transform(CAST(rels AS ARRAY<DOUBLE>), x -> CASE
              WHEN abs(x) < CAST('Infinity' AS DOUBLE) THEN x
              WHEN x IS NOT NULL THEN raise_error('rel must be a finite number, not ' || x) END) END;
@@ -27,7 +27,7 @@ CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) - least(CAST(rel A
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS CAST(rankql_grade(rel) >= rankql_threshold(threshold) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
-    CASE WHEN typeof(pos) RLIKE 'string|char' THEN raise_error('pos must be a number, not text; cast it first')
+    CASE WHEN typeof(pos) RLIKE 'string|char' THEN raise_error('pos must be a number, not text. Cast it first')
          WHEN CAST(pos AS DOUBLE) >= 1 AND CAST(pos AS DOUBLE) <= 9007199254740992 AND CAST(pos AS DOUBLE) % 1 = 0
          THEN CASE WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE) END
          WHEN pos IS NOT NULL THEN raise_error('pos must be a whole number from 1, not ' || pos) END;
@@ -37,7 +37,7 @@ CREATE OR REPLACE MACRO rankql_one_ranking(value, pos, k) AS
          THEN raise_error(rankql_shared()) ELSE value END;
 
 CREATE OR REPLACE MACRO rankql_score(score) AS
-    CASE WHEN typeof(score) RLIKE 'string|char' THEN raise_error('score must be a number, not text; cast it first')
+    CASE WHEN typeof(score) RLIKE 'string|char' THEN raise_error('score must be a number, not text. Cast it first')
          WHEN isnan(CAST(score AS DOUBLE)) THEN raise_error('score must be a number, not nan') ELSE score END;
 
 CREATE OR REPLACE MACRO rankql_option(value) AS CASE WHEN typeof(value) <> 'string' THEN TRY_CAST(value AS DOUBLE) END;
@@ -59,7 +59,7 @@ CREATE OR REPLACE MACRO encode(text) AS CAST(text AS BINARY);
 CREATE OR REPLACE MACRO rankql_bytes(item) AS
     CASE WHEN typeof(item) RLIKE '^(string|varchar|char|tinyint|smallint|int|bigint|void)'
          THEN coalesce(CAST(CAST(item AS STRING) AS BINARY), CAST('' AS BINARY))
-         ELSE CAST(raise_error('item must be text or a whole number; cast it first') AS BINARY) END;
+         ELSE CAST(raise_error('item must be text or a whole number. Cast it first') AS BINARY) END;
 
 -- Lists.
 

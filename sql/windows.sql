@@ -18,7 +18,7 @@ CREATE OR REPLACE MACRO rankql_at_most_one(value) AS
 
 -- Checked beyond the cutoff too, so that one column serves all cutoffs.
 CREATE OR REPLACE MACRO rankql_position(pos, name) AS
-    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text; cast it first')
+    CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE))
          THEN CAST(pos AS DOUBLE)
          WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos))

@@ -76,7 +76,7 @@ def main(ctx: click.Context, debug: bool) -> None:
         ctx.color = False
     if not ctx.invoked_subcommand:
         click.echo(_START.format(rankql=program_name(ctx)), err=True, nl=False)
-        ctx.exit(2)  # as click does without a command
+        ctx.exit(2)  # click's exit code if a command is missing
 
 
 for command in (

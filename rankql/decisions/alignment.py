@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.errors import RankqlError
 from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
@@ -105,7 +105,7 @@ def describe_missing_rule(
     errors = [metric for metric in metrics if metric in lower]
     if rules["missing"] == "skip" or len(errors) == len(metrics):
         return "left out"
-    return f"counted as 0 (left out for {show.join_words(errors)})" if errors else "counted as 0"
+    return f"counted as 0 (left out for {text.join_words(errors)})" if errors else "counted as 0"
 
 
 def query_differences(

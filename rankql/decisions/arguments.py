@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import combine_systems, read_metadata
@@ -54,7 +54,7 @@ def arrange_arguments(
     if not runs:
         raise RankqlError(_NO_RUNS)
     names = _name_runs(runs)
-    note = f"Systems are named {show.join_words([*names])}. Pass a dict to choose other names"
+    note = f"Systems are named {text.join_words([*names])}. Pass a dict to choose other names"
     return dict(zip(names, runs, strict=True)), qrels, metrics, [note]
 
 
@@ -133,10 +133,10 @@ def select_metrics(result: Result, metrics: Any) -> Result:
     if metrics is None:
         return result
     names = []
-    for text in [metrics] if isinstance(metrics, str) else metrics:
-        if text not in result.metrics and not is_metric(text):
-            raise RankqlError(describe_unknown("metric", text, result.metrics))
-        names += resolve_names(text, result.metrics, result.conventions)
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        if metric not in result.metrics and not is_metric(metric):
+            raise RankqlError(describe_unknown("metric", metric, result.metrics))
+        names += resolve_names(metric, result.metrics, result.conventions)
     require_metrics(result, names)
     return replace(result, meta=result.meta | {"metrics": list(dict.fromkeys(names))})
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.alignment import compared_value
 from rankql.decisions.association import Association, AssociationTable
 from rankql.decisions.key_join import KeyJoin, match_keys, read_number, require_column
@@ -92,7 +92,7 @@ def associate(
         notes.insert(
             0,
             f"No column of per_query is named like a metric. All its numbers are used: "
-            f"{show.join_words(names)}",
+            f"{text.join_words(names)}",
         )
     if lower := [name for name, higher in directions.items() if not higher]:
         notes.append(f"Lower is better: {', '.join(lower)}")
@@ -155,8 +155,8 @@ def _resolve_metrics(
     texts = {} if isinstance(metrics, Mapping) else _parse_columns(metrics)
     require(bool(texts), f"metrics= must name columns of per_query, not {metrics!r}")
     rules, names = Conventions().as_dict(), []
-    for text in texts:
-        names += resolve_names(text, list(table.columns), rules)
+    for metric in texts:
+        names += resolve_names(metric, list(table.columns), rules)
     for name in names:
         require_column(table, name, "metrics")
     return list(dict.fromkeys(names))
@@ -225,16 +225,16 @@ chance
         chance = "not significantly different from chance"
         if not lo <= 0.5 <= hi:
             chance = f"{'more' if lo > 0.5 else 'less'} often than by chance"
-        agrees = f"{show.format_count(n, 'launch')} {'agrees' if n == 1 else 'agree'} in sign"
+        agrees = f"{text.format_count(n, 'launch')} {'agrees' if n == 1 else 'agree'} in sign"
         interval = f"{100 * confidence:.12g}% CI {lo:.2f} to {hi:.2f}"
         sentences.append(f"{agree:,} of {agrees}: {share:.2f} ({interval}), {chance}")
     else:
         sentences.append("No launch changed both metrics, so there are no signs to compare")
     if unchanged:
-        of = show.format_count(launches, "launch")
+        of = text.format_count(launches, "launch")
         sentences.append(f"{unchanged:,} of {of} did not change one or both metrics")
     if total > launches:
-        of = show.format_count(total, "row")
+        of = text.format_count(total, "row")
         sentences.append(f"{total - launches:,} of {of} dropped because of a NULL")
     counted = {"launches": launches, "agree": agree, "disagree": disagree, "unmoved": unchanged}
     schema = dict.fromkeys(counted, pl.Int64) | dict.fromkeys(("share", "lo", "hi"), pl.Float64)

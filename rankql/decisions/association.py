@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.key_join import name_unit
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.registry.argument_checks import require
@@ -60,14 +60,14 @@ class Association(TableResult):
     systems: tuple[str, str] | None
     confidence: float
     notes: list[str] = field(default_factory=list)
-    # The direction of the metrics, and of outcomes where it was given.
+    # The direction of the metrics, and of the outcomes that the caller named.
     higher_is_better: dict[str, bool] = field(default_factory=dict)
 
     @property
     def sentences(self) -> list[str]:
         """The findings in words."""
         rows = self.table.select("slice", "sentence").rows()
-        return [text if part == "all" else f"{part}: {text}" for part, text in rows]
+        return [words if part == "all" else f"{part}: {words}" for part, words in rows]
 
     def quadrants(self, metric: str | None = None, outcome: str | None = None) -> AssociationTable:
         """Count the keys by the direction in which metric and outcome changed between two systems.
@@ -102,12 +102,12 @@ class Association(TableResult):
         a, b = self.systems
         unchanged = pl.col("reading") == "unchanged"
         sentences = [
-            f"from {a} to {b}, {metric} {i} and {outcome} {j}: {show.format_count(n, unit)} "
+            f"from {a} to {b}, {metric} {i} and {outcome} {j}: {text.format_count(n, unit)} "
             f"({share:.1%}), {reading}"
             for i, j, n, share, reading in table.filter(~unchanged, pl.col("n") > 0).rows()
         ]
         if same := int(table.filter(unchanged)["n"].sum()):
-            sentences.append(f"{show.format_count(same, unit)}: no change in one or both")
+            sentences.append(f"{text.format_count(same, unit)}: no change in one or both")
         return AssociationTable(table, sentences)
 
     def plot(

@@ -24,7 +24,7 @@ from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.values import Request, set_directions
-from rankql.registry.argument_checks import require
+from rankql.registry.argument_checks import require, require_probability
 from rankql.sources.tables import Data
 
 
@@ -133,7 +133,7 @@ def queries_needed(effect: float, alpha: float = 0.05, power: float = 0.8) -> in
     for name, value in (("effect", effect), ("alpha", alpha), ("power", power)):
         require(isinstance(value, int | float), f"{name} must be a number, not {value!r}")
     require(effect != 0 and math.isfinite(effect), f"effect must be finite and not 0, not {effect}")
-    require(0 < alpha < 1, f"alpha must lie between 0 and 1, not {alpha}")
+    require_probability("alpha", alpha)
     require(alpha < power < 1, f"power must lie between alpha and 1, not {power}")
 
     def reached(n: int) -> bool:

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import special
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.key_join import KeyJoin
 from rankql.decisions.sample import Array
@@ -117,8 +117,8 @@ class Coefficient:
         if self.r is None:
             return "undefined"
         if self.lo is None or self.hi is None:
-            return show.format_decimal(self.r, 2)
-        return show.format_estimate(self.r, self.lo, self.hi, 2)
+            return text.format_decimal(self.r, 2)
+        return text.format_estimate(self.r, self.lo, self.hi, 2)
 
 
 def pearson(x: Array, y: Array, confidence: float, codes: Codes | None = None) -> Coefficient:
@@ -186,7 +186,7 @@ def _ranks(values: Array, codes: Codes | None) -> Array:
 def _remark(
     coefficients: Sequence[Coefficient], values: Mapping[str, Array], codes: Codes | None
 ) -> str | None:
-    """Why there is no coefficient, or no interval."""
+    """The reasons for missing coefficients or intervals, or None."""
     reasons = list(dict.fromkeys(x.reason for x in coefficients if x.reason))
     if TOO_FEW not in reasons and coefficients[0].r is None:
         where = "" if codes is None else " within every slice"
@@ -212,13 +212,13 @@ def _sentence(
     """The finding in words."""
     of = "the change of " if change else ""
     metric, outcome = f"{of}{row['metric']}", f"{of}{row['outcome']}"
-    count = show.format_count(row["n"], unit)
+    count = text.format_count(row["n"], unit)
     pearson, spearman = coefficients
     if pearson.r is None:
         return f"no correlation of {metric} and {outcome}: {row['remark']} ({count})"
     values = f"Pearson {pearson.text}, Spearman {spearman.text}"
     if not spearman.enough:
-        start = f"too few {show.pluralise(unit)} to say whether {outcome} goes with {metric}"
+        start = f"too few {text.pluralise(unit)} to say whether {outcome} goes with {metric}"
     elif spearman.sign == 0:
         start = f"no significant association between {metric} and {outcome}"
         if pearson.sign:

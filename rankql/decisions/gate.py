@@ -28,11 +28,17 @@ from rankql.decisions.gate_limits import (
 )
 from rankql.decisions.gate_rows import drop_rows, mean_rows
 from rankql.decisions.margin import Judgement
+from rankql.decisions.significance import LEAST_ALPHA
 from rankql.decisions.verdict import ON_INCONCLUSIVE, SCHEMA, Verdict
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.values import Request, set_directions
-from rankql.registry.argument_checks import require_choice, require_flag, require_whole_number
+from rankql.registry.argument_checks import (
+    require_choice,
+    require_flag,
+    require_probability,
+    require_whole_number,
+)
 from rankql.sources.tables import Data
 
 
@@ -89,8 +95,7 @@ def gate(
     0.34 over 5 queries
     dropped by 0.26 (95% CI 0.02 to 0.33), beyond the limit of 0.01
     """
-    if not isinstance(alpha, float) or not 1e-12 <= alpha < 1:
-        raise RankqlError(f"alpha must lie between 0 and 1, not {alpha!r}")
+    require_probability("alpha", alpha, LEAST_ALPHA)
     require_whole_number("min_queries", min_queries, 1)
     require_choice("inconclusive", inconclusive, *ON_INCONCLUSIVE)
     require_flag("minimum_bound", minimum_bound)

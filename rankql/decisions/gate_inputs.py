@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.arguments import (
     is_result,
     require_attributes,
@@ -172,7 +172,7 @@ def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
             "ids the same way in both".format(*examples)
         )
     note = (
-        f"{new:,} of {show.format_queries(total)} of the run {show.is_or_are(new)} not in the "
+        f"{new:,} of {text.format_queries(total)} of the run {text.is_or_are(new)} not in the "
         "baseline: left out of the drops"
     )
     return replace(combined, values=old), [note] if new else []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.margin import Judgement
@@ -20,6 +20,7 @@ from rankql.macros import MISSING
 if TYPE_CHECKING:
     from rankql.decisions.system_values import PairedRuns
 
+_TOO_FEW = ", fewer than {}: not checked"
 _BEYOND = {">=": "below", "<=": "above", ">": "not above", "<": "not below"}
 
 
@@ -41,11 +42,11 @@ def mean_rows(
         interval = judgement.interval(limit.sign, limit.bound)
         size = _format_value(mean, interval, limit.bound)
         message = f"{size}{_format_interval(interval, judgement, limit.bound)} over "
-        message += f"{'' if n == queries else f'{n:,} of '}{show.format_queries(queries)}"
+        message += f"{'' if n == queries else f'{n:,} of '}{text.format_queries(queries)}"
         if judgement.decision == FAILED:
             message += f", {_BEYOND[limit.operator]} the limit of {limit.text}"
         elif judgement.decision == TOO_FEW:
-            message += f", fewer than {min_queries}: not checked"
+            message += _TOO_FEW.format(min_queries)
         elif judgement.decision == INCONCLUSIVE:
             unclear = f"the mean may be on either side of {limit.text}"
             message += f". {_describe_inconclusive(judgement, n, unclear)}"
@@ -119,7 +120,7 @@ def _describe_drop(
     decision = judgement.decision
     if decision == TOO_FEW:
         note = f" (beyond the limit of {limit.text})" if beyond else ""
-        queries = f"{show.format_queries(n)}, fewer than {min_queries}"
+        queries = f"{text.format_queries(n)}, fewer than {min_queries}"
         return f"{change}{note} over {queries}: not checked"
     if decision == INCONCLUSIVE:
         side = "within" if beyond else "beyond"
@@ -149,10 +150,10 @@ def _describe_change(limit: GateLimit, lower: bool, loss: float, judgement: Judg
 def _format_value(value: float, interval: tuple[float, float] | None, limit: float) -> str:
     """A number with as many digits as its interval supports, or as show its side of the limit."""
     if interval is not None:
-        digits = show.count_decimals_apart(*interval, limit)
-        return show.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
-    text = show.format_decimal(value, show.count_decimals_apart(value, value, limit))
-    return text.rstrip("0").rstrip(".") if "." in text else text
+        digits = text.count_decimals_apart(*interval, limit)
+        return text.format_decimal(value, max(digits, -math.floor(math.log10(abs(value) or 1))))
+    number = text.format_decimal(value, text.count_decimals_apart(value, value, limit))
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def _format_interval(
@@ -161,15 +162,15 @@ def _format_interval(
     """The interval in brackets, with the digits that show its side of the limit; '' if None."""
     if interval is None or judgement.confidence is None:
         return ""
-    digits = show.count_decimals_apart(*interval, limit)
-    lo, hi = (show.format_decimal(x, digits) for x in interval)
+    digits = text.count_decimals_apart(*interval, limit)
+    lo, hi = (text.format_decimal(x, digits) for x in interval)
     return f" ({format_level(judgement.confidence)} CI {lo} to {hi})"
 
 
 def _describe_inconclusive(judgement: Judgement, n: int, unclear: str) -> str:
     """Why a limit is inconclusive, and how many queries would decide it."""
     if judgement.lo is None:
-        return f"Inconclusive: {show.format_queries(n)} gave no confidence interval"
+        return f"Inconclusive: {text.format_queries(n)} gave no confidence interval"
     needed = judgement.queries_needed
     many = f"About {needed:,} queries" if needed else "More than a billion queries"
     return f"Inconclusive: {unclear}. {many} would decide"
@@ -192,10 +193,10 @@ def _undefined_row(
     limit: GateLimit, run: Result, row: Mapping[str, Any], min_queries: int, where: str = ""
 ) -> dict[str, Any]:
     """The row of a mean for which no query has a value."""
-    message = f"undefined: none of {show.format_queries(row['queries'])} has a value{where}"
+    message = f"undefined: none of {text.format_queries(row['queries'])} has a value{where}"
     judgement = Judgement(_decide(False, row["slice"], row["queries"], min_queries))
     if judgement.decision == TOO_FEW:
-        message += f", fewer than {min_queries}: not checked"
+        message += _TOO_FEW.format(min_queries)
     return _row(limit, run, row["slice"], 0, judgement, None, message=message)
 
 

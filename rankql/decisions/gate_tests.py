@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.gate_limits import GateLimit
 from rankql.decisions.gate_rows import format_level
 from rankql.decisions.margin import Judgement
@@ -74,7 +74,7 @@ def recommend_limit(limit: GateLimit, pairs: PairedRuns, alpha: float) -> list[s
     option = f"{name}:{margin:g}"
     return [
         f"{name} has no limit, so only a significant drop fails. These "
-        f"{show.format_queries(len(sample.differences))} can test a limit of about {margin:g}: "
+        f"{text.format_queries(len(sample.differences))} can test a limit of about {margin:g}: "
         f"max_drop='{option}' (CLI: --max-drop '{option}')"
     ]
 

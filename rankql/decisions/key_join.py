@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.alignment import ROUNDING
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.overlap import format_examples
@@ -16,7 +16,7 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, same_kind
+from rankql.sources.tables import Table, is_text, same_kind
 
 # What happens to several rows of one key, and the column that counts them.
 _INPUTS = {
@@ -106,14 +106,14 @@ class KeyJoin:
         for name, other in self.keys.items():
             types = [self.per_query.columns[name], self.outcomes.columns[other]]
             # Of different types, they are compared as text.
-            text = not same_kind(types) or _is_text(types[0])
-            yield f"{_read_key(name if left else other, text)} AS {quote(name)}"
+            as_text = not same_kind(types) or is_text(types[0])
+            yield f"{_read_key(name if left else other, as_text)} AS {quote(name)}"
         if "system" in self.identity:
             yield f"{_read_key('system', True)} AS system"
         yield f"count(*) AS {_ROWS[table.label]}"
         for name in self.by:
             if left == (name in self.per_query.columns):
-                value = _read_key(name, _is_text(table.columns[name]))
+                value = _read_key(name, is_text(table.columns[name]))
                 yield f"min({value}) AS {quote(name)}, max({value}) AS {quote(_MOST + name)}"
         for name in self.metrics if left else ():
             yield f"favg({read_number(table, name)}) AS {quote(name)}"
@@ -129,7 +129,7 @@ class KeyJoin:
 
 def name_unit(keys: Sequence[str]) -> str:
     """The noun for a row: the name of the key, or 'key' if it has several columns."""
-    return show.row_noun(keys[0]) if len(keys) == 1 else "key"
+    return text.row_noun(keys[0]) if len(keys) == 1 else "key"
 
 
 def require_column(table: Table, name: str, argument: str) -> None:
@@ -138,13 +138,9 @@ def require_column(table: Table, name: str, argument: str) -> None:
     require(name in table.columns, unknown)
 
 
-def _is_text(kind: str) -> bool:
-    return same_kind([kind, "VARCHAR"])
-
-
-def _read_key(name: str, text: bool) -> str:
+def _read_key(name: str, as_text: bool) -> str:
     """A key column; text as bytes, so that no collation makes different texts equal."""
-    return f"encode(CAST({quote(name)} AS VARCHAR))" if text else quote(name)
+    return f"encode(CAST({quote(name)} AS VARCHAR))" if as_text else quote(name)
 
 
 def read_number(table: Table, name: str) -> str:
@@ -175,7 +171,7 @@ def match_keys(
     pairs = shared.select(*join.keys, *join.by, *join.values)
     for name in join.values:
         if count := pairs[name].null_count():
-            keys = show.format_count(len(pairs), join.unit)
+            keys = text.format_count(len(pairs), join.unit)
             notes.append(f"{name} is NULL for {count:,} of {keys}: dropped from its correlations")
     return pairs, systems, notes
 
@@ -194,7 +190,7 @@ def _describe_dropped_keys(rows: pl.DataFrame, join: KeyJoin) -> list[str]:
     for (label, part), other in zip(parts.items(), reversed(_INPUTS), strict=True):
         if len(alone := part.filter(pl.col(_ROWS[other]) == 0)):
             notes.append(
-                f"Dropped {len(alone):,} of {show.format_count(len(part), unit)} of {label} not "
+                f"Dropped {len(alone):,} of {text.format_count(len(part), unit)} of {label} not "
                 f"found in {other} ({_format_keys(alone, join)})"
             )
         if (part.drop_nulls(join.identity)[_ROWS[label]] > 1).any():
@@ -206,7 +202,7 @@ def _format_keys(rows: pl.DataFrame, join: KeyJoin) -> str:
     """A few keys, as notes and errors show them; NULL keys last."""
     keys = rows.select(join.identity).sort(join.identity, nulls_last=True)
     texts = [repr(row[0] if len(row) == 1 else row) for row in keys.head(3).rows()]
-    texts = ["NULL" if text == "None" else text for text in texts]
+    texts = ["NULL" if key == "None" else key for key in texts]
     return ", ".join(texts) + (", ..." if len(rows) > 3 else "")
 
 
@@ -277,6 +273,6 @@ def _subtract_systems(
         change = of_b - of_a
         columns.append(pl.when(change.abs() <= rounding).then(0.0).otherwise(change).alias(name))
     total = shared.select(pl.struct(keys).n_unique()).item()
-    count = f"{total - len(changes):,} of {show.format_count(total, join.unit)}"
+    count = f"{total - len(changes):,} of {text.format_count(total, join.unit)}"
     note = f"Dropped {count} that only one system has"
     return changes.with_columns(columns), [note] if total > len(changes) else []

@@ -21,6 +21,7 @@ from rankql.decisions.sample import (
 )
 from rankql.decisions.significance import (
     CORRECTIONS,
+    LEAST_ALPHA,
     TESTS,
     adjust_p_values,
     explain_untestable,
@@ -28,7 +29,7 @@ from rankql.decisions.significance import (
 )
 from rankql.decisions.system_values import SystemValues
 from rankql.errors import RankqlError, describe_unknown
-from rankql.registry.argument_checks import require_whole_number
+from rankql.registry.argument_checks import require_probability, require_whole_number
 from rankql.registry.parse import value_range
 
 MICRO = "a mean over all queries at once"
@@ -58,8 +59,7 @@ class Settings:
         for name, choices in (("test", [*TESTS]), ("correction", [*CORRECTIONS])):
             if (value := getattr(self, name)) not in choices:
                 raise RankqlError(describe_unknown(name, value, choices))
-        if not isinstance(self.confidence, float) or not 0 < self.alpha < 1:
-            raise RankqlError(f"confidence must lie between 0 and 1, not {self.confidence!r}")
+        require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in _SMALLEST.items():
             require_whole_number(name, getattr(self, name), smallest)
         if self.cluster is not None and not TESTS[self.test].clusters:

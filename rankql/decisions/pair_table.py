@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.pair_comparisons import (
     MICRO,
     NOT_SIGNIFICANT,
@@ -92,8 +92,8 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     significant = verdict != NOT_SIGNIFICANT
     sign = -1 if significant and pair.sample.mean < 0 else 1
     difference, interval = _format_difference(pair, settings, sign)
-    p = f"{show.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, tests)}"
-    basis = f"({interval}{p}; {show.format_queries(len(pair.values_a))})"
+    p = f"{text.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, tests)}"
+    basis = f"({interval}{p}; {text.format_queries(len(pair.values_a))})"
     if significant:
         verb = "beats" if verdict == "better" else "loses to"
         return f"{b} {verb} {a} by {difference} {basis}"
@@ -118,7 +118,7 @@ def _describe_power(pair: PairComparison, settings: Settings) -> str:
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
     """The sentence of a pair that is not tested."""
     a, b, reason = pair.a, pair.b, pair.result.reason
-    queries = show.format_queries(len(pair.values_a))
+    queries = text.format_queries(len(pair.values_a))
     if reason == MICRO:
         return f"{b} and {a} cannot be tested: {pair.metric} is {MICRO} and has no values per query"
     if not len(pair.values_a):
@@ -131,10 +131,10 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         needed = count_required_units(settings.test, bool(settings.cluster))
         why = f"the {label} needs at least {needed} {units}"
     elif reason == TOO_FEW:
-        why = f"fewer than {show.format_queries(settings.min_queries)}"
+        why = f"fewer than {text.format_queries(settings.min_queries)}"
     else:
         why = f"the difference is the same for every query, and the {label} needs some variance"
-    difference = show.format_number(pair.sample.mean)
+    difference = text.format_number(pair.sample.mean)
     return f"{b} differs from {a} by {difference} ({queries}). Not tested: {why}"
 
 
@@ -142,10 +142,10 @@ def _format_difference(pair: PairComparison, settings: Settings, sign: int) -> t
     """The difference and its interval as text, with as many digits as the interval supports."""
     lo, hi, mean = pair.result.lo, pair.result.hi, sign * pair.sample.mean
     if lo is None or hi is None:
-        return show.format_number(mean), ""
-    digits = show.count_decimals_apart(lo, hi)
+        return text.format_number(mean), ""
+    digits = text.count_decimals_apart(lo, hi)
     lo, hi = sorted((sign * lo, sign * hi))
-    difference, low, high = (show.format_decimal(x, digits) for x in (mean, lo, hi))
+    difference, low, high = (text.format_decimal(x, digits) for x in (mean, lo, hi))
     return difference, f"{settings.percent} CI {low} to {high}; "
 
 
@@ -182,7 +182,7 @@ def describe_tests(
     if untested:
         reasons = ", ".join(f"{reason}: {count}" for reason, count in untested.items())
         notes.append(
-            f"Not tested: {untested.total():,} of {show.format_count(len(pairs), 'row')} "
+            f"Not tested: {untested.total():,} of {text.format_count(len(pairs), 'row')} "
             f"({reasons})"
         )
     lower = [metric for metric in values.values if metric in values.lower]

@@ -27,6 +27,8 @@ from rankql.decisions.sample import (
 # small: tests/run_simulation.py measures both.
 BOOTSTRAP_QUERIES = 15
 CLUSTERS = 10
+# Levels are rounded to 12 digits: smaller ones would be 0.
+LEAST_ALPHA = 5e-13
 
 PairwiseTest: TypeAlias = Callable[[Sample, SignificanceOptions], SignificanceResult]
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankql import text as show
+from rankql import text
 from rankql.decisions.alignment import (
     compared_value,
     describe_missing_rule,
@@ -90,23 +90,23 @@ class SystemValues:
 def describe_clusters(values: SystemValues, cluster: str) -> str:
     """A note on the number of clusters and their size."""
     sizes = values.queries.group_by(cluster).len()["len"].to_numpy()
-    span = show.format_queries(int(sizes.max()))
+    span = text.format_queries(int(sizes.max()))
     span = span if sizes.min() == sizes.max() else f"{sizes.min():,} to {span}"
-    clusters = show.format_count(len(sizes), "cluster")
+    clusters = text.format_count(len(sizes), "cluster")
     return f"Queries are clustered by {cluster}: {clusters} of {span}"
 
 
 def describe_left_out(values: SystemValues, rules: Mapping[str, Any]) -> Iterator[str]:
     """Notes on queries that are missing or undefined in a system."""
-    total = show.format_queries(len(values.queries))
+    total = text.format_queries(len(values.queries))
     for system, count in values.missing.items():
         if count:
             rule = describe_missing_rule(rules, list(values.values), values.lower)
-            yield f"{count:,} of {total} {show.is_or_are(count)} missing in {system}: {rule}"
+            yield f"{count:,} of {total} {text.is_or_are(count)} missing in {system}: {rule}"
     for metric, count in values.undefined.items():
         if count:
             rule = "counted as 0" if rules["undefined"] == "zero" else "left out"
-            queries = f"{count:,} of {total} {show.is_or_are(count)}"
+            queries = f"{count:,} of {total} {text.is_or_are(count)}"
             yield f"{metric}: {queries} undefined in at least one system and {rule}"
 
 

@@ -198,7 +198,7 @@ def _raw(table: Table, role: str, column: str) -> str:
 
 
 def _double(table: Table, role: str, column: str) -> str:
-    """A column as DOUBLE, NULL where the value is not a number."""
+    """A column as DOUBLE, NULL if the value is not a number."""
     if is_numeric(table, column):
         return f"CAST(raw_{role} AS DOUBLE)"
     return f"TRY_CAST(CAST(raw_{role} AS VARCHAR) AS DOUBLE)"

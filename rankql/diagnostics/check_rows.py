@@ -53,8 +53,8 @@ def _find(data: CheckData, table: CheckedTable, check: RowCheck) -> Iterator[Fin
     by_system = "{system}" in check.sql
     if " AS count" not in sql:
         system = "system, " if by_system else ""
-        sql = f"""SELECT {system}count(*) AS count, min(found, 3) AS examples
-                  FROM ({sql}) AS found GROUP BY ALL HAVING count(*) > 0 ORDER BY ALL"""
+        sql = f"""SELECT {system}count(*) AS count, min(example, 3) AS examples
+                  FROM ({sql}) AS example GROUP BY ALL HAVING count(*) > 0 ORDER BY ALL"""
     for row in data.fetch(table, sql):
         count = int(row["count"])
         words = names | row | {"share": count / table.rows}
@@ -202,12 +202,12 @@ CHECKS = (
     ),
     RowCheck(
         "no-overlap", "error", "unmatched",
-        """SELECT {rows} AS count, min(found, 3) AS examples
+        """SELECT {rows} AS count, min(example, 3) AS examples
            FROM (SELECT run, qrels
                  FROM (SELECT query AS run, row_number() OVER (ORDER BY query) AS n
                        FROM (SELECT DISTINCT query FROM rows))
                  JOIN (SELECT query AS qrels, row_number() OVER (ORDER BY query) AS n FROM judged)
-                 USING (n)) AS found""",
+                 USING (n)) AS example""",
         "no query of the run is judged",
         "There is nothing to evaluate. Compare the query ids of both tables.",
         noun="",
@@ -246,9 +246,9 @@ CHECKS = (
     ),
     RowCheck(
         "tied-rows", "note", "runs",
-        """SELECT sum(rows) AS count, min(found, 3) AS examples
+        """SELECT sum(rows) AS count, min(example, 3) AS examples
            FROM (SELECT -count(*) AS sort, {keys}, {sign}score AS score, count(*) AS rows FROM rows
-                 WHERE score IS NOT NULL GROUP BY {keys}, score HAVING count(*) > 1) AS found
+                 WHERE score IS NOT NULL GROUP BY {keys}, score HAVING count(*) > 1) AS example
            HAVING count(*) > 0""",
         "several items have the same score: {count:,} of {rows:,} rows ({share:.1%})",
         "The order of these items is arbitrary. ties= sets how it is resolved.",
@@ -270,15 +270,16 @@ CHECKS = (
     ),
     RowCheck(
         "judged-share", "note", "judged",
-        """SELECT system, sum(shown) - sum(judged) AS count, sum(judged) AS judged,
-               sum(shown) AS shown, sum(judged) / sum(shown) AS judged_part,
-               min({{'sort': judged / shown, 'query': query, 'judged': judged, 'shown': shown}}, 3)
-                   FILTER (judged < shown) AS examples,
-               CASE WHEN sum(judged) < sum(shown) / 2 THEN 'warning' ELSE 'note' END AS level
-           FROM (SELECT {system}, query, count(rel) AS judged, count(*) AS shown FROM top
+        """SELECT system, sum(retrieved) - sum(judged) AS count, sum(judged) AS judged,
+               sum(retrieved) AS retrieved, sum(judged) / sum(retrieved) AS judged_part,
+               min({{'sort': judged / retrieved, 'query': query, 'judged': judged,
+                      'retrieved': retrieved}}, 3)
+                   FILTER (judged < retrieved) AS examples,
+               CASE WHEN sum(judged) < sum(retrieved) / 2 THEN 'warning' ELSE 'note' END AS level
+           FROM (SELECT {system}, query, count(rel) AS judged, count(*) AS retrieved FROM top
                  GROUP BY {keys})
-           GROUP BY system HAVING sum(judged) < sum(shown) ORDER BY system""",
-        "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {shown:,})",
+           GROUP BY system HAVING sum(judged) < sum(retrieved) ORDER BY system""",
+        "judged items in the top {k}: {judged_part:.1%} ({judged:,} of {retrieved:,})",
         "Unjudged items count as not relevant, which can make a new system look worse than it is. "
         "Change this with unjudged=.",
         noun="",

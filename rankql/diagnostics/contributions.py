@@ -26,8 +26,8 @@ def positions_sql(
     inputs: Inputs, metric: Metric, terms: MetricTerms, conventions: Conventions
 ) -> str:
     """The SQL for one ranking: its positions, their contributions, and the ideal ranking."""
-    column, weight = ("discount", "1 / shown.weight") if terms.discount else (
-        "weight", "shown.weight")  # fmt: skip
+    column, weight = ("discount", "1 / ranked.weight") if terms.discount else (
+        "weight", "ranked.weight")  # fmt: skip
     sql = _contributions_sql(inputs, metric, terms, conventions, "all", with_zero_gain=True)
     return sql + _POSITIONS.format(weight=weight, column=column)
 
@@ -51,14 +51,14 @@ def losses_sql(inputs: Inputs, metric: Metric, conventions: Conventions, rows: R
 
 # The ranking next to the ideal ranking, then items of the ideal ranking beyond its end.
 _POSITIONS = """
-SELECT CAST(coalesce(shown.place, best.ideal_pos) AS BIGINT) AS pos, shown.item, shown.rel,
-    shown.gain, {weight} AS {column}, shown.contribution, best.item AS ideal_item,
-    best.rel AS ideal_rel, best.ideal_contribution, CAST(shown.ideal_pos AS BIGINT) AS ideal_pos,
-    shown.loss, coalesce(shown.total, best.total) AS total, 0 AS outside
+SELECT CAST(coalesce(ranked.place, best.ideal_pos) AS BIGINT) AS pos, ranked.item, ranked.rel,
+    ranked.gain, {weight} AS {column}, ranked.contribution, best.item AS ideal_item,
+    best.rel AS ideal_rel, best.ideal_contribution, CAST(ranked.ideal_pos AS BIGINT) AS ideal_pos,
+    ranked.loss, coalesce(ranked.total, best.total) AS total, 0 AS outside
 FROM (SELECT *, row_number() OVER (PARTITION BY place ORDER BY gain DESC) AS nth
-      FROM rankql_explained WHERE place IS NOT NULL) AS shown
+      FROM rankql_explained WHERE place IS NOT NULL) AS ranked
 FULL JOIN (FROM rankql_explained WHERE ideal_pos IS NOT NULL) AS best
-    ON shown.place = best.ideal_pos AND shown.nth = 1
+    ON ranked.place = best.ideal_pos AND ranked.nth = 1
 UNION ALL
 SELECT CAST(pos AS BIGINT), item, rel, gain, NULL, contribution, NULL, NULL, NULL,
     CAST(ideal_pos AS BIGINT), loss, total, 1

@@ -69,7 +69,7 @@ def explain(
 
     These metrics are sums over items. The contribution of an item is its term of the sum: gain /
     discount / IDCG for nDCG. The ideal ranking sorts the judged items by gain. Items of equal gain
-    keep their order in the run, followed by those that were not retrieved, by item::
+    keep their order in the run, followed by the items that were not retrieved, by item::
 
         loss = contribution at the ideal position - contribution at the actual position
 

@@ -49,7 +49,7 @@ class Report(TableResult):
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error. There may be warnings and notes."""
+        """Whether no finding is an error; warnings and notes are allowed."""
         return all(finding.level != "error" for finding in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:

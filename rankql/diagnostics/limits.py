@@ -92,7 +92,7 @@ def _find_limits(
     evaluate_with: Callable[..., Result],
 ) -> Limits:
     conventions, metrics = resolve_conventions(session, inputs, metrics, conventions)
-    # All items in the order of the run, including those that a convention leaves out.
+    # All items in the order of the run, including items that a convention leaves out.
     ties = "item" if conventions.ties == "expected" else conventions.ties
     counts = evaluate_with(
         count_expressions(metrics, conventions), unjudged="zero", undefined="skip", ties=ties

@@ -104,7 +104,7 @@ def _to_literal(value: Any, typed: bool) -> exp.Expr:
 
 
 def constant_condition(node: exp.Expr) -> bool | exp.Expr | None:
-    """True, False or None (for NULL) where the condition is one of them, else the condition."""
+    """True, False or None (for NULL) if the condition is constant, else the condition."""
     match node.unnest():
         case exp.Null():
             return None

@@ -161,17 +161,17 @@ def merge_reports(reports: Iterable[str]) -> list[str]:
         for label, (total, counts) in part.get("rows", {}).items():
             before, ids = rows.setdefault(label, [0, dict.fromkeys(counts, 0)])
             rows[label] = [before + total, {name: ids[name] + n for name, n in counts.items()}]
-        for system, shown, matched, unjudged in part.get("sides", []):
+        for system, total, matched, unjudged in part.get("sides", []):
             queries = seen.setdefault(system, [0, 0, []])
-            queries[0] += shown
+            queries[0] += total
             queries[1] += matched
             queries[2] = sorted([*queries[2], *(unjudged or [])])[:_EXAMPLES]
         for system, total, count in part.get("placed", []):
             all_, there = retrieved.get(system, [0, 0])
             retrieved[system] = [all_ + total, there + count]
-        for system, shown, judged_, matched, message in part.get("overlap", []):
+        for system, total, judged, matched, message in part.get("overlap", []):
             before = items.setdefault(system, [0, 0, 0, []])
-            items[system] = [before[0] + shown, before[1] + judged_, before[2] + matched,
+            items[system] = [before[0] + total, before[1] + judged, before[2] + matched,
                              [*before[3], *filter(None, [message])]]  # fmt: skip
     for label, (total, counts) in rows.items():
         require_ids(label, total, counts)
@@ -184,14 +184,14 @@ def merge_reports(reports: Iterable[str]) -> list[str]:
         if total and (note := unranked_rows_note(scored, system, total, count))
     ]
     theirs = sorted({key for part in parts for key in part.get("judged") or []})[:_EXAMPLES]
-    for system, (shown, matched, unjudged) in seen.items():
+    for system, (total, matched, unjudged) in seen.items():
         if not matched:
             raise RankqlError(no_judged_query_message(run_label(system), unjudged, theirs))
-        if shown > matched:
-            notes.append(unjudged_queries_note(system, shown, matched, unjudged))
-    for system, (shown, judged_, matched, messages) in items.items():
+        if total > matched:
+            notes.append(unjudged_queries_note(system, total, matched, unjudged))
+    for system, (total, judged, matched, messages) in items.items():
         if not matched:
             raise RankqlError(min(messages))
-        if is_small_overlap(system, shown, judged_, matched):
-            notes.append(few_common_items_note(system, shown, judged_, matched))
+        if is_small_overlap(system, total, judged, matched):
+            notes.append(few_common_items_note(system, total, judged, matched))
     return notes

@@ -176,9 +176,10 @@ def _catalog_query(name: str) -> str:
         FROM pg_catalog.pg_class AS relation
         JOIN pg_catalog.pg_namespace AS schema ON schema.oid = relnamespace
         JOIN pg_catalog.pg_attribute ON attrelid = relation.oid
-        JOIN pg_catalog.pg_type AS given ON given.oid = atttypid
+        JOIN pg_catalog.pg_type AS column_type ON column_type.oid = atttypid
         JOIN pg_catalog.pg_type AS kind
-            ON kind.oid = CASE given.typtype WHEN 'd' THEN given.typbasetype ELSE given.oid END
+            ON kind.oid = CASE column_type.typtype WHEN 'd' THEN column_type.typbasetype
+                ELSE column_type.oid END
         WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND attnum > 0 AND NOT attisdropped
             AND CASE WHEN lower(relname) = lower({literal})
                 THEN pg_catalog.pg_table_is_visible(relation.oid)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankql import macros
 from rankql.engines.spark_target import SPARK, spark_with_grades
+from rankql.engines.sql_trees import argument_error
 from rankql.engines.translation import Target, translate_call, translate_expression, translate_query
 from rankql.errors import RankqlError, did_you_mean, require_package
 
@@ -71,16 +72,14 @@ def _metric(name: str) -> Callable[..., Column]:
     parameters = macros.read_parameters()[name]
 
     def metric(*arguments: Any, grades: Iterable[float] | None = None, **options: Any) -> Column:
-        given = dict(zip(parameters, arguments, strict=False))
-        unknown = [option for option in options if option not in parameters or option in given]
+        positional = dict(zip(parameters, arguments, strict=False))
+        unknown = [option for option in options if option not in parameters or option in positional]
         if unknown or len(arguments) > len(parameters):
-            listed = ", ".join(parameters)
-            what = f"{unknown[0]!r}, unknown or twice" if unknown else "too many arguments"
-            raise RankqlError(f"{name} is given {what}; it has: {listed}")
+            raise argument_error(name, unknown[0] if unknown else "", parameters)
         needed = {p: p for p, default in parameters.items() if default is None}
         columns: dict[str, Any] = {}
         values: dict[str, Any] = {}
-        for parameter, value in {**needed, **given, **options}.items():
+        for parameter, value in {**needed, **positional, **options}.items():
             is_name = isinstance(value, str) and (
                 parameter in needed or _is_column(name, parameter)
             )

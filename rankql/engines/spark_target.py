@@ -113,8 +113,8 @@ def spark_with_grades(grades: Iterable[float]) -> Target:
     if not values or not all(0 < value < math.inf for value in values):
         raise RankqlError("grades must be finite numbers above 0.")
     among = ", ".join(f"{value!r}D" for value in values)
-    shown = ", ".join(f"{value:g}" for value in reversed(values))
-    other = f"'rel must be one of the grades given, {shown}, not ' || CAST(value AS STRING)"
+    listed = ", ".join(f"{value:g}" for value in reversed(values))
+    other = f"'rel must be one of grades={listed}, not ' || CAST(value AS STRING)"
     lists = (
         f"array_repeat({value!r}D, CAST(least(k, count_if(CASE WHEN value IN ({among}) "
         f"THEN value = {value!r}D WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END)) "

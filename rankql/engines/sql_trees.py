@@ -75,17 +75,21 @@ def _parse_defaults(listed: str) -> dict[str, exp.Expr | None]:
 
 def bind_arguments(macro: Macro, arguments: Sequence[exp.Expr]) -> dict[str, exp.Expr]:
     """The arguments of a call by parameter."""
-    given: dict[str, exp.Expr] = {}
+    bound: dict[str, exp.Expr] = {}
     free = iter(macro.parameters)
     for argument in arguments:
         by_name = isinstance(argument, exp.PropertyEQ)
         name = argument.this.name.lower() if by_name else next(free, "")
-        if name not in macro.parameters or name in given:
-            what = f"{name!r}, unknown or twice" if name else "too many arguments"
-            listed = ", ".join(macro.parameters)
-            raise RankqlError(f"{macro.name} is given {what}; it has: {listed}")
-        given[name] = argument.expression if by_name else argument
-    return given
+        if name not in macro.parameters or name in bound:
+            raise argument_error(macro.name, name, macro.parameters)
+        bound[name] = argument.expression if by_name else argument
+    return bound
+
+
+def argument_error(name: str, argument: str, parameters: Collection[str]) -> RankqlError:
+    """The error about an argument that a macro does not take; '' means one too many."""
+    problem = f"{argument!r} is unknown or repeated" if argument else "too many arguments"
+    return RankqlError(f"{name}: {problem}. Parameters: {', '.join(parameters)}")
 
 
 def name_projection(projection: exp.Expr) -> exp.Expr:

@@ -90,11 +90,10 @@ def translate_call(
     metric: str, columns: Mapping[str, str], options: Mapping[str, Any], target: Target
 ) -> str:
     """Translate a call of a metric with columns by name."""
-    given: dict[str, exp.Expr] = {
+    values = {
         name: exp.column(exp.to_identifier(column, quoted=True)) for name, column in columns.items()
-    }
-    given |= {name: _literal(name, value) for name, value in options.items()}
-    named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=g) for n, g in given.items()]
+    } | {name: _literal(name, value) for name, value in options.items()}
+    named = [exp.PropertyEQ(this=exp.to_identifier(n), expression=v) for n, v in values.items()]
     return _render(Translator(target).translate(function_call(metric, *named)), target)
 
 
@@ -284,10 +283,10 @@ class Translator:
         self, macro: Macro, arguments: Sequence[exp.Expr], scope: Mapping[str, exp.Expr]
     ) -> dict[str, exp.Expr]:
         """The translated argument of each parameter."""
-        given = bind_arguments(macro, arguments)
+        values = bind_arguments(macro, arguments)
         bound = {}
         for parameter, default in macro.parameters.items():
-            argument = self.translate(given[parameter], scope) if parameter in given else default
+            argument = self.translate(values[parameter], scope) if parameter in values else default
             if argument is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
             bound[parameter] = parenthesise(argument)

@@ -149,15 +149,15 @@ class WindowTranslator(Translator):
             self.refuse(
                 f"{macro.name}()", alternative_form(macro.name) or "DuckDB and Spark have it"
             )
-        given, bound = bind_arguments(macro, arguments), {}
+        by_name, bound = bind_arguments(macro, arguments), {}
         for parameter, default in macro.parameters.items():
-            argument = given.get(parameter, default)
+            argument = by_name.get(parameter, default)
             if argument is None:
                 raise RankqlError(f"{macro.name} needs the argument {parameter}")
             if outermost:
                 option = default is not None and parameter != "query"
                 argument = self._translate_argument(macro.name, parameter, argument, option)
-            elif parameter in given:
+            elif parameter in by_name:
                 argument = cast(exp.Expr, self.translate(argument, scope))
             bound[parameter] = parenthesise(argument)
         values = [*bound.values()]
@@ -175,23 +175,23 @@ class WindowTranslator(Translator):
         return made
 
     def _translate_argument(
-        self, metric: str, name: str, given: exp.Expr, option: bool
+        self, metric: str, name: str, value: exp.Expr, option: bool
     ) -> exp.Expr:
         """Translate an argument of a metric in the user's query."""
         if option:
-            if not is_constant(given):
+            if not is_constant(value):
                 self.refuse(f"{metric} with {name} from a column", "give a constant")
-            return self.compute(given)
-        made = self._translate_row_value(given, f"{metric}()")
+            return self.compute(value)
+        made = self._translate_row_value(value, f"{metric}()")
         steps = self._steps
         if steps is None or isinstance(made, exp.Column) or is_constant(made):
             return made
         return steps.column(name, made)
 
-    def _translate_row_value(self, given: exp.Expr, place: str) -> exp.Expr:
+    def _translate_row_value(self, value: exp.Expr, place: str) -> exp.Expr:
         """Translate an expression over one row."""
         steps, self._steps = self._steps, None
-        made = cast(exp.Expr, self.translate(given))
+        made = cast(exp.Expr, self.translate(value))
         self._steps = steps
         calls = (call.name.lower() for call in made.find_all(exp.Anonymous))
         if made.find(exp.Window) or any(name in AGGREGATES for name in calls):

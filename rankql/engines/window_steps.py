@@ -72,10 +72,10 @@ class Steps:
 
 
 def chain_steps(
-    made: exp.Select, steps: Steps, source: Mapping[str, Any], given: exp.With | None
+    made: exp.Select, steps: Steps, source: Mapping[str, Any], with_: exp.With | None
 ) -> exp.Select:
     """The final query: one CTE per step, then the SELECT over the last step."""
-    ctes = list(given.expressions) if given else []
+    ctes = list(with_.expressions) if with_ else []
     last = None
     for n, columns in enumerate(steps.steps, 1):
         name = "rankql_rows" if n == 1 else f"rankql_rows_{n}"
@@ -87,6 +87,6 @@ def chain_steps(
         ctes.append(exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name))))
         last = name
     made = made.from_(exp.to_table(cast(str, last)))
-    recursive = bool(given and given.args.get("recursive"))
+    recursive = bool(with_ and with_.args.get("recursive"))
     made.set("with_", exp.With(expressions=ctes, recursive=recursive))
     return made

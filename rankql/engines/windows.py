@@ -122,20 +122,20 @@ class _QueryTranslator(WindowTranslator):
         keys = self._group_keys(node.args.get("group"), projections)
         steps.partition = [steps.source(cast(exp.Column, key)) for key in keys]
         of = dict(zip(map(normalise_names, keys), steps.partition, strict=True))
-        asked = [_name_output(part, self._translate_aggregate(part, of)) for part in projections]
-        made = exp.Select(expressions=asked)
+        outputs = [_name_output(part, self._translate_aggregate(part, of)) for part in projections]
+        made = exp.Select(expressions=outputs)
         if order := node.args.get("order"):
-            outputs = {part.alias_or_name.lower() for part in asked}
-            made.set("order", self._translate_order(order, outputs))
+            names = {part.alias_or_name.lower() for part in outputs}
+            made.set("order", self._translate_order(order, names))
         for part in ("limit", "offset"):
             made.set(part, self.translate(node.args.get(part)))
         if keys:
             made.set("group", exp.Group(expressions=[key.copy() for key in steps.partition]))
         self._steps = None
         source = {name: self.translate(node.args.get(name)) for name in ("from_", "joins", "where")}
-        given = self.translate(node.args.get("with_"))
+        with_ = self.translate(node.args.get("with_"))
         self._steps = outer
-        return chain_steps(made, steps, source, given)
+        return chain_steps(made, steps, source, with_)
 
     def _group_keys(
         self, group: exp.Group | None, projections: Sequence[exp.Expr]
@@ -150,7 +150,7 @@ class _QueryTranslator(WindowTranslator):
                 self.refuse(f"GROUP BY {key.sql()}", "make it a column in a subquery")
             named = [p for p in projections if p.alias and p.alias.lower() == key.name.lower()]
             if named and not key.table and named[0].this != key:
-                self.refuse(f"GROUP BY {key.name}, an alias,", "group by what it stands for")
+                self.refuse(f"GROUP BY {key.name}, an alias,", "group by its expression")
         return [*group.expressions]
 
     def _translate_aggregate(self, node: exp.Expr, keys: Mapping[str, exp.Expr]) -> exp.Expr:
@@ -180,14 +180,14 @@ class _QueryTranslator(WindowTranslator):
         return order.copy()
 
 
-def _name_output(asked: exp.Expr, made: exp.Expr) -> exp.Expr:
+def _name_output(original: exp.Expr, made: exp.Expr) -> exp.Expr:
     """Keep the name of a selected column."""
-    if isinstance(asked, exp.Column) and made.name == asked.name:
+    if isinstance(original, exp.Column) and made.name == original.name:
         return made
     if isinstance(made, exp.Alias) or not isinstance(made, exp.Column):
         return made
-    quoted = not isinstance(asked, exp.Column)
-    return exp.alias_(made, exp.to_identifier(asked.name or asked.sql(), quoted=quoted))
+    quoted = not isinstance(original, exp.Column)
+    return exp.alias_(made, exp.to_identifier(original.name or original.sql(), quoted=quoted))
 
 
 def fill_template(template: str, value: exp.Expr) -> exp.Expr:

@@ -42,11 +42,12 @@ def parse_groupings(by: str | Sequence[str | Sequence[str]]) -> list[list[str]]:
     """The groupings of by=: names are one grouping, each list of names is one."""
     if isinstance(by, str):
         return [[by]]
+    message = f"by must be names of columns, or lists of them, not {by!r}"
     if not isinstance(by, list | tuple):
-        raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
+        raise RankqlError(message)
     if all(isinstance(name, str) for name in by):
         return [list(by)] if by else []
     groups = [[group] if isinstance(group, str) else list(group) for group in by]
     if not all(isinstance(name, str) for group in groups for name in group):
-        raise RankqlError(f"by must be names of columns, or lists of them, not {by!r}")
+        raise RankqlError(message)
     return [group for i, group in enumerate(groups) if group and group not in groups[:i]]

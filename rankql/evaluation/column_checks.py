@@ -57,7 +57,7 @@ def require_ids(label: str, total: int, counts: Mapping[str, int]) -> None:
     for name, count in counts.items():
         if count < total:
             raise RankqlError(
-                f"{label}: {name} is NULL in {total - count} of {total} rows; leave them out"
+                f"{label}: {name} is NULL in {total - count} of {total} rows. Leave them out"
             )
 
 

@@ -112,7 +112,7 @@ def require_finite_metrics(
         if len(invalid := rows.filter(~pl.col(name).is_finite()).sort(key)):
             raise RankqlError(
                 f"{name} of {label} is {invalid[name][0]} for query {invalid[key][0]!r}. A value "
-                "must be a finite number, or NULL where undefined"
+                "must be a finite number, or NULL if undefined"
             )
 
 

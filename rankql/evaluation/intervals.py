@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from rankql.errors import RankqlError, require_package
+from rankql.registry.argument_checks import require_probability
 from rankql.registry.parse import value_range
 
 RESAMPLES = 2000
@@ -18,8 +19,7 @@ def require_interval(interval: str | None, confidence: float) -> None:
     """Refuse an unknown interval or a confidence out of range."""
     if interval not in ("auto", "t", "bootstrap", None):
         raise RankqlError(f"interval must be 'auto', 't', 'bootstrap' or None, not {interval!r}")
-    if not isinstance(confidence, float) or not 0 < confidence < 1:
-        raise RankqlError(f"confidence must lie between 0 and 1, not {confidence!r}")
+    require_probability("confidence", confidence)
     if interval == "bootstrap":
         require_package("scipy", "stats", f"interval={interval!r}")
 

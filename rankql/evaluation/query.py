@@ -126,7 +126,7 @@ def _from_top(
     others = _key_columns(inputs) | mask_undefined(plain, conventions)
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()} | top.sums(grade, place)
-    # Sorted here, where rows are small: the following steps keep their order.
+    # Sort while rows are small. The following steps keep their order.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     before, steps["sums"] = "sums", _grouped(inputs, columns) + order
     for step, columns in top.steps().items():

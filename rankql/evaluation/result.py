@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Result(TableResult):
     """Values per query, and their means by system and slice.
 
-    `per_query` has one row per query (and system), NULL where a metric is undefined; `summary`,
+    `per_query` has one row per query (and system), NULL if a metric is undefined; `summary`,
     which is also the `table`, one row per system, slice and metric. `result["nDCG@10"]` is the mean
     over all queries. The same values give the same summary, to the last bit. The values themselves
     may differ in the last bits if the rows of the tables come in another order.
@@ -69,7 +69,7 @@ class Result(TableResult):
 
     @property
     def per_query(self) -> pl.DataFrame:
-        """The value of every metric for every query, NULL where undefined."""
+        """The value of every metric for every query, NULL if undefined."""
         return self.frame().select(*self.keys, *self.meta["by"], *self.metrics)
 
     def frame(self) -> pl.DataFrame:
@@ -212,7 +212,7 @@ class EvaluatedTable(TableResult):
 
     @property
     def per_query(self) -> pl.DataFrame:
-        """The value of every metric for every query, NULL where undefined."""
+        """The value of every metric for every query, NULL if undefined."""
         return self.result.per_query
 
     @property

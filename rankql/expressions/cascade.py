@@ -63,7 +63,7 @@ def err(
     p: float = 1,
     stop: str = "exp2",
 ) -> pl.Expr:
-    """Expected reciprocal rank of the item where a user stops, the better the likelier.
+    """Expected reciprocal rank of the item where a user stops.
 
     The user stops at an item with probability (2^rel - 1) / 2^max_rel, where `max_rel` is the
     highest grade of the scale, and otherwise reads on with probability `p`. Unjudged items and
@@ -76,7 +76,7 @@ def err(
     0.3958333333333333
     """
     r = ranking(rel, pos, k)
-    require(r.score is None, "ties 'expected' is not available for err; use 'item'")
+    require(r.score is None, "ties 'expected' is not available for err. Use 'item'")
     if stop == "rel":
         chance = r.rel
     else:
@@ -95,7 +95,7 @@ def rbp(
     threshold: float = 1,
     max_rel: float | None = None,
 ) -> pl.Expr:
-    """Rank-biased precision: the hits, weighted by the chance that a user gets to see them.
+    """Rank-biased precision: the hits, weighted by the probability that a user sees them.
 
     (1 - p) * the sum of p^(pos - 1) over the hits in the first k positions. `p` is the probability
     that the user looks at the next item. With `max_rel`, an item counts rel / max_rel instead of 1;
@@ -117,7 +117,7 @@ def rbp(
 def rbp_residual(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, p: float | None = None
 ) -> pl.Expr:
-    """Residual of rbp: what it could still gain if all that is unjudged were relevant.
+    """Residual of RBP: how much it would rise if every unjudged item were relevant.
 
     1 - (1 - p) * the sum of p^(pos - 1) over the judged items in the first k positions. Moffat &
     Zobel 2008.

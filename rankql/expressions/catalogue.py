@@ -1,7 +1,7 @@
 """Catalogue metrics: what all rankings together show, to whom, and from which providers.
 
-A row is an item shown to a user: take the top of each ranking first. A value belongs to all rows:
-with `by` a slice, it is that of the slice, which no mean over users gives.
+A row is an item shown to a user: filter the rows to the top of each ranking first. A value belongs
+to all rows. Compute the value of a slice from its rows with `by`, not as a mean of users.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rankql.registry.argument_checks import (
 
 @metric(by=None)
 def catalogue_coverage(item: Column = "item", catalogue: float | None = None) -> pl.Expr:
-    """Catalogue coverage: the share of the catalogue that is shown to anyone.
+    """Catalogue coverage: the share of the catalogue that is shown at least once.
 
     `catalogue` is the number of items that could be shown. Herlocker et al. 2004; Ge et al. 2010.
 
-    >>> shown = pl.DataFrame({"item": ["a", "b", "a"]})
-    >>> shown.select(catalogue_coverage("item", catalogue=5)).item()
+    >>> df = pl.DataFrame({"item": ["a", "b", "a"]})
+    >>> df.select(catalogue_coverage("item", catalogue=5)).item()
     0.4
     """
     items = column(item).drop_nulls().n_unique()
@@ -37,15 +37,15 @@ def catalogue_coverage(item: Column = "item", catalogue: float | None = None) ->
 
 @metric(by=None)
 def gini(item: Column = "item", catalogue: float | str | None = None, norm: str = "n") -> pl.Expr:
-    """Gini index of how often items are shown: 0 if all equally, towards 1 if few take it all.
+    """Gini index of how often items are shown: 0 if all equally often, near 1 if only a few.
 
     The sum of (2i - n - 1) * x_i / (norm * the sum of x), where x_i is how often the i-th of n
     items is shown, in ascending order. `catalogue` is n, which includes items that are never shown,
     or "shown" for the number of items shown. The maximum is 1 - 1/n with norm="n" and 1 with
     norm="n-1". NULL if nothing is shown. Fleder and Hosanagar 2009.
 
-    >>> shown = pl.DataFrame({"item": list("abbccddd")})
-    >>> shown.select(gini("item", catalogue=5)).item()
+    >>> df = pl.DataFrame({"item": list("abbccddd")})
+    >>> df.select(gini("item", catalogue=5)).item()
     0.35
     """
     counts = _counts(item)
@@ -61,11 +61,11 @@ def shannon_entropy(
     """Shannon entropy of how often items are shown, in bits: high if attention is spread.
 
     The sum of -p * log2(p), where p is an item's share of everything shown. normalized=True divides
-    by the log2 of `catalogue`, the number of items that could be shown, or "shown" for those that
-    were; the result is between 0 and 1. NULL if nothing is shown. Shannon 1948.
+    by the log2 of `catalogue`, the number of items that could be shown, or "shown" for the number
+    of items shown. The result is then between 0 and 1. NULL if nothing is shown. Shannon 1948.
 
-    >>> shown = pl.DataFrame({"item": ["a", "b", "a", "b"]})
-    >>> shown.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
+    >>> df = pl.DataFrame({"item": ["a", "b", "a", "b"]})
+    >>> df.select(shannon_entropy("item", catalogue=4, normalized=True)).item()
     0.5
     """
     counts = _counts(item)
@@ -78,7 +78,7 @@ def shannon_entropy(
 
 @metric(by=None)
 def average_popularity(popularity: Column = "popularity", unseen: str = "zero") -> pl.Expr:
-    """Average popularity: the mean popularity of what is shown.
+    """Average popularity: the mean popularity of the items shown.
 
     A popularity of NULL or 0 means that the item was not in the training data. It counts 0, or is
     left out with unseen="drop". If lists differ in length, compute the value per user and take the
@@ -98,15 +98,15 @@ def novelty(
     unseen: str = "one_user",
     normalized: bool = False,
 ) -> pl.Expr:
-    """Novelty: the mean self-information of what is shown, in bits: high if few users know it.
+    """Novelty: the mean self-information of the items shown, in bits: high if few users know them.
 
     The mean of log2(users / popularity): `users` is the number of users in the training data,
     popularity how many of them had the item. A popularity of NULL or 0 counts as one user;
     unseen="drop" leaves such items out, and unseen="max" gives them the value of the rarest item
     shown. normalized=True divides by log2(users). Zhou et al. 2010; Vargas and Castells 2011.
 
-    >>> shown = pl.DataFrame({"popularity": [8, 2, None]})
-    >>> shown.select(novelty("popularity", users=8)).item()
+    >>> df = pl.DataFrame({"popularity": [8, 2, None]})
+    >>> df.select(novelty("popularity", users=8)).item()
     1.6666666666666667
     """
     _check_total(users, "users", "users in the training data")
@@ -126,8 +126,8 @@ def personalisation(user: Column = "user", item: Column = "item") -> pl.Expr:
     length L it is the mean of 1 - common / L, the inter-user distance of Zhou et al. 2010. NULL
     with fewer than two users.
 
-    >>> shown = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"]})
-    >>> shown.select(personalisation("user", "item")).item()
+    >>> df = pl.DataFrame({"user": [1, 1, 2, 2], "item": ["a", "b", "b", "c"]})
+    >>> df.select(personalisation("user", "item")).item()
     0.5
     """
     pairs = pl.struct(user=column(user), item=column(item))
@@ -149,8 +149,8 @@ def exposure(
     propensities of a click log. Group by provider for the exposure of each. Singh and Joachims
     2018.
 
-    >>> shown = pl.DataFrame({"provider": ["x", "y", "x"], "pos": [1, 2, 3]})
-    >>> shown.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
+    >>> df = pl.DataFrame({"provider": ["x", "y", "x"], "pos": [1, 2, 3]})
+    >>> df.pipe(exposure, by="provider").sort("provider")["exposure"].round(4).to_list()
     [1.5, 0.6309]
     """
     listed = attention is None or (
@@ -179,7 +179,7 @@ def exposure(
 
 @metric(by=None)
 def exposure_disparity(exposure: Column = "exposure", merit: Column = "merit") -> pl.Expr:
-    """Exposure disparity: the share of the exposure that would have to move to follow merit.
+    """Exposure disparity: the share of the exposure that must move to be proportional to merit.
 
     One row per group of items, such as a provider: half the sum of absolute differences between its
     share of exposure and its share of merit. 0 if exposure follows merit. NULL exposure counts 0
@@ -224,7 +224,7 @@ def _counts(item: Column) -> pl.Expr:
 def _catalogue(catalogue: float | str | None, counts: pl.Expr) -> pl.Expr:
     if isinstance(catalogue, str) and catalogue == "shown":
         return counts.len().cast(pl.Float64)
-    of = "items that could be shown (or 'shown': those that were)"
+    of = "items that could be shown (or 'shown', to count the items that were)"
     return _total(catalogue, counts.len(), "catalogue", of)
 
 

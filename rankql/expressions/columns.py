@@ -16,7 +16,7 @@ Column: TypeAlias = str | pl.Expr
 
 
 def column(name: Column) -> pl.Expr:
-    """A column, given by its name or as an expression."""
+    """A column name or an expression."""
     if isinstance(name, str):
         return pl.col(name)
     kind = type(name).__name__
@@ -27,7 +27,7 @@ def column(name: Column) -> pl.Expr:
 def require_plain_name(name: object) -> None:
     """Refuse a name that polars takes for a pattern of names."""
     pattern = isinstance(name, str) and (name == "*" or name[:1] + name[-1:] == "^$")
-    require(not pattern, f"{name!r} stands for several columns in polars; rename the column")
+    require(not pattern, f"{name!r} stands for several columns in polars. Rename the column")
 
 
 def as_float(name: Column) -> pl.Expr:
@@ -164,7 +164,7 @@ def check_sets(values: pl.Series, name: str) -> None:
     """Lists of anything."""
     kind = values.dtype
     ok = isinstance(kind, pl.List | pl.Array) or kind == pl.Null
-    require(ok, f"{name} must be a list, not {kind}; make one, such as ['a', 'b']")
+    require(ok, f"{name} must be a list, not {kind}. Pass a list, such as ['a', 'b']")
 
 
 def check_embedding(values: pl.Series) -> None:
@@ -190,34 +190,32 @@ def check_baseline(values: pl.Series) -> None:
     """Whether the baseline shows each item."""
     kind = values.dtype
     ok = kind in (pl.Boolean, pl.Null)
-    require(
-        ok, f"baseline must be true or false, not {kind}: say what it shows, such as rank <= 10"
-    )
+    require(ok, f"baseline must be true or false, not {kind}. Pass a condition, such as rank <= 10")
 
 
 def _need_numbers(name: str, values: pl.Series) -> None:
     dtype = values.dtype
     require(
         dtype.is_numeric() or dtype in (pl.Boolean, pl.Null),
-        f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}; cast it first",
+        f"{name} must be a number, not {'text' if dtype in TEXT_TYPES else dtype}. Cast it first",
     )
 
 
 def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series:
-    """The values as numbers; NULL, to be refused, what is of a type that holds none."""
+    """The values as numbers. Values of other types become NULL, which the caller refuses."""
     kind, inner = values.dtype, values.dtype
     while isinstance(inner, pl.List | pl.Array):
         inner = inner.inner  # type: ignore[assignment]
-    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text; cast it first")
+    require(inner not in TEXT_TYPES, f"{name} must be {what}, not text. Cast it first")
     if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
         return values.cast(pl.Float64, strict=False)
     return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
 
 
 def refuse_values(message: str, values: pl.Series, bad: pl.Series) -> None:
-    """Raise the message of the first bad value; a value of which bad is NULL is bad, too."""
+    """Raise the message for the first bad value. A value is bad if `bad` is true or NULL."""
     for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
-        shown = str(value).lower() if isinstance(value, bool) else value
+        printed = str(value).lower() if isinstance(value, bool) else value
         if isinstance(value, bytes):
-            shown = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
-        raise RankqlError(f"{message}, not {shown}")
+            printed = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
+        raise RankqlError(f"{message}, not {printed}")

@@ -1,7 +1,7 @@
-"""Diversity: how unlike each other, and how unexpected, the items of one ranking are.
+"""Diversity metrics: how different and how unexpected the items of one ranking are.
 
-Of the items in the first k positions, or in all. A mean over them is taken of what was shown,
-never of k; NULL where nothing was. Intra-list similarity is 1 - diversity.
+They use the items in the first k positions, or all items. Means divide by the number of items
+shown, not by k, and are NULL without items. Intra-list similarity is 1 - diversity.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def category_diversity(
     """Intra-list diversity by category: the share of pairs of different categories.
 
     Items without a category are left out; missing="different" counts them as different from all
-    others, missing="same" as equal. `missing_at` returns their share. NULL if there is no pair.
+    others, missing="same" as equal. `missing_at` returns their share. NULL if the list has no pair.
     Ziegler et al. 2005, as a mean.
 
-    >>> shown = pl.DataFrame({"category": ["a", "a", "b"], "pos": [1, 2, 3]})
-    >>> round(shown.select(category_diversity("category", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"category": ["a", "a", "b"], "pos": [1, 2, 3]})
+    >>> round(df.select(category_diversity("category", "pos")).item(), 4)
     0.6667
     """
     r = ranking(pos, pos, k)
-    known = column(category).filter(r.shown).drop_nulls()
+    known = column(category).filter(r.in_top).drop_nulls()
     # Used once: lazy frames work counts out for every use, and in another order each time.
     counts = known.value_counts().struct.field("count").cast(pl.Float64)
     n = known.len().cast(pl.Float64)
@@ -59,15 +59,15 @@ def jaccard_diversity(
     """Intra-list diversity by attributes: the mean Jaccard distance of the pairs.
 
     1 - (common attributes) / (attributes of either item), from one list per item. NULL and empty
-    lists are missing, see `category_diversity`. NULL if there is no pair. Compares all pairs.
+    lists are missing, see `category_diversity`. NULL if the list has no pair. Compares all pairs.
 
-    >>> shown = pl.DataFrame({"attributes": [["a", "b"], ["a"]], "pos": [1, 2]})
-    >>> shown.select(jaccard_diversity("attributes", "pos")).item()
+    >>> df = pl.DataFrame({"attributes": [["a", "b"], ["a"]], "pos": [1, 2]})
+    >>> df.select(jaccard_diversity("attributes", "pos")).item()
     0.5
     """
     r = ranking(pos, pos, k)
     sets = _sets(attributes)
-    known = r.shown & sets.is_not_null()
+    known = r.in_top & sets.is_not_null()
     common = pl.col("a").list.set_intersection("b").list.len().cast(pl.Float64)
     either = pl.col("a").list.len() + pl.col("b").list.len() - common
     distances = aggregate_pairs(sets.filter(known).implode(), (1 - common / either).sum())
@@ -86,13 +86,13 @@ def cosine_diversity(
     1 - cosine, between 0 and 2. NULL is missing, see `category_diversity`. NULL if there is no
     pair. Zhang and Hurley 2008.
 
-    >>> shown = pl.DataFrame({"embedding": [[1, 0], [0, 2], [1, 0]], "pos": [1, 2, 3]})
-    >>> round(shown.select(cosine_diversity("embedding", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"embedding": [[1, 0], [0, 2], [1, 0]], "pos": [1, 2, 3]})
+    >>> round(df.select(cosine_diversity("embedding", "pos")).item(), 4)
     0.6667
     """
     r = ranking(pos, pos, k)
     distances = value_by_group(unit_vectors(embedding, r), cosine_distances)
-    n = (r.shown & column(embedding).is_not_null()).sum().cast(pl.Float64)
+    n = (r.in_top & column(embedding).is_not_null()).sum().cast(pl.Float64)
     return mean_distance(distances, n, r, missing)
 
 
@@ -100,12 +100,12 @@ def cosine_diversity(
 def missing_at(
     attribute: Column = "attribute", pos: Column = "pos", k: int | None = None
 ) -> pl.Expr:
-    """The share of the items shown that have no such attribute.
+    """The share of the items shown that lack the attribute.
 
     Missing is NULL or an empty list. Diversity metrics ignore such items by default.
 
-    >>> shown = pl.DataFrame({"attribute": ["a", None], "pos": [1, 2]})
-    >>> shown.select(missing_at("attribute", "pos")).item()
+    >>> df = pl.DataFrame({"attribute": ["a", None], "pos": [1, 2]})
+    >>> df.select(missing_at("attribute", "pos")).item()
     0.5
     """
     r = ranking(pos, pos, k)
@@ -123,17 +123,17 @@ def missing_at(
 
 @metric()
 def duplicate_share(item: Column = "item", pos: Column = "pos", k: int | None = None) -> pl.Expr:
-    """The share of the items shown that stand above already.
+    """The share of the items shown that already appear above.
 
     Compares any key: the item, its title, or a hash of its picture. NULL is not a duplicate.
 
-    >>> shown = pl.DataFrame({"item": ["a", "a", "b", "a"], "pos": [1, 2, 3, 4]})
-    >>> shown.select(duplicate_share("item", "pos")).item()
+    >>> df = pl.DataFrame({"item": ["a", "a", "b", "a"], "pos": [1, 2, 3, 4]})
+    >>> df.select(duplicate_share("item", "pos")).item()
     0.5
     """
     r = ranking(pos, pos, k)
-    known = column(item).filter(r.shown).drop_nulls()
-    return ratio((known.len() - known.n_unique()).cast(pl.Float64), r.shown.sum())
+    known = column(item).filter(r.in_top).drop_nulls()
+    return ratio((known.len() - known.n_unique()).cast(pl.Float64), r.in_top.sum())
 
 
 @metric()
@@ -143,13 +143,13 @@ def near_duplicate_share(
     k: int | None = None,
     similarity: float | None = None,
 ) -> pl.Expr:
-    """The share of the items shown that are as good as equal to one above them.
+    """The share of the items shown that are near-duplicates of an item above.
 
     Items whose highest cosine with an item above is at least `similarity`. NULL is not a duplicate.
     Carbonell and Goldstein 1998.
 
-    >>> shown = pl.DataFrame({"embedding": [[1, 0], [0, 2], [30, 1]], "pos": [1, 2, 3]})
-    >>> round(shown.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
+    >>> df = pl.DataFrame({"embedding": [[1, 0], [0, 2], [30, 1]], "pos": [1, 2, 3]})
+    >>> round(df.select(near_duplicate_share("embedding", "pos", similarity=0.95)).item(), 4)
     0.3333
     """
     assert similarity is not None
@@ -157,7 +157,7 @@ def near_duplicate_share(
     # Of equal vectors the cosine may come out a hair below 1.
     cosine = (pl.col("a") * pl.col("b")).list.sum()
     near = pl.col("j").filter(cosine >= similarity - 1e-12).n_unique().cast(pl.Float64)
-    return ratio(aggregate_pairs(unit_vectors(embedding, r), near), r.shown.sum())
+    return ratio(aggregate_pairs(unit_vectors(embedding, r), near), r.in_top.sum())
 
 
 @metric()
@@ -169,8 +169,8 @@ def unexpectedness(
     `baseline` says whether a simple recommender, such as the most popular items, shows the item
     too. NULL means no. Murakami et al. 2008; Ge et al. 2010.
 
-    >>> shown = pl.DataFrame({"baseline": [True, False, None, True], "pos": [1, 2, 3, 4]})
-    >>> shown.select(unexpectedness("baseline", "pos")).item()
+    >>> df = pl.DataFrame({"baseline": [True, False, None, True], "pos": [1, 2, 3, 4]})
+    >>> df.select(unexpectedness("baseline", "pos")).item()
     0.5
     """
     return _share(_unexpected(baseline), ranking(pos, pos, k))
@@ -188,8 +188,8 @@ def serendipity(
 
     baseline: see `unexpectedness`. Ge et al. 2010.
 
-    >>> shown = pl.DataFrame({"rel": [1, 1, 0], "baseline": [True, False, False], "pos": [1, 2, 3]})
-    >>> round(shown.select(serendipity("rel", "baseline", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"rel": [1, 1, 0], "baseline": [True, False, False], "pos": [1, 2, 3]})
+    >>> round(df.select(serendipity("rel", "baseline", "pos")).item(), 4)
     0.3333
     """
     r = ranking(rel, pos, k)
@@ -203,28 +203,29 @@ def subtopic_recall(
     """Subtopic recall: the share of the subtopics that the items shown cover.
 
     `subtopics` is the list of subtopics that the item is relevant to, NULL if unjudged. All rows of
-    the group count, retrieved or not. NULL if there is no subtopic. Zhai, Cohen and Lafferty 2003.
+    the group count, retrieved or not. NULL if no item has a subtopic. Zhai, Cohen and Lafferty
+    2003.
 
-    >>> shown = pl.DataFrame({"subtopics": [["a", "b"], ["a"], ["c"]], "pos": [1, 2, None]})
-    >>> round(shown.select(subtopic_recall("subtopics", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"subtopics": [["a", "b"], ["a"], ["c"]], "pos": [1, 2, None]})
+    >>> round(df.select(subtopic_recall("subtopics", "pos")).item(), 4)
     0.6667
     """
     r = ranking(pos, pos, k)
     topics = _sets(subtopics)
-    return ratio(_number(topics.filter(r.shown)), _number(topics))
+    return ratio(_number(topics.filter(r.in_top)), _number(topics))
 
 
 @metric()
 def alpha_dcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
 ) -> pl.Expr:
-    """DCG of subtopics, in which alpha of the gain is lost each time that one is shown again.
+    """DCG of subtopics: each repetition of a subtopic loses the share alpha of its gain.
 
     The sum over the items shown and their subtopics of (1 - alpha)^c / log2(pos + 1), where c items
     above have the same subtopic. subtopics: see `subtopic_recall`. Clarke et al. 2008.
 
-    >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
-    >>> round(shown.select(alpha_dcg("subtopics", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
+    >>> round(df.select(alpha_dcg("subtopics", "pos")).item(), 4)
     1.8155
     """
     r = ranking(pos, pos, k)
@@ -235,15 +236,15 @@ def alpha_dcg(
 def alpha_ndcg(
     subtopics: Column = "subtopics", pos: Column = "pos", k: int | None = None, alpha: float = 0.5
 ) -> pl.Expr:
-    """alpha_dcg over that of the ideal ranking, which is built greedily, item by item.
+    """alpha_dcg divided by that of the ideal ranking, which is built greedily, item by item.
 
     The ideal ranking takes the item with the highest gain at each position. Ties go to the item
     that takes least from the others, then to the first by its subtopics, so names of items do not
-    matter. A ranking can beat the greedy ideal and exceed 1. NULL if there is no subtopic. Clarke
+    matter. A ranking can beat the greedy ideal and exceed 1. NULL if no item has a subtopic. Clarke
     et al. 2008.
 
-    >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
-    >>> round(shown.select(alpha_ndcg("subtopics", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
+    >>> round(df.select(alpha_ndcg("subtopics", "pos")).item(), 4)
     0.9652
     """
     r = ranking(pos, pos, k)
@@ -266,8 +267,8 @@ def err_ia(
     looks for one of its subtopics. subtopics: see `subtopic_recall`. NULL if there is none.
     Chapelle et al. 2011.
 
-    >>> shown = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
-    >>> round(shown.select(err_ia("subtopics", "pos")).item(), 4)
+    >>> df = pl.DataFrame({"subtopics": [["a"], ["a"], ["b"]], "pos": [1, 2, 3]})
+    >>> round(df.select(err_ia("subtopics", "pos")).item(), 4)
     0.3958
     """
     r = ranking(pos, pos, k)
@@ -285,7 +286,7 @@ def _novel(subtopics: Column, r: Ranking, weight: pl.Expr, alpha: float) -> pl.E
 
     topics = _sets(subtopics)
     rows = pl.struct(topic=topics, weight=weight, pos=r.pos)
-    return value_by_group(rows.filter(r.shown & topics.is_not_null()).implode(), novel)
+    return value_by_group(rows.filter(r.in_top & topics.is_not_null()).implode(), novel)
 
 
 def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float:
@@ -307,7 +308,7 @@ def _greedy(sets: Sequence[Sequence[str]], k: int | None, alpha: float) -> float
 
 def _share(rows: pl.Expr, r: Ranking) -> pl.Expr:
     """The share of the items shown for which `rows` is true."""
-    return ratio((rows & r.shown).sum().cast(pl.Float64), r.shown.sum())
+    return ratio((rows & r.in_top).sum().cast(pl.Float64), r.in_top.sum())
 
 
 def _unexpected(baseline: Column) -> pl.Expr:

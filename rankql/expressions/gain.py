@@ -26,7 +26,7 @@ from rankql.expressions.variants import list_form, metric, score_form
 
 
 def exp2_gain(rel: Column = "rel") -> pl.Expr:
-    """Exponential gain of a grade, 2^rel - 1; NULL where the grade is NULL.
+    """Exponential gain of a grade: 2^rel - 1. NULL if the grade is NULL.
 
     For the place of a grade, as in `ndcg(exp2_gain("rel"), "pos")`. Burges et al. 2005.
 
@@ -89,7 +89,7 @@ def idcg(
     base: float = 2,
     ideal: str = "judged",
 ) -> pl.Expr:
-    """Ideal dcg: the highest that any order of the judged items could reach.
+    """Ideal DCG: the highest DCG that any order of the judged items can reach.
 
     The k highest positive grades, best first; with `discounts`, the best grade gets the smallest
     divisor. ideal="retrieved" uses only items with a position, instead of all judged items. 0 if no
@@ -110,7 +110,7 @@ def _ideal(
     base: float,
     ideal: str,
 ) -> pl.Expr:
-    """idcg, but NULL where no grade is positive."""
+    """idcg, but NULL if no grade is positive."""
     r = ranking(rel, pos, k)
     require_discounts(discounts)
     judged = r.judged if ideal == "judged" else pl.when(r.pos.is_not_null()).then(r.rel)
@@ -129,7 +129,7 @@ def ndcg(
     ideal: str = "judged",
     negative: str = "zero",
 ) -> pl.Expr:
-    """Normalised dcg: dcg / idcg, 1 for the best order, NULL where no grade is positive.
+    """Normalised DCG: dcg / idcg. 1 for the best order, NULL if no grade is positive.
 
     Takes the options of `dcg` and `idcg`. Negative grades count 0, so the result is between 0 and
     1; negative="keep" subtracts them in the dcg. Järvelin & Kekäläinen 2002.
@@ -141,9 +141,9 @@ def ndcg(
     [(7, 0.875)]
     """
     r = ranking(rel, pos, k)
-    shown = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
+    gains = replace(r, rel=r.rel.clip(0)) if negative == "zero" else r
     best = _ideal(rel, pos, k, discounts, base, ideal)
-    return near_one(dcg(shown, pos, k, discounts, base) / best)
+    return near_one(dcg(gains, pos, k, discounts, base) / best)
 
 
 list_cg = list_form(cg)

@@ -54,7 +54,7 @@ def unit_vectors(embedding: Column, r: Ranking) -> pl.Expr:
         return groups.list.eval(pl.element() / (pl.element() * pl.element()).list.sum().sqrt())
 
     vectors = column(embedding).cast(pl.List(pl.Float64))
-    known = r.shown & vectors.is_not_null()
+    known = r.in_top & vectors.is_not_null()
     kind = pl.List(pl.List(pl.Float64))
     lists = vectors.filter(known).sort_by(r.pos.filter(known)).implode()
     return lists.map_batches(units, kind, is_elementwise=True)
@@ -74,7 +74,7 @@ def cosine_distances(rows: pl.DataFrame) -> pl.DataFrame:
 
 def mean_distance(total: pl.Expr, known: pl.Expr, r: Ranking, missing: str) -> pl.Expr:
     """The mean over pairs, from the sum over pairs with two known values."""
-    every = _two(r.shown.sum().cast(pl.Float64))
+    every = _two(r.in_top.sum().cast(pl.Float64))
     if missing == "drop":
         return ratio(total, _two(known))
     return ratio(total + (every - _two(known) if missing == "different" else 0), every)

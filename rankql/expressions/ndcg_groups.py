@@ -50,7 +50,7 @@ def ndcg_of_groups(
     grade, place = pl.col("_rel"), pl.col("_pos")
     r = ranking(grade, place, k)
     # By batch, because streaming keeps all rows for a shift or a second pass.
-    counted = pl.when(r.shown).then(place).cast(pl.Int64).alias("_counted")
+    counted = pl.when(r.in_top).then(place).cast(pl.Int64).alias("_counted")
     run = pl.map_batches([*names, counted], _runs, _RUN, is_elementwise=True)
     rows = rows.with_columns(_run=run)
 
@@ -62,8 +62,8 @@ def ndcg_of_groups(
     first = pl.col("_run").struct.field("first")
     kept = rows.filter((grade > 0) | other | first).group_by(names)
     exact = kept.agg(with_checks(value, {"rel": grade, "pos": place}).alias("ndcg"))
-    shown = pl.when((grade > 0) & r.shown).then(r.rel / (r.pos + 1).log(base))
-    gain = pl.when(other).then(math.nan).otherwise(shown)
+    discounted = pl.when((grade > 0) & r.in_top).then(r.rel / (r.pos + 1).log(base))
+    gain = pl.when(other).then(math.nan).otherwise(discounted)
     sums = kept.agg(
         _counters=_counters(grade).sum(),
         _rows=pl.len(),

@@ -1,9 +1,9 @@
 """Order metrics: the distance from the order of the grades or of another ranking.
 
-Of grades: only items with one of them and one of the first k positions take part. Items of equal
-grade may stand in any order. Of another ranking, `reference`: both are positions, of which the
-first k count, NULL where a ranking has not the item. Two items at one position are refused.
-Kendall's distance and tau-b between two rankings are those with the grade -reference.
+With grades, only items that have a grade and are in the first k positions count. Items of equal
+grade may be in any order. With another ranking, `reference`, both columns are positions, of which
+the first k count, NULL if a ranking lacks the item. Two items at one position are refused. For
+Kendall's distance and tau-b between two rankings, pass -reference as the grade.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rankql.registry.argument_checks import require
 def kendall_tau_distance(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, normalized: bool = False
 ) -> pl.Expr:
-    """Kendall's distance: the number of pairs in which the lower grade stands above the higher.
+    """Kendall's distance: the number of pairs in which the lower grade is above the higher.
 
     normalized=True divides by the number of pairs with different grades: between 0 and 1, NULL if
     there is no such pair. Kendall 1938.
@@ -55,7 +55,7 @@ def kendall_tau_b(rel: Rel = "rel", pos: Column = "pos", k: int | None = None) -
 
 @metric(ties=True)
 def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None = None) -> pl.Expr:
-    """AP correlation with the order of the reference: Kendall's tau in which the top weighs more.
+    """AP correlation with a reference order: Kendall's tau with more weight at the top.
 
     2 / (N - 1) * the sum of C(i) / (i - 1) over the places i from 2 to N, minus 1. Of the N items
     of both rankings, C(i) are above place i in this ranking and also in the reference. It is not
@@ -65,10 +65,10 @@ def tau_ap(reference: Column = "reference", pos: Column = "pos", k: int | None =
     >>> df.select(tau_ap("reference", "pos")).item()
     0.0
     """
-    theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
-    known = _distinct(theirs, "reference") & _distinct(ours, "pos")
-    common = theirs.shown & ours.shown
-    ranks = _ranks_so_far(theirs.pos.filter(common).sort_by(ours.pos.filter(common)))
+    expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(expected, "reference") & _distinct(actual, "pos")
+    common = expected.in_top & actual.in_top
+    ranks = _ranks_so_far(expected.pos.filter(common).sort_by(actual.pos.filter(common)))
     shares = ranks.list.eval((pl.element() - 1) / pl.int_range(pl.len())).list.slice(1).list.sum()
     n = common.sum().cast(pl.Float64)
     return pl.when(known, n > 1).then(2 / (n - 1) * shares - 1)
@@ -82,7 +82,7 @@ def rbo(
     p: float | None = None,
     bound: str = "ext",
 ) -> pl.Expr:
-    """Rank-biased overlap of two rankings: the share that their tops have in common.
+    """Rank-biased overlap: what two rankings have in common, with more weight at the top.
 
     The sum over all depths d of (1 - p) * p^(d - 1) * X(d) / d, where X(d) items are in the first d
     of both rankings and `p` is the probability of looking at the next item. Beyond the end of a
@@ -95,10 +95,12 @@ def rbo(
     0.685
     """
     assert p is not None
-    theirs, ours = ranking(reference, reference, k), ranking(reference, pos, k)
-    known = _distinct(theirs, "reference") & _distinct(ours, "pos")
-    depth = pl.when(theirs.shown & ours.shown).then(pl.max_horizontal(theirs.pos, ours.pos))
-    ends = theirs.top(theirs.pos).max(), ours.top(ours.pos).max()
+    expected, actual = ranking(reference, reference, k), ranking(reference, pos, k)
+    known = _distinct(expected, "reference") & _distinct(actual, "pos")
+    depth = pl.when(expected.in_top & actual.in_top).then(
+        pl.max_horizontal(expected.pos, actual.pos)
+    )
+    ends = expected.top(expected.pos).max(), actual.top(actual.pos).max()
     short, long, shared = pl.min_horizontal(ends), pl.max_horizontal(ends), depth.count()
     least = _beyond(depth - 1, p).sum()
     if bound == "ext":
@@ -148,7 +150,7 @@ def _beyond(n: pl.Expr, p: float) -> pl.Expr:
 
 
 def _unseen(n: pl.Expr, p: float) -> pl.Expr:
-    """The weight beyond depth n of what is not known after n items."""
+    """The weight of the unknown overlap beyond depth n."""
     return p**n - n * _beyond(n, p)
 
 
@@ -156,22 +158,22 @@ def _pairs(r: Ranking, name: str) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     """The numbers of discordant pairs, of pairs of different grades, and of all pairs."""
     require(
         r.score is None or r.k is None,
-        f"ties 'expected' is not available for {name} with k; leave k out",
+        f"ties 'expected' is not available for {name} with k. Leave k out",
     )
     grades = r.top(r.rel).drop_nulls()
     n = grades.len().cast(pl.Float64)
     pairs = n * (n - 1) / 2
-    alike = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
+    tied = (grades.rank("max").cast(pl.Float64) - grades.rank("min")).sum() / 2
     # In the rank of a grade among those down to it, the average one, each lower grade counts 1, and
     # each equal one, itself included, 1/2, over which it stands another 1/2.
     ranks = _ranks_so_far(grades).list.sum()
-    discordant = ranks - n - alike / 2
+    discordant = ranks - n - tied / 2
     if r.score is not None:
         # Tied items stand with the best first; half of their pairs are expected to be reversed.
         one = r.top(r.rel).is_not_null().cast(pl.Float64)
         same = replace(r, score=pl.struct(r.score, r.rel))
         discordant += (one * (r.tied(one) - same.tied(one))).sum() / 4
-    return discordant, pairs - alike, pairs
+    return discordant, pairs - tied, pairs
 
 
 def _ranks_so_far(values: pl.Expr) -> pl.Expr:

@@ -37,7 +37,7 @@ def precision_at(
     r = ranking(rel, pos, k)
     size = {
         "k": r.depth(),
-        "retrieved": r.shown.sum(),
+        "retrieved": r.in_top.sum(),
         "min": r.relevant(threshold).clip(upper_bound=r.k),
     }[denominator]
     return ratio(r.top(r.mean(r.hits(threshold))).sum(), size).fill_null(0)
@@ -47,7 +47,7 @@ def precision_at(
 def recall_at(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
 ) -> pl.Expr:
-    """Recall: the share of the relevant items that stand in the first k positions.
+    """Recall: the share of the relevant items that are in the first k positions.
 
     NULL if R = 0.
 
@@ -82,7 +82,7 @@ def f1_at(
 def hit_at(
     rel: Rel = "rel", pos: Column = "pos", k: int | None = None, threshold: float = 1
 ) -> pl.Expr:
-    """Hit rate of one ranking: 1 if a relevant item stands in the first k positions, else 0.
+    """Hit rate of one ranking: 1 if a relevant item is in the first k positions, else 0.
 
     NULL if R = 0.
 
@@ -92,13 +92,13 @@ def hit_at(
     """
     r = ranking(rel, pos, k)
     hit = r.hits(threshold)
-    shown = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
-    return pl.when(r.relevant(threshold) > 0).then(shown.fill_null(0))
+    value = r.top(hit).max() if r.score is None else r.top(r.first_hit(hit)).sum()
+    return pl.when(r.relevant(threshold) > 0).then(value.fill_null(0))
 
 
 @metric()
 def r_precision(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
-    """R-precision: the share of relevant items in the first R positions, R the relevant in all.
+    """R-precision: precision in the first R positions, where R is the number of relevant items.
 
     NULL if R = 0. Buckley & Voorhees 2005.
 
@@ -120,7 +120,7 @@ def ap(
     threshold: float = 1,
     denominator: str = "min",
 ) -> pl.Expr:
-    """Average precision: the precision at each hit in the first k, summed, over min(k, R).
+    """Average precision: the sum of the precision at each hit in the first k, over min(k, R).
 
     The precision at a hit is the number of hits up to it, divided by its position. Other
     denominators: "R" (trec_eval), "found" (the hits in the first k), "k". NULL if R = 0. Buckley &
@@ -133,7 +133,7 @@ def ap(
     r = ranking(rel, pos, k)
     require(
         r.score is None or denominator != "found",
-        "ties 'expected' is not available for ap with denominator 'found'; use 'item'",
+        "ties 'expected' is not available for ap with denominator 'found'. Use 'item'",
     )
     hits, relevant = r.hits(threshold), r.relevant(threshold)
     # A hit among m tied items of which n are hits has (n - 1) / (m - 1) of the places above it.
@@ -151,7 +151,7 @@ def ap(
 
 @metric(in_order=True)
 def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Expr:
-    """Binary preference: how few judged non-relevant items stand above the relevant ones.
+    """Binary preference: how few judged non-relevant items are above the relevant ones.
 
     The mean over the R relevant items of 1 - min(n, R) / min(R, N): n judged non-relevant items are
     retrieved above it, out of N in all. Relevant items that are not retrieved count 0. Unjudged
@@ -166,8 +166,8 @@ def bpref(rel: Rel = "rel", pos: Column = "pos", threshold: float = 1) -> pl.Exp
     other = r.rel.lt(threshold).fill_null(False).cast(pl.Float64)
     others = (as_float(r.judged) < threshold).sum().cast(pl.Float64)
     above, tied = r.above(other), r.tied(other)
-    # From above to above + tied of the others stand above it, each number as likely; of those
-    # tied + 1 numbers, the lower ones do not reach R.
+    # Between above and above + tied of the others are above it, each number equally likely. Of
+    # these tied + 1 numbers, the lower ones do not reach R.
     lower = (relevant - above).clip(0, tied + 1)
     worse = lower * above + lower * (lower - 1) / 2 + (tied + 1 - lower) * relevant
     worst = pl.min_horizontal(relevant, others).clip(1)
@@ -213,7 +213,7 @@ def micro_precision_at(
     """
     r = ranking(rel, pos, k)
     if denominator == "retrieved":
-        size = r.shown.sum()
+        size = r.in_top.sum()
     elif denominator == "k" or r.k is None:
         size = _depths(r, query) if denominator == "k" else r.relevant(threshold)
     else:
@@ -272,21 +272,19 @@ def _depths(r: Ranking, query: Column | None) -> pl.Expr:
         counted, rankings = counts
         for n in rankings.filter(counted > rankings * r.k).head(1):
             raise RankqlError(
-                "query must tell one ranking from the next: more items stand in the first "
-                f"positions of {n} rankings than there is room for"
+                "query must identify one ranking: the first positions of "
+                f"{n} rankings cannot hold so many items"
             )
         return rankings.cast(pl.Int64)
 
     # As a float: k times the number of rankings may be beyond whole numbers.
-    looked_at = pl.map_batches([r.shown.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
+    looked_at = pl.map_batches([r.in_top.sum(), rankings], refuse, pl.Int64, is_elementwise=True)
     return float(r.k) * looked_at
 
 
 def _ranking_key(query: Column | None) -> pl.Expr:
     if query is None:
-        raise RankqlError(
-            "query must be given when k is: the column that tells one ranking from the next"
-        )
+        raise RankqlError("query must be given with k: the column that distinguishes the rankings")
     return column(query)
 
 

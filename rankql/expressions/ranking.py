@@ -27,17 +27,17 @@ class Ranking:
     score: pl.Expr | None = None
 
     @property
-    def shown(self) -> pl.Expr:
+    def in_top(self) -> pl.Expr:
         """Whether the row is in the first k positions."""
         return self.pos.is_not_null() if self.k is None else self.pos <= self.k
 
     def top(self, values: pl.Expr) -> pl.Expr:
         """The values in the first k positions, NULL elsewhere."""
-        return pl.when(self.shown).then(values)
+        return pl.when(self.in_top).then(values)
 
     def depth(self) -> pl.Expr:
         """k, or the number of retrieved items without k."""
-        return self.shown.sum() if self.k is None else pl.lit(self.k)
+        return self.in_top.sum() if self.k is None else pl.lit(self.k)
 
     def hits(self, threshold: float) -> pl.Expr:
         """1 if the row is relevant, else 0."""

@@ -16,7 +16,7 @@ from rankql.expressions.variants import metric
 
 @metric()
 def rmse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
-    """Root mean squared error of scores against grades, NULL where no row has both.
+    """Root mean squared error of scores against grades. NULL if no row has both.
 
     >>> pl.DataFrame({"rel": [3, 5, 1], "score": [3, 4, None]}).select(rmse()).item()
     0.7071067811865476
@@ -26,7 +26,7 @@ def rmse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
 
 @metric()
 def mse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
-    """Mean squared error of scores against grades, NULL where no row has both.
+    """Mean squared error of scores against grades. NULL if no row has both.
 
     >>> pl.DataFrame({"rel": [3, 5, 1], "score": [3, 4, None]}).select(mse()).item()
     0.5
@@ -36,7 +36,7 @@ def mse(rel: Column = "rel", score: Column = "score") -> pl.Expr:
 
 @metric()
 def mae(rel: Column = "rel", score: Column = "score") -> pl.Expr:
-    """Mean absolute error of scores against grades, NULL where no row has both.
+    """Mean absolute error of scores against grades. NULL if no row has both.
 
     >>> pl.DataFrame({"rel": [3, 5, 1], "score": [3, 4, None]}).select(mae()).item()
     0.5

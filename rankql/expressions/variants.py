@@ -164,8 +164,8 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
         for grade in lacking.sort("index", "grade")["grade"].head(1):
             require(
                 False,
-                f"ideal must contain every grade of the list, as often; it lacks a {grade}. "
-                "Pass the grades of all judged items, retrieved or not",
+                f"ideal must contain every grade of the list, at least as often. "
+                f"It lacks a {grade}. Pass the grades of all judged items, retrieved or not",
             )
         return rows.struct.field("ideal")
 
@@ -177,7 +177,7 @@ def _all_judged(rels: pl.Expr, ideal: pl.Expr) -> pl.Expr:
 def score_form(of_rows: Callable[..., pl.Expr], example: str = "") -> MetricFunction[...]:
     """The form of a metric with score and item instead of position. example: see `list_form`."""
     name = of_rows.__name__
-    doc = f"""{name} where a score and an item stand for the position.
+    doc = f"""{name} with a score and an item instead of the position.
 
     The highest score is first. Ties are ordered by item as text, descending; ties="expected"
     returns the mean over all orders of ties instead. Items with a NULL score are judged but not
@@ -228,7 +228,7 @@ def ranked(
 
 
 def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
-    """Refuse a frame without the columns that the expressions read, and what is no frame."""
+    """Refuse data other than a frame, and frames without the columns that the expressions read."""
     require(
         isinstance(frame, pl.DataFrame | pl.LazyFrame),
         f"rows must be a polars DataFrame or LazyFrame, not a {type(frame).__name__} of "

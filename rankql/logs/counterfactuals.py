@@ -57,8 +57,8 @@ def counterfactual(
       the weights: the mean discount of a relevant item (for RR 1 / pos, for CTR its examination).
       For nDCG the sum of DCG divided by that of the ideal. More clicks give a smaller error.
     - "DR", with `predicted`: predictions corrected by the clicks, as in `debiased`. Unbiased where
-      IPS is, if there is no clip. For clipped or unshown items it is unbiased if the predictions
-      are right too. Right predictions do not compensate for wrong propensities.
+      IPS is, if weights are not clipped. For clipped or unshown items it is also unbiased if the
+      predictions are right. Right predictions do not compensate for wrong propensities.
 
     RR is the expected one of the first relevant item: the sum over positions of r / pos * the
     product of 1 - r above. Do not use it if items were shown only once or twice: it multiplies

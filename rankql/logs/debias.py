@@ -25,7 +25,7 @@ def debiased(
     clip: float | None = None,
     predicted: Column | None = None,
 ) -> pl.Expr:
-    """The grade of an item that its clicks tell, freed of the bias of the positions it stood at.
+    """The grade of an item, estimated from its clicks and corrected for position bias.
 
     The grade is the mean of click / propensity over the times the item was shown (inverse
     propensity scoring). Its expectation is the probability that the item is relevant. With `clip`,
@@ -50,7 +50,7 @@ def debiased(
 def effective_sample_size(
     click: Column = "click", propensity: Column = "propensity", clip: float | None = None
 ) -> pl.Expr:
-    """Effective sample size: as many clicks of equal weight would be as good as these.
+    """Effective sample size: the number of equally weighted clicks that are as informative.
 
     The squared sum of the weights divided by the sum of their squares. The weight of a click is
     1 / max(propensity, clip). NULL without clicks. Kish 1965.
@@ -83,10 +83,10 @@ def _read_clicks(values: pl.Series) -> pl.Series:
 
 def _read_propensities(rows: pl.Series) -> pl.Series:
     """Propensities above 0, which every item that was shown must have."""
-    shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
+    was_shown, values = rows.struct.field("c").is_not_null(), rows.struct.field("t")
     require(
-        not (shown & values.is_null()).any(),
-        "propensity must be given where an item was shown; estimate it, or leave such rows out",
+        not (was_shown & values.is_null()).any(),
+        "propensity must be given where an item was shown. Estimate it, or leave out such rows",
     )
     chances = as_floats("propensity", values)
     fit = chances.is_finite() & (chances > 0) & (chances <= 1)

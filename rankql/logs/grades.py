@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from rankql.errors import RankqlError
 from rankql.expressions.columns import Column, as_float, column, refuse_values
 from rankql.expressions.variants import metric
 from rankql.logs.moments import Duration, Moment, decimal_as_float, is_finite, weigh_by_moment
@@ -30,10 +31,10 @@ def graded(
     half_life: Duration | None = None,
     unknown: str | float | None = "error",
 ) -> pl.Expr:
-    """The grade of events by a mapping: the highest or the sum, which may fade with time.
+    """The grade of events by a mapping: the highest or the sum, optionally decaying with time.
 
     `grades` maps each event to its grade. The sum is at most `cap`. With `until`, events from that
-    time on are left out, and with `within` those that are older than that. With `half_life`, the
+    time on are left out, and with `within` also older events. With `half_life`, the
     grade of an event of age t is multiplied by 2^(-t / half_life). An event without a grade is an
     error, or has the grade `unknown`; None leaves it out. NULL if no event counts. Events are text,
     whole numbers or booleans. A month of an SQL INTERVAL is 30 days.
@@ -63,13 +64,16 @@ def _event_grades(event: Column, grades: Mapping[str, float | None], unknown: ob
     def read_events(events: pl.Series) -> pl.Series:
         dtype = events.dtype
         fit = dtype.is_integer() or dtype in (*TEXT_TYPES, pl.Boolean, pl.Null)
-        remedy = "cast it to text"
-        require(fit, f"event must be text, a whole number or a boolean, not {dtype}; {remedy}")
+        require(
+            fit, f"event must be text, a whole number or a boolean, not {dtype}. Cast it to text"
+        )
         events = events.cast(pl.String)
         if strict:
             for name in events.filter(~events.is_in(names) & events.is_not_null()).head(1):
-                hint = "add it to grades, or give unknown a grade"
-                require(False, f"event {name} has no grade; {hint}; there are: {listed}")
+                raise RankqlError(
+                    f"event {name} has no grade. Add it to grades, or set unknown to a grade. "
+                    f"Events with a grade: {listed}"
+                )
         return events
 
     events = column(event).map_batches(read_events, pl.String, is_elementwise=True)
@@ -110,7 +114,7 @@ def event_name(name: object) -> str:
 def consensus(
     rel: Column = "rel", weight: Column | float = 1, how: str = "mean", ties: str = "low"
 ) -> pl.Expr:
-    """One grade from those of several annotators: their weighted mean, median or majority.
+    """One grade from several annotators: their weighted mean, median or majority.
 
     The median has half of the weight on either side; if two grades have, it is their mean. The
     majority is the grade with the largest weight; `ties` chooses the lowest ("low"), the highest
@@ -148,7 +152,7 @@ _TOLERANCE = 1e-9
 
 
 def _label_weights(rel: Column, weight: Column | float) -> pl.Expr:
-    """The weight of each label, NULL if there is no label."""
+    """The weight of each label, NULL without a label."""
 
     def read_weights(rows: pl.Series) -> pl.Series:
         labels, raw = rows.struct.field("rel"), rows.struct.field("weight")

@@ -11,6 +11,7 @@ import polars as pl
 from rankql.errors import RankqlError, did_you_mean
 from rankql.logs.grades import event_name, require_cap, require_grades
 from rankql.logs.moments import decimal_as_float, is_finite
+from rankql.logs.table_macros import value_sql
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.macro_sql import execute
@@ -45,7 +46,7 @@ def grade_events(
 
     `grades` maps each event to its grade. An item gets the highest grade of its events, or with
     how="sum" their sum, at most `cap`. With `until`, events from that time on are left out, and
-    with `within` those that are older than that. With `half_life`, the grade of an event of age t
+    with `within` also older events. With `half_life`, the grade of an event of age t
     is multiplied by 2^(-t / half_life). An event without a grade is an error, or has the grade
     `unknown`; None leaves it out. A NULL event, an impression without any action, has no grade.
     Items without any grade are unjudged and left out. Events are text, whole numbers or booleans.
@@ -69,7 +70,7 @@ def grade_events(
         for role, name in needed.items():
             if name not in table.columns:
                 hint = did_you_mean(name, list(table.columns))
-                raise RankqlError(f"log has no column {name!r}; pass {role}='...'{hint}")
+                raise RankqlError(f"log has no column {name!r}. Pass {role}='...'{hint}")
         options = {"cap": cap, "until": until, "within": within, "half_life": half_life}
         options = {name: value for name, value in options.items() if value is not None}
         arguments_by_name = [
@@ -107,12 +108,8 @@ def _grades_sql(grades: Mapping[str, float | None]) -> str:
 
 def _value_sql(name: str, value: object) -> str:
     """A time, a length of time or a number as SQL."""
-    if isinstance(value, datetime):
-        return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
-    if isinstance(value, date):
-        return f"DATE '{value}'"
-    if isinstance(value, timedelta):
-        return f"to_microseconds({value // timedelta(microseconds=1)})"
+    if isinstance(value, date | timedelta):
+        return value_sql(value)
     finite, kind = value is None or is_finite(value), "datetime" if name == "until" else "timedelta"
     require(finite, f"{name} must be a finite number or a {kind}, not {value!r}")
     return "NULL" if value is None else f"'{decimal_as_float(value)}'::DOUBLE"

@@ -26,7 +26,7 @@ Items: TypeAlias = Sequence[Hashable]
 def team_draft(
     a: Items, b: Items, k: int | None = None, seed: object = None, prefix: bool = False
 ) -> list[dict[str, Any]]:
-    """Two rankings as one: two teams pick in turn from their own, and a toss says who is first.
+    """Interleave two rankings: teams pick items in turn, and a coin toss decides who is first.
 
     In every round each team picks the best item of its ranking that is not shown yet. With
     `prefix`, the items that both rankings start with come first and belong to no team. The last
@@ -42,24 +42,24 @@ def team_draft(
     if prefix:
         same = [x == y for x, y in zip(a, b, strict=False)]
         top = list(a[: [*same, False].index(False)])[: None if k is None else int(k)]
-    shown = [{"item": item, "team": None} for item in top]
+    picks = [{"item": item, "team": None} for item in top]
     seen, turn = set(top), 0
-    while len(shown) < most:
+    while len(picks) < most:
         heads = _is_heads(seed, turn // 2)
         first, second = (a, b) if heads else (b, a)
         one, two = (next((x for x in side if x not in seen), None) for side in (first, second))
         late = turn % 2 == 1
-        if two is None or (one is None and (not late or _is_above(second, shown[-1]["item"], two))):
+        if two is None or (one is None and (not late or _is_above(second, picks[-1]["item"], two))):
             break
         item = two if late else one
-        shown.append({"item": item, "team": "AB"[heads == late]})
+        picks.append({"item": item, "team": "AB"[heads == late]})
         seen.add(item)
         turn += 1
-    return shown
+    return picks
 
 
 def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Hashable]) -> float:
-    """Whom the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.
+    """Which ranking the clicks on a team draft prefer: 1 for A, -1 for B, 0 for neither.
 
     >>> team_draft_credit(team_draft("abc", "bca", seed=1), ["b"])
     -1.0
@@ -75,7 +75,7 @@ def team_draft_credit(picks: Sequence[Mapping[str, Any]], clicks: Collection[Has
 
 @metric(by=None)
 def sign_test(preference: Column = "preference") -> pl.Expr:
-    """How likely so uneven a count of wins and losses is by chance: the two-sided p, ties left out.
+    """Two-sided p-value of the sign test: wins against losses, without ties.
 
     The exact binomial test of equal chances; NULL without wins and losses. Use one preference per
     independent trial, such as a user: showings to the same user are not independent.
@@ -89,9 +89,9 @@ def sign_test(preference: Column = "preference") -> pl.Expr:
 
 
 def _read_preferences(values: pl.Series) -> pl.Series:
-    given = as_floats("preference", values)
-    refuse_values("preference must be a finite number", values, ~given.is_finite())
-    return given
+    numbers = as_floats("preference", values)
+    refuse_values("preference must be a finite number", values, ~numbers.is_finite())
+    return numbers
 
 
 def _two_sided_ps(counts: pl.Series) -> pl.Series:
@@ -117,7 +117,7 @@ def _is_above(items: Items, one: Hashable, other: Hashable) -> bool:
 
 def _is_heads(seed: object, toss: int) -> bool:
     """Toss a coin by the first bit of an MD5 sum: the same for the same seed and toss."""
-    message = "seed must be given: what tells one showing from the next, such as its id"
+    message = "seed must be given: a value that differs between impressions, such as their id"
     require(seed is not None, message)
     fit = isinstance(seed, str | Integral | UUID) and not isinstance(seed, bool)
     require(fit, f"seed must be text, a whole number or a UUID, not {seed}")

@@ -13,7 +13,7 @@ from rankql.sources.tables import Data
 
 
 def item_propensity(popularity: Column, users: float, a: float = 0.55, b: float = 1.5) -> pl.Expr:
-    """The chance that a relevant item is labelled, by how many users have it.
+    """The probability that a relevant item is labelled, by the number of users who have it.
 
     1 / (1 + (ln(users) - 1) * ((b + 1) / (popularity + b))^a), where `popularity` of the `users` in
     the training data have the item. Fitted values: a = 0.5 and b = 0.4 for Wikipedia, 0.6 and 2.6

@@ -51,7 +51,7 @@ def _require_moments(times: pl.Series) -> pl.Series:
         return times.cast(pl.Float64)
     kind = "text" if dtype in TEXT_TYPES else str(dtype)
     fit = dtype.is_numeric() or dtype == pl.Date or dtype == pl.Datetime or dtype == pl.Null
-    require(fit, f"moment must be a timestamp or a number, not {kind}; cast it first")
+    require(fit, f"moment must be a timestamp or a number, not {kind}. Cast it first")
     bad = times.is_null()
     if dtype.is_float():
         bad |= ~times.is_finite().fill_null(True)

@@ -69,9 +69,9 @@ def table_function(
         def of_table(*args: Any, **options: Any) -> Frame:
             call = signature.bind(*args, **options)
             call.apply_defaults()
-            data, *given = call.arguments.items()
-            columns = {name: value for name, value in given if name in of_columns}
-            others = {name: value for name, value in given if name not in of_columns}
+            data, *arguments = call.arguments.items()
+            columns = {name: value for name, value in arguments if name in of_columns}
+            others = {name: value for name, value in arguments if name not in of_columns}
             if isinstance(result, str):
                 return _add_column(data[1], function.__name__, columns, others, result)
             return _return_rows(data[1], function.__name__, columns, others, result)
@@ -103,8 +103,8 @@ def _return_rows(
             pl.col(name).cast(kind) for name, kind in types.items()
         )
 
-    found = _map_rows(selected, rows, types)
-    return found if isinstance(frame, pl.LazyFrame) else found.collect()
+    output = _map_rows(selected, rows, types)
+    return output if isinstance(frame, pl.LazyFrame) else output.collect()
 
 
 def _add_column(
@@ -150,8 +150,8 @@ def _select_columns(
     """The named columns of a relation, or all of them if one is unknown, for the error."""
     known = relation.columns
     if columns is not None:
-        given = [column(name) for name in columns if name is not None]
-        needed = {root for expr in given for root in expr.meta.root_names()}
+        named = [column(name) for name in columns if name is not None]
+        needed = {root for expr in named for root in expr.meta.root_names()}
         known = known if needed - set(known) else [name for name in known if name in needed]
     frame: pl.DataFrame = relation.project(", ".join(map(macros.quote, known))).pl()
     return frame
@@ -159,9 +159,9 @@ def _select_columns(
 
 def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[str, str | None]]:
     """The columns to pass, each once, and the name of the column of each parameter."""
-    for given in columns.values():
-        require_plain_name(given)
-    exprs = {role: column(given) for role, given in columns.items() if given is not None}
+    for expression in columns.values():
+        require_plain_name(expression)
+    exprs = {role: column(x) for role, x in columns.items() if x is not None}
     require_columns(frame, *exprs.values())
     names: dict[str, str | None] = dict.fromkeys(columns)
     selected: dict[str, pl.Expr] = {}
@@ -172,7 +172,7 @@ def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[s
         selected[name] = expr.alias(name)
         names[role] = name
     for name, kind in frame.lazy().select(selected.values()).collect_schema().items():
-        require(kind != pl.Object, f"{name} must not hold Python objects; cast it first")
+        require(kind != pl.Object, f"{name} must not hold Python objects. Cast it first")
     return list(selected.values()), names
 
 
@@ -207,7 +207,7 @@ def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     create, renamed = macros.isolate_macros(query, True)
     with private_connection() as con:
         try:
-            # In one chunk: errors must not depend on how the frame was built.
+            # In one chunk: errors must not depend on the frame's chunks.
             con.register(_TABLE, table.rechunk())
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()

@@ -34,7 +34,7 @@ class Section:
     beyond: int = 0
 
     def draw(self, panels: Sequence[alt.LayerChart]) -> None:
-        """Add charts, those that have rows."""
+        """Add the charts that have rows."""
         for panel in panels:
             spec = panel.to_dict(validate=False)
             rows = spec["datasets"].get(spec["data"]["name"])

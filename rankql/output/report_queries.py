@@ -1,4 +1,4 @@
-"""The section of the report on single queries: those that lost and gained most, and why."""
+"""The report's section on single queries: the largest losses and gains, and their reasons."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _explainable_metric(comparison: Comparison) -> str | None:
 def _select_queries(
     comparison: Comparison, metric: str, a: str, b: str
 ) -> Iterator[tuple[str, list[Any]]]:
-    """Return a title and the queries with their values, for those that lost and that gained."""
+    """Return the titles and queries of the largest losses and of the largest gains."""
     frame = comparison.differences(metric, a, b)
     frame = frame.select(frame.columns[0], "a", "b", "difference")
     gain = pl.col("difference") * (-1 if comparison.result.lower_is_better(metric) else 1)
@@ -89,7 +89,7 @@ def _select_queries(
 
 @dataclass(frozen=True)
 class _Cases:
-    """The rankings of the queries that are shown, and the labels of queries and items."""
+    """The rankings of the displayed queries, and the labels of queries and items."""
 
     metric: str
     formula: str

@@ -118,16 +118,16 @@ def make_limits_section(source: ReportSource) -> Section:
         return section
     with source.errors_as_notes(section):
         metrics = [name for name in comparison.metrics if parse_metric(name)]
-        found = source.runs.call(limits, metrics=metrics)
+        result = source.runs.call(limits, metrics=metrics)
         section.reading = [
             "The charts show how much the metric changes, on average over the queries, if an item "
             "is swapped with the next one. Where the line is high, the metric depends on the order "
             "of two items."
         ]
-        section.remarks = list(found.notes)
-        names = found.sensitivity["metric"].unique(maintain_order=True)[:METRICS]
+        section.remarks = list(result.notes)
+        names = result.sensitivity["metric"].unique(maintain_order=True)[:METRICS]
         section.draw(
-            [mean_charts.draw_sensitivity(comparison, found.sensitivity, name) for name in names]
+            [mean_charts.draw_sensitivity(comparison, result.sensitivity, name) for name in names]
         )
     return section
 

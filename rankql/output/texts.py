@@ -28,7 +28,7 @@ class Texts:
         self._sources = sources or {}
 
     def find(self, role: str, ids: Iterable[Any]) -> dict[str, str]:
-        """Return the texts of these ids, those that are known, each on one line."""
+        """Return the known texts of these ids, each on one line."""
         names, source = {str(each) for each in ids}, self._sources.get(role)
         if source is None or not names:
             return {}

@@ -39,7 +39,8 @@ def require_cutoff(k: object) -> None:
     """Refuse an invalid cutoff."""
     ok = k is None or is_whole_number(k)
     require(
-        ok, f"k must be a whole number from 1, or left out for the whole ranking; not {describe(k)}"
+        ok,
+        f"k must be a whole number from 1, not {describe(k)}. Leave k out for the complete ranking",
     )
 
 
@@ -60,8 +61,13 @@ def require_flag(name: str, value: object) -> None:
     require(isinstance(value, bool), f"{name} must be true or false, not {value}")
 
 
+def require_probability(name: str, value: object, margin: float = 0.0) -> None:
+    """Refuse an argument that is not between 0 and 1, at least `margin` from both."""
+    ok = margin < as_number(value) < 1 - margin
+    require(ok, f"{name} must lie between 0 and 1, not {describe(value)}")
+
+
 def normal_z(confidence: float) -> float:
     """The half width of a normal interval of this confidence, in standard errors."""
-    ok = 0 < as_number(confidence) < 1
-    require(ok, f"confidence must lie between 0 and 1, not {describe(confidence)}")
+    require_probability("confidence", confidence)
     return -NormalDist().inv_cdf((1 - as_number(confidence)) / 2)

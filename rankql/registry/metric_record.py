@@ -201,10 +201,10 @@ class MetricRecord:
 
     def check_options(self, arguments: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         """Return the arguments, numbers as floats; refuse a wrong option."""
-        given = [option for name, option in self.options.items() if name in arguments]
+        options = [option for name, option in self.options.items() if name in arguments]
         checked = dict(arguments)
         # Which numbers apply depends on the choices.
-        for option in sorted(given, key=lambda option: option.kind == "number"):
+        for option in sorted(options, key=lambda option: option.kind == "number"):
             if option.applies(arguments, prefix):
                 checked[option.name] = option.check(arguments[option.name], prefix)
         return checked

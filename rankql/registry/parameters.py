@@ -8,15 +8,17 @@ from rankql.registry.metric_record import Parameter
 GAIN = Parameter(
     "gain",
     "linear",
-    "the grade as a gain: itself, 2^rel - 1, or 1 where it is relevant",
+    "the gain of a grade: the grade itself, 2^rel - 1, or 1 if relevant",
     kind="choice",
     choices=("linear", "exp2", "binary"),
     convention="gain",
 )
 K = Parameter(
-    "k", None, "the positions that count, from the top; all of them when left out", kind="count"
+    "k", None, "the number of positions that count, from the top; by default all", kind="count"
 )
-THRESHOLD = Parameter("threshold", 1, "relevant from this grade", convention="threshold")
+THRESHOLD = Parameter(
+    "threshold", 1, "the lowest grade that counts as relevant", convention="threshold"
+)
 DISCOUNTS = Parameter(
     "discounts", None, "a divisor for each position", kind="list", convention="discounts"
 )
@@ -24,7 +26,7 @@ BASE = Parameter("base", 2, "the base of the logarithm of the discount", above=1
 IDEAL = Parameter(
     "ideal",
     "judged",
-    "what the ideal ranking is made of: all judged items, or those retrieved",
+    "the items of the ideal ranking: all judged items, or only the retrieved ones",
     kind="choice",
     choices=("judged", "retrieved"),
     convention="ideal",
@@ -32,7 +34,7 @@ IDEAL = Parameter(
 NEGATIVE = Parameter(
     "negative",
     "zero",
-    "a negative grade gains nothing, or keeps its sign",
+    "negative grades count as 0, or keep their sign",
     kind="choice",
     choices=("zero", "keep"),
     convention="negative",
@@ -40,7 +42,7 @@ NEGATIVE = Parameter(
 PRECISION_DENOMINATOR = Parameter(
     "denominator",
     "k",
-    "what precision is divided by: k, the number of items retrieved, or min(k, R)",
+    "the divisor of precision: k, the number of items retrieved, or min(k, R)",
     kind="choice",
     choices=("k", "retrieved", "min"),
     convention="precision_denominator",
@@ -48,7 +50,7 @@ PRECISION_DENOMINATOR = Parameter(
 AP_DENOMINATOR = Parameter(
     "denominator",
     "min",
-    "what the sum of precisions is divided by: min(k, R), R, the hits found, or k",
+    "the divisor of the sum of precisions: min(k, R), R, the number of hits, or k",
     kind="choice",
     choices=("min", "R", "found", "k"),
     convention="ap_denominator",
@@ -61,12 +63,12 @@ QUERY = Parameter(
     kind="column",
     required=True,
 )
-_PATIENCE = "the chance to look at the next item, between 0 and 1"
+_PATIENCE = "the probability of looking at the next item, between 0 and 1"
 P = Parameter("p", None, _PATIENCE, above=0, below=1, required=True)
 STOP = Parameter(
     "stop",
     "exp2",
-    "the chance to stop at an item: (2^rel - 1) / 2^max_rel, or the grade itself",
+    "the probability that a user stops at an item: (2^rel - 1) / 2^max_rel, or the grade itself",
     kind="choice",
     choices=("exp2", "rel"),
 )
@@ -75,30 +77,32 @@ SCALE = Parameter(
     "max_rel", None, "the highest grade of the scale", above=0, required=True,
     convention="max_rel", only_with=("stop", "exp2"),
 )  # fmt: skip
-GRADED = Parameter("max_rel", None, "the highest grade, if a grade is worth rel / max_rel", above=0)
+GRADED = Parameter(
+    "max_rel", None, "the highest grade of the scale; a grade then counts as rel / max_rel", above=0
+)
 BOUND = Parameter(
     "bound",
     "ext",
-    "what lies beyond the ends: extrapolated, the least, the most, or their difference",
+    "the estimate: extrapolated, lower bound, upper bound, or the difference of the bounds",
     kind="choice",
     choices=("ext", "min", "max", "residual"),
 )
-NORMALIZED = Parameter("normalized", False, "divided by its highest value", kind="flag")
+NORMALIZED = Parameter("normalized", False, "divide by the maximum", kind="flag")
 CATALOGUE = Parameter(
     "catalogue",
     None,
-    "the number of items that could be shown, or 'shown': those that were",
+    "the number of items that could be shown, or 'shown' for the number of items that were",
     kind="count",
 )
 USERS = Parameter("users", None, "the number of users", kind="count")
 NORM = Parameter(
-    "norm", "n", "the highest value is 1 - 1/n, or 1", kind="choice", choices=("n", "n-1")
+    "norm", "n", "the maximum of the index: 1 - 1/n, or 1", kind="choice", choices=("n", "n-1")
 )
 ATTENTION = Parameter("attention", None, "the attention that each position gets", kind="list")
 MISSING = Parameter(
     "missing",
     "drop",
-    "an item without the attribute is left out, differs from all others, or from none",
+    "items without the attribute: left out, different from all others, or equal to all others",
     kind="choice",
     choices=("drop", "different", "same"),
 )
@@ -111,19 +115,23 @@ SIMILARITY = Parameter(
     required=True,
 )
 ALPHA = Parameter(
-    "alpha", 0.5, "the gain that is lost when a subtopic is shown again", lowest=0, highest=1
+    "alpha",
+    0.5,
+    "the share of the gain that is lost each time a subtopic is shown again",
+    lowest=0,
+    highest=1,
 )
 UNSEEN = Parameter(
     "unseen",
     "zero",
-    "the popularity of an item never seen in training: 0, or left out",
+    "items not seen in training: popularity 0, or left out",
     kind="choice",
     choices=("zero", "drop"),
 )
 UNSEEN_NOVELTY = Parameter(
     "unseen",
     "one_user",
-    "an item never seen in training counts as known to one user, is left out, or is as the rarest",
+    "items not seen in training: known to one user, left out, or as novel as the rarest item",
     kind="choice",
     choices=("one_user", "drop", "max"),
 )

@@ -11,7 +11,7 @@ from rankql.macros import literal
 def find_table(
     con: duckdb.DuckDBPyConnection, name: str, label: str = ""
 ) -> tuple[str, str, str, bool] | None:
-    """Find a table or view by its name, which may start with schema and database.
+    """Find a table or view by name, optionally with its schema and database.
 
     Return database, schema, name, and whether it is a permanent table.
     """

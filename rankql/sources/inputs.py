@@ -190,7 +190,7 @@ def _require_different_names(inputs: Inputs) -> None:
 
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
-    """The table of the run; or of each, by its name."""
+    """The table of the run, or the tables of several runs by name."""
     if not isinstance(run, Mapping):
         return session.table(run, "run")
     if not run or not all(isinstance(name, str) and name for name in run):

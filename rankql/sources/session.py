@@ -211,7 +211,7 @@ class Session:
         return line
 
     def close(self) -> None:
-        """Take away what was put on the connection of the user; closing ours does that."""
+        """Remove our tables from the user's connection. Our own connection is closed instead."""
         if self._own:
             return
         for name in self.registered:

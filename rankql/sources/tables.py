@@ -96,8 +96,8 @@ class Table:
         name = self.roles[role]
         kind = self.columns[name]
         if not self.text and not _is_number(kind):
-            kind = "text" if _is_text(kind) else kind
-            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
+            kind = "text" if is_text(kind) else kind
+            raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
         return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
 
     def signed(self, role: str, value: str) -> str:
@@ -127,11 +127,12 @@ class Table:
     def key(self, role: str, as_text: bool = False) -> str:
         """The column of a role that is an id."""
         column = quote(self.roles[role])
-        as_text = as_text or _is_text(self.columns[self.roles[role]])
+        as_text = as_text or is_text(self.columns[self.roles[role]])
         return f"CAST({column} AS VARCHAR)" if as_text else column
 
 
-def _is_text(kind: str) -> bool:
+def is_text(kind: str) -> bool:
+    """Is it a type of text in DuckDB?"""
     return kind.startswith(("VARCHAR", "ENUM", "JSON"))
 
 
@@ -144,7 +145,7 @@ def _is_number(kind: str) -> bool:
 def same_kind(kinds: Sequence[str]) -> bool:
     """Can columns of these types be compared without casts?"""
     classes = {
-        "text" if _is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
+        "text" if is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
     }
     return len(classes) == 1
 

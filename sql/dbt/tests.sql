@@ -54,7 +54,7 @@ drops AS (
     FROM yesterday LEFT JOIN today
         ON true {% for name in by %} AND yesterday.{{ name }} IS NOT DISTINCT FROM today.{{ name }} {% endfor %}
 ),
--- How many are left to test, from the clearest to the least clear; a drop without an error is no test.
+-- The number of tests left, from the clearest drop to the least clear. Drops without a standard error are not tested.
 ordered AS (
     SELECT
         *,

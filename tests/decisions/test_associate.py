@@ -552,7 +552,7 @@ NAN, INF = math.nan, math.inf
         ({"outcome": {"CTR": 7}}, "outcome= must name columns, or be a dict"),
         ({"outcome": [["clicks"]]}, "outcome= must name columns, or be a dict"),
         ({"on": {"query": ("query", "user")}}, "on= must name the columns of the key"),
-        ({"outcome": "who"}, "outcomes: who must be a number, not text; cast it first"),
+        ({"outcome": "who"}, "outcomes: who must be a number, not text. Cast it first"),
         (
             {"outcome": {"AP": "clicks"}},
             "Two columns of the result would be named 'AP'. Choose other metrics=",
@@ -592,11 +592,11 @@ NAN, INF = math.nan, math.inf
         ),
         (
             {"outcomes": COUNTS.rename({"clicks": "^x$"})},
-            "'^x$' stands for several columns in polars; rename the column",
+            "'^x$' stands for several columns in polars. Rename the column",
         ),
         (
             {"per_query": SCORES.rename({"AP": "*"}), "metrics": "*"},
-            "'*' stands for several columns in polars; rename the column",
+            "'*' stands for several columns in polars. Rename the column",
         ),
         ({"per_query": SCORES.rename({"part": "^p$"}), "by": "^p$"}, "'^p$' stands for several"),
         (

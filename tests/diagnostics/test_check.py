@@ -157,7 +157,7 @@ CASES = {
         scored(rows=RUN[:3]), judged(), "note", "run", 1, [row("b", items=1)],
     ),
     "judged-share": (
-        scored(("b", "z", 3.0)), judged(), "note", "run", 1, [row("b", judged=1, shown=2)],
+        scored(("b", "z", 3.0)), judged(), "note", "run", 1, [row("b", judged=1, retrieved=2)],
     ),
     "empty": (scored(rows=[]), judged(), "error", "run", 1, []),
 }  # fmt: skip
@@ -336,7 +336,7 @@ def test_run_with_its_own_grades():
     table = placed(("a", "z", None)).with_columns(rel=pl.Series([1, 0, 1, None, 2]))
     finding = one(check(table, k=2))
     assert (finding.kind, finding.count) == ("judged-share", 1)
-    assert finding.examples == ({"query": "b", "judged": 1, "shown": 2},)
+    assert finding.examples == ({"query": "b", "judged": 1, "retrieved": 2},)
     bad = table.with_columns(rel=pl.Series([0.0, 0.0, INF, 2.0, 0.0]))
     assert kinds(check(bad, k=2)) == ["infinite-grades", "no-relevant"]
     unscored = table.with_columns(score=pl.when(pl.col("item") != "z").then(1.0))

@@ -203,7 +203,10 @@ def test_errors(name, metric, group, options, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "p must be given: the chance to look at the next item, between 0 and 1"),
+        (
+            {},
+            "p must be given: the probability of looking at the next item, between 0 and 1",
+        ),
         ({"p": 1}, "p must lie between 0 and 1, not 1"),
         ({"p": 0.0}, "p must lie between 0 and 1, not 0.0"),
         ({"p": 0.9, "bound": "most"}, "bound must be 'ext', 'min', 'max' or 'residual', not most"),
@@ -412,7 +415,7 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
         (RUN, RUN.with_columns(pos=pl.lit(0)), {}, "reference: pos must be a whole number from 1"),
         (RUN, RUN.drop("pos"), {}, "No score column in reference"),
         (RUN, RUN, {"metrics": "nDCG@10"}, "Unknown metric 'nDCG'"),
-        (RUN, RUN, {"metrics": "RBO"}, "p must be given: the chance to look"),
+        (RUN, RUN, {"metrics": "RBO"}, "p must be given: the probability of looking"),
         (RUN, RUN, {"metrics": "RBO(p=2)"}, "p must lie between 0 and 1, not 2"),
         (
             RUN,

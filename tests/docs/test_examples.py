@@ -65,17 +65,17 @@ def test_polars_streams_what_memory_could_not_hold(tmp_path):
 STORIES = {
     "shop_story.py": [
         "nDCG@5: new loses to old by 0.043",
-        "18 of 18 intervals hold it",
-        "the rest (0.064 and 0.058), and liked by far less (corrected 0.08 and 0.25, in truth",
-        "Corrected, the new ranker's DCG@5 is 39% higher, in truth 45%",
-        "there 67% of its list",
+        "18 of 18 intervals contain it",
+        "(0.064 and 0.058), but fewer users like them (corrected 0.08 and 0.25;",
+        "the new ranker's DCG@5 is 39% higher\n(truth: 45%)",
+        "67% of the list repeats\na product",
         "crowded=true: no significant association between the change of DCG@5",
     ],
     "feed_story.py": [
         "no significant difference between topics in turn and taste",
-        "most novel, 6.7 bits, and hardly watched (nDCG@3 0.004)",
-        "are level in nDCG@3, 0.078 and 0.079",
-        "55% of the pairs in a list of ten of the second are of different topics, against 42%",
+        "most novel (6.7 bits), but hardly watched (nDCG@3 0.004)",
+        "have a similar nDCG@3, 0.078\nand 0.079",
+        "55% of the pairs of 'topics in turn' have different topics,\nagainst 42%",
     ],
 }
 

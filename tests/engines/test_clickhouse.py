@@ -97,13 +97,16 @@ def test_functions_are_called_as_in_duckdb(house):
     ("call", "message"),
     [
         ("ndcg(rel, pos, 0)", "k must be a whole number from 1"),
-        ("ndcg('a', pos, 10)", "rel must be a number, not text; cast it first"),
+        ("ndcg('a', pos, 10)", "rel must be a number, not text. Cast it first"),
         ("ndcg(CAST('nan' AS DOUBLE), pos, 10)", "rel must be a finite number, not nan"),
         ("ndcg(rel, pos - 1, 10)", "pos must be a whole number from 1, not 0"),
         ("ndcg(rel, pos * 0.5, 10)", "pos must be a whole number from 1, not 0.5"),
         ("err(rel, pos, 10, NULL)", "max_rel must be given: the highest grade of the scale"),
         ("err(rel, pos, 10, 2)", "rel must not exceed max_rel: 3 is above 2"),
-        ("rbp(rel, pos, 10, NULL)", "p must be given: the chance to look at the next item"),
+        (
+            "rbp(rel, pos, 10, NULL)",
+            "p must be given: the probability of looking at the next item",
+        ),
         ("rbp(rel, pos, 10, 1.5)", "p must lie between 0 and 1, not 1.5"),
         ("rbo(pos, 1, NULL, 0.5)", "pos must not be the same for two items of a group"),
         ("ndcg_by_score(rel, pos, pos * 0.5, 10)", "item must be text or a whole number"),

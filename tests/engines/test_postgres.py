@@ -186,7 +186,7 @@ def test_others_are_refused(server):
         lambda: rankql.convert("run", "qrels.parquet", con=con),
         lambda: rankql.register(con),
     ):
-        with pytest.raises(rankql.RankqlError, match="con must be a DuckDB connection here, "):
+        with pytest.raises(rankql.RankqlError, match="con must be a DuckDB connection, "):
             call()
 
 

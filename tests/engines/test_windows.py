@@ -229,7 +229,7 @@ REFUSED = {
     "cg(rel, row_number() OVER ())": "an aggregate or a window within cg()",
     "round(avg(rel)), cg(rel, pos)": "round() has no translation",
     "cg(rel)": "cg needs the argument pos",
-    "cg(rel, pos, kk := 3)": "cg is given 'kk', unknown or twice",
+    "cg(rel, pos, kk := 3)": "cg: 'kk' is unknown or repeated",
     "cg(rel, pos, sum(DISTINCT": "cannot be read as DuckDB's SQL",
 }
 
@@ -318,7 +318,7 @@ NAN, INFINITE = float("nan"), float("inf")
             "micro_precision_at(rel, pos, 1, query := 7 * pos)",
             1.0,
             1,
-            "query must tell one ranking from the next: more items stand",
+            "query must identify one ranking: the first positions of",
         ),
     ],
 )

@@ -850,7 +850,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(bad(score=pl.lit("x")), QRELS),
-            "run: score must be a number, not text; cast it first",
+            "run: score must be a number, not text. Cast it first",
         ),
         (
             lambda: rankql.evaluate(bad(pos=pl.lit(0)), QRELS),

@@ -95,7 +95,7 @@ def test_ranked_refuses():
     for name, said in {
         "has_pos": "pos",
         "nan": "score must be a number, not nan",
-        "text": "score must be a number, not text; cast it first",
+        "text": "score must be a number, not text. Cast it first",
     }.items():
         with pytest.raises(metric_engines.duckdb.Error, match=said):
             con.execute(f"FROM ranked('{name}')").fetchall()

@@ -113,7 +113,7 @@ def test_rel_float32(metric, place):
 def test_rel_text(metric):
     """Text is refused even where it reads as a number."""
     groups = [[("1", 1), ("0", 2)]]
-    pattern = message("rel must be a number, not text; cast it first")
+    pattern = message("rel must be a number, not text. Cast it first")
     assert_refused(metric, groups, PLAIN.get(metric, {}), pattern, rel="VARCHAR")
 
 
@@ -137,7 +137,7 @@ def test_pos(metric, bad):
 
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO])
 def test_pos_text(metric):
-    pattern = message("pos must be a number, not text; cast it first")
+    pattern = message("pos must be a number, not text. Cast it first")
     group = [(1, "1"), (0, "2")]
     if metric in signatures.MICRO:
         group = [(*row, 1) for row in group]
@@ -154,7 +154,7 @@ def test_score(metric):
         pattern = message("score must be a number, not {}", NAN)
         assert_refused(f"{metric}_by_score", groups, options, pattern)
     groups = [[(1, "2", "a"), (0, "3", "b")]]
-    pattern = message("score must be a number, not text; cast it first")
+    pattern = message("score must be a number, not text. Cast it first")
     assert_refused(f"{metric}_by_score", groups, PLAIN.get(metric, {}), pattern, score="VARCHAR")
 
 
@@ -168,7 +168,7 @@ def test_rating(metric):
     assert_refused(metric, [[(1, 2), (1, NAN)]], {}, pattern)
     assert_refused(metric, [[(1, 2), (None, NAN)]], {}, pattern)
     for column in ("rel", "score"):
-        pattern = message(f"{column} must be a number, not text; cast it first")
+        pattern = message(f"{column} must be a number, not text. Cast it first")
         groups = [[("1", 2)]] if column == "rel" else [[(1, "2")]]
         assert_refused(metric, groups, {}, pattern, **{column: "VARCHAR"})
 
@@ -183,7 +183,7 @@ def test_micro_rel(metric):
             )
             pattern = message("rel must be a finite number, not {}", bad)
             assert_refused(metric, groups, options, pattern)
-    pattern = message("rel must be a number, not text; cast it first")
+    pattern = message("rel must be a number, not text. Cast it first")
     assert_refused(metric, [[("1", 1, 1)]], {}, pattern, rel="VARCHAR")
 
 
@@ -237,12 +237,12 @@ def test_short_discounts_of_the_ideal(metric):
 # bad arguments: option -> (value, message) of every metric that has the option
 
 P = "p must lie between 0 and 1, not {}"
-P_NEEDED = "p must be given: the chance to look at the next item, between 0 and 1"
+P_NEEDED = "p must be given: the probability of looking at the next item, between 0 and 1"
 MAX_REL = "max_rel must be a finite number above 0, not {}"
 MAX_REL_NEEDED = "max_rel must be given: the highest grade of the scale"
 AP = "denominator must be 'min', 'R', 'found' or 'k', not {}"
 PRECISION = "denominator must be 'k', 'retrieved' or 'min', not {}"
-K = "k must be a whole number from 1, or left out for the whole ranking; not {}"
+K = "k must be a whole number from 1, not {}. Leave k out for the complete ranking"
 ARGUMENTS = {
     "k": [
         *((K, bad) for bad in (0, -1, 2.5, NAN, INF)),
@@ -401,23 +401,21 @@ def test_no_expectation(metric, options):
         name: complaint(name, f"{metric}_by_score", groups, given) for name in metric_engines.SCORE
     }
     assert len(set(said.values())) == 1, said
-    pattern = rf"ties 'expected' is not available .*{metric}.*; .+"
+    pattern = rf"ties 'expected' is not available .*{metric}.*\. .+"
     if metric == "err":
-        pattern = "ties 'expected' is not available for err; use 'item'"
+        pattern = "ties 'expected' is not available for err. Use 'item'"
     assert re.fullmatch(pattern, said["sql score"])
 
 
 @pytest.mark.parametrize("metric", ["micro_precision_at", "micro_f1_at"])
 def test_query_needed(metric):
-    pattern = message(
-        "query must be given when k is: the column that tells one ranking from the next"
-    )
+    pattern = message("query must be given with k: the column that distinguishes the rankings")
     assert_refused(metric, [[(1, 1, 1), (0, 2, 2)]], {"k": 2}, pattern)
 
 
 @pytest.mark.parametrize("bad", [*BAD_REL, "1"])
 def test_exp2_gain(bad):
-    text = "rel must be a number, not text; cast it first"
+    text = "rel must be a number, not text. Cast it first"
     text = text if isinstance(bad, str) else "rel must be a finite number, not {}"
     pattern = message(text) if isinstance(bad, str) else message(text, bad)
     with pytest.raises(duckdb.ConversionException, match=pattern):
@@ -434,7 +432,7 @@ def test_exp2_gain(bad):
 def test_ideal_contains_the_list(metric):
     """An ideal of the grades that the list lacks would give values above 1."""
     text = (
-        "ideal must contain every grade of the list, as often; it lacks a {}. "
+        "ideal must contain every grade of the list, at least as often. It lacks a {}. "
         "Pass the grades of all judged items, retrieved or not"
     )
     options = PLAIN.get(metric, {})
@@ -454,7 +452,7 @@ def test_ideal_list(metric):
     for bad in BAD_REL:
         pattern = message("rel must be a finite number, not {}", bad)
         assert_refused(f"list_{metric}", [([1, 0], [1, 0, bad])], PLAIN.get(metric, {}), pattern)
-    pattern = message("rel must be a number, not text; cast it first")
+    pattern = message("rel must be a number, not text. Cast it first")
     kinds = {"ideal": "VARCHAR"}
     assert_refused(
         f"list_{metric}", [([1, 0], ["1", "0"])], PLAIN.get(metric, {}), pattern, **kinds
@@ -650,9 +648,9 @@ def test_packages_missing_later(monkeypatch, tmp_path):
 
 
 IN_SQL = {
-    "reference must be a number, not text; cast it first": "tau_ap('1', 1)",
-    "exposure must be a number, not text; cast it first": "exposure_disparity('1', 1)",
-    "target must be a number, not text; cast it first": "expected_exposure_loss(1, '1')",
+    "reference must be a number, not text. Cast it first": "tau_ap('1', 1)",
+    "exposure must be a number, not text. Cast it first": "exposure_disparity('1', 1)",
+    "target must be a number, not text. Cast it first": "expected_exposure_loss(1, '1')",
     "grades must be a MAP of events and their grades, not 3": "graded('view', 3)",
     "since must be a timestamp, as moment is, not 3": (
         "split FROM time_split('timed', since := 3)"

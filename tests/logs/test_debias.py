@@ -26,7 +26,8 @@ from support.calls import (
 COLUMNS = ["click", "propensity", "predicted"]
 
 SHARED = (
-    "pos must be of one item alone: two of query 1 have the same|several items share a position.*"
+    "pos must be unique in a query: two items of query 1 have the same position|"
+    "several items share a position.*"
 )
 
 
@@ -112,7 +113,7 @@ def test_errors(name):
         if bad:
             arguments = ["click", "propensity", bad]
             assert_refused(name, rows(SHOWN), arguments, {}, f"clip {at_most} {said}")
-    said = "propensity must be given where an item was shown; estimate it, or leave such rows out"
+    said = "propensity must be given where an item was shown. Estimate it, or leave out such rows"
     assert_refused(name, rows([(0, None)]), ["click", "propensity"], {}, said)
     assert_refused(
         name, rows([(2, 1.0)]), ["click", "propensity"], {}, "click must be 0 or 1, not 2"
@@ -123,7 +124,7 @@ def test_errors(name):
     assert_refused(name, nan, ["click", "propensity"], {}, "click must be 0 or 1, not nan")
     for column, what in {"click": "0 or 1", "propensity": "a number"}.items():
         text = rows(SHOWN).with_columns(pl.lit("1").alias(column))
-        said = f"{column} must be {what}, not text; cast it first"
+        said = f"{column} must be {what}, not text. Cast it first"
         assert_refused(name, text, ["click", "propensity"], {}, said)
 
 
@@ -134,7 +135,7 @@ def test_bad_predictions(bad):
         frame = rows([row, (0, 0.5, 0.5)])
         assert_refused("debiased", frame, [*COLUMNS[:2], None, "predicted"], {}, said)
     text = rows(SHOWN).with_columns(predicted=pl.lit("1"))
-    said = "predicted must be a number, not text; cast it first"
+    said = "predicted must be a number, not text. Cast it first"
     assert_refused("debiased", text, [*COLUMNS[:2], None, "predicted"], {}, said)
 
 
@@ -664,7 +665,7 @@ def test_rows_that_are_no_data(rows, said):
 def test_names_that_are_patterns(name):
     """SQL takes them as they are, polars would not."""
     frame = pl.DataFrame(LOG).rename({"query": name})
-    said = f"{name!r} stands for several columns in polars; rename the column"
+    said = f"{name!r} stands for several columns in polars. Rename the column"
     for way, run in table_ways("counterfactual", frame, {"query": name}):
         if way == "sql":
             assert len(run()) == 9
@@ -717,13 +718,13 @@ LOG |= {"examination": [1.0, 1.0, 0.5]}
     ("changes", "options", "said"),
     [
         ({"click": [1, 3, None]}, {}, "click must be 0 or 1, not 3"),
-        ({"click": ["1", "0", None]}, {}, "click must be 0 or 1, not text; cast it first"),
+        ({"click": ["1", "0", None]}, {}, "click must be 0 or 1, not text. Cast it first"),
         ({"propensity": [1.0, 0.0, None]}, {}, "propensity must be above 0 and at most 1, not 0.0"),
         ({"propensity": [1.0, 0.5, 2.0]}, {}, "propensity must be above 0 and at most 1, not 2.0"),
         (
             {"propensity": [1.0, None, None]},
             {},
-            "propensity must be given where an item was shown; estimate it, or leave such rows out",
+            "propensity must be given where an item was shown. Estimate it, or leave out such rows",
         ),
         ({"query": [1, None, 1]}, {}, "query must not be NULL"),
         ({"item": ["a", "a", None]}, {}, "item must not be NULL"),
@@ -770,14 +771,14 @@ LOG |= {"examination": [1.0, 1.0, 0.5]}
         (
             {},
             {"k": 10**18},
-            f"k must be a whole number from 1, or left out for the whole ranking; not {10**18}",
+            f"k must be a whole number from 1, not {10**18}. Leave k out for the complete ranking",
         ),
         ({}, {"clip": 2}, "clip must be above 0 and at most 1, not 2"),
         ({}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
         (
             {},
             {"k": 0},
-            "k must be a whole number from 1, or left out for the whole ranking; not 0",
+            "k must be a whole number from 1, not 0. Leave k out for the complete ranking",
         ),
     ],
 )
@@ -821,7 +822,10 @@ def test_empty():
     for _, run in table_ways("counterfactual", frame, {"k": 3}):
         assert run().is_empty()
     for options, said in (
-        ({"k": -1}, "k must be a whole number from 1, or left out for the whole ranking; not -1"),
+        (
+            {"k": -1},
+            "k must be a whole number from 1, not -1. Leave k out for the complete ranking",
+        ),
         ({"clip": 5}, "clip must be above 0 and at most 1, not 5"),
         ({"confidence": 7}, "confidence must lie between 0 and 1, not 7"),
     ):
@@ -830,7 +834,10 @@ def test_empty():
     for _, run in table_ways("propensity_scored", rankings, {"k": 3}):
         assert run().is_empty()
     for options, said in (
-        ({"k": -1}, "k must be a whole number from 1, or left out for the whole ranking; not -1"),
+        (
+            {"k": -1},
+            "k must be a whole number from 1, not -1. Leave k out for the complete ranking",
+        ),
         ({"threshold": math.nan}, "threshold must be a finite number, not nan"),
         ({"confidence": 7}, "confidence must lie between 0 and 1, not 7"),
     ):
@@ -936,7 +943,7 @@ def test_item_propensity(a, b):
         ({"users": 9}, -1, "popularity must be a finite number from 0, not -1"),
         ({"users": 9}, 0.5, "popularity must be a number of users, 0 or from 1, not 0.5"),
         ({"users": 9}, math.nan, "popularity must be a finite number from 0, not nan"),
-        ({"users": 9}, "1", "popularity must be a number, not text; cast it first"),
+        ({"users": 9}, "1", "popularity must be a number, not text. Cast it first"),
     ],
 )
 def test_item_propensity_errors(options, popularity, said):
@@ -1043,7 +1050,7 @@ def test_propensity_scored_is_a_ratio_of_sums():
         (
             {"grade": ["0", "1"]},
             {"rel": "grade"},
-            "grade must be a number, not text; cast it first",
+            "grade must be a number, not text. Cast it first",
         ),
         ({"grade": [0, math.inf]}, {"rel": "grade"}, "grade must be a finite number, not inf"),
         ({"rel": [[0], [1]]}, {}, r"rel must be a finite number, not \[0\]"),
@@ -1067,13 +1074,13 @@ def test_propensity_scored_is_a_ratio_of_sums():
         (
             {},
             {"k": 10**18},
-            f"k must be a whole number from 1, or left out for the whole ranking; not {10**18}",
+            f"k must be a whole number from 1, not {10**18}. Leave k out for the complete ranking",
         ),
         ({}, {"confidence": 0}, "confidence must lie between 0 and 1, not 0"),
         (
             {},
             {"k": 0},
-            "k must be a whole number from 1, or left out for the whole ranking; not 0",
+            "k must be a whole number from 1, not 0. Leave k out for the complete ranking",
         ),
     ],
 )

@@ -186,10 +186,10 @@ def test_graded_by_definition(groups, how, cap, until, within, half_life, unknow
 
 
 BAD_GRADED = [
-    ({}, "event swipe has no grade; add it to grades, or give unknown a grade; "
-         "there are: view, cart, buy, hide, shown"),
+    ({}, "event swipe has no grade. Add it to grades, or set unknown to a grade. "
+         "Events with a grade: view, cart, buy, hide, shown"),
     # Also where it lies outside the window.
-    ({"moment": "t", "until": 1}, "event swipe has no grade; .*"),
+    ({"moment": "t", "until": 1}, "event swipe has no grade. .*"),
     ({"unknown": "skip"}, "unknown must be a grade or 'error', not skip"),
     ({"unknown": math.nan}, "unknown must be a grade or 'error', not nan"),
     ({"how": "last"}, "how must be 'max' or 'sum', not last"),
@@ -472,7 +472,7 @@ def test_alpha_of_text_and_by_slice():
     ours = rankql.krippendorff_alpha(CODERS, "nominal")
     for _, run in table_ways("krippendorff_alpha", text, {"level": "nominal"}):
         assert run().equals(ours)
-    said = "labels must be numbers for level 'ordinal', not text; cast them first"
+    said = "labels must be numbers for level 'ordinal', not text. Cast them first"
     assert_table_refused("krippendorff_alpha", text, {}, said)
     two = pl.concat([CODERS.with_columns(lang=pl.lit(l)) for l in ("de", "en")])  # noqa: E741
     two = two.filter((pl.col("lang") == "de") | (pl.col("unit") < 9))
@@ -527,8 +527,8 @@ def test_fleiss(labels):
 
 def test_fleiss_needs_equal_raters():
     said = (
-        "fleiss_kappa needs as many labels of every unit: one has 1, another 3; "
-        "use krippendorff_alpha, for which labels may be missing"
+        "fleiss_kappa needs the same number of labels for every unit: one has 1, another 3. "
+        "Use krippendorff_alpha, which allows missing labels"
     )
     assert_table_refused("fleiss_kappa", CODERS, {}, said)
     one = rankql.fleiss_kappa(units("1 2 3"))
@@ -568,7 +568,7 @@ def test_cohen(weights, frame):
 def test_labels_are_looked_at():
     twice = pl.concat([CODERS, CODERS.tail(1)])
     for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"):
-        said = "annotator C has labelled unit 14 twice; keep one of the labels"
+        said = "annotator C has labelled unit 14 twice. Keep one of the labels"
         assert_table_refused(name, twice, {}, said)
         bad = CODERS.with_columns(label=pl.col("label").cast(pl.Float64) * math.nan)
         assert_table_refused(name, bad, {}, "label must be a finite number, not (?i:nan)")
@@ -580,12 +580,12 @@ def test_labels_are_looked_at():
     negative = CODERS.with_columns(label=pl.col("label") - 2)
     assert_table_refused("krippendorff_alpha", negative, {"level": "ratio"}, said)
     text = CODERS.with_columns(pl.col("label").cast(pl.String))
-    said = "labels must be numbers for level 'ratio', not text; cast them first"
+    said = "labels must be numbers for level 'ratio', not text. Cast them first"
     assert_table_refused("krippendorff_alpha", text, {"level": "ratio"}, said)
     said = "weights must be 'none', 'linear' or 'quadratic', not cubic"
     assert_table_refused("cohen_kappa", CODERS, {"weights": "cubic"}, said)
     text = CODERS.with_columns(pl.col("label").cast(pl.String))
-    said = "labels must be numbers for weights 'linear', not text; cast them first"
+    said = "labels must be numbers for weights 'linear', not text. Cast them first"
     assert_table_refused("cohen_kappa", text, {"weights": "linear"}, said)
     # Where nobody is named, a unit may have the same label as often as it likes.
     anonymous = CODERS.drop("annotator")
@@ -771,7 +771,7 @@ def test_splits_refuse():
     for name, options in (("leave_one_out", {}), ("time_split", {"since": 1})):
         assert_table_refused(name, missing, options, said)
         text = HISTORY.with_columns(pl.col("time").cast(pl.String))
-        refused = "time must be a timestamp or a number, not text; cast it first"
+        refused = "time must be a timestamp or a number, not text. Cast it first"
         assert_table_refused(name, text, options, refused)
 
 
@@ -907,10 +907,10 @@ def test_grade_events_before_evaluate():
     [
         (
             {"event": "evnt"},
-            "log has no column 'evnt'; pass event='...'. Did you mean 'event'?.*",
+            "log has no column 'evnt'. Pass event='...'. Did you mean 'event'?.*",
         ),
-        ({"until": 3}, "log has no column 'time'; pass time='...'.*"),
-        ({"grades": {"view": 1}}, "event buy has no grade; .*"),
+        ({"until": 3}, "log has no column 'time'. Pass time='...'.*"),
+        ({"grades": {"view": 1}}, "event buy has no grade. .*"),
         ({"grades": 3}, "grades must be a dict of event: grade, not a int"),
         ({"grades": {"view": math.nan, "buy": 1}}, "grades must be finite numbers, not .*"),
         ({"how": "last"}, "how must be 'max' or 'sum', not last"),
@@ -1018,14 +1018,14 @@ def test_what_is_no_time_is_refused(time):
     ):
         said = complaint(lambda c=call: con.sql(f"FROM {c}").fetchall())
         assert re.fullmatch(
-            "(time|moment) must be a timestamp or a number, not .*; cast it first", said
+            "(time|moment) must be a timestamp or a number, not .*. Cast it first", said
         )
     odd = pl.DataFrame(
         {"user": "u", "item": "x", "time": pl.Series(con.sql("FROM odd").fetchall()[0][-1:])}
     )
     said = complaint(lambda: rankql.leave_one_out(odd))
     kind = "not hold Python objects" if time == "uuid()" else "be a timestamp or a number, not .*"
-    assert re.fullmatch(f"time must {kind}; cast it first", said)
+    assert re.fullmatch(f"time must {kind}. Cast it first", said)
 
 
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMPTZ"])
@@ -1060,7 +1060,7 @@ def test_odd_labels_are_refused(label):
         ("cohen_kappa", {"weights": "quadratic"}),
     ]:
         ((option, value),) = options.items()
-        said = f"labels must be numbers for {option[:7]}s? '{value}', not .*; cast them first"
+        said = f"labels must be numbers for {option[:7]}s? '{value}', not .*. Cast them first"
         assert_table_refused(name, frame, options, said)
 
 
@@ -1105,7 +1105,7 @@ def test_events_are_text_whole_numbers_or_booleans():
     assert frame.select(rankql.graded("event", {True: 2})).item() == 2
     for event in (NOON, 1.5, [1], ["a"]):
         odd = frame.with_columns(event=pl.Series([event, event]))
-        said = "event must be text, a whole number or a boolean, not .*; cast it to text"
+        said = "event must be text, a whole number or a boolean, not .*. Cast it to text"
         assert_refused("graded", odd, ["event", {"1": 2}], {}, said)
 
 

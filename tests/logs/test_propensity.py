@@ -409,7 +409,7 @@ def test_of_clicks_alone():
         for way, run in ways(name, log, {}):
             said = complaint(run)
             refused = (
-                "the log holds clicks only; propensities need the impressions without a click too"
+                "the log holds clicks only. Propensities also need the impressions without a click"
             )
             assert said == refused, way
 
@@ -421,12 +421,12 @@ BAD = [
     ({"pos": [0]}, {}, "pos must be a whole number from 1, not 0"),
     ({"pos": [1.5]}, {}, "pos must be a whole number from 1, not 1.5"),
     ({"pos": [math.nan]}, {}, "pos must be a whole number from 1, not (nan|NaN)"),
-    ({"pos": ["1"]}, {}, "pos must be a number, not text; cast it first"),
+    ({"pos": ["1"]}, {}, "pos must be a number, not text. Cast it first"),
     ({"click": [2]}, {}, "click must be 0 or 1, not 2"),
     ({"click": [0.5]}, {}, "click must be 0 or 1, not 0.5"),
     ({"click": [math.nan]}, {}, "click must be 0 or 1, not (nan|NaN)"),
     ({"click": [None]}, {}, "click must be 0 or 1, not NULL"),
-    ({"click": ["1"]}, {}, "click must be 0 or 1, not text; cast it first"),
+    ({"click": ["1"]}, {}, "click must be 0 or 1, not text. Cast it first"),
     ({"query": [None]}, {}, "query must not be NULL"),
     ({"pos": [3]}, {},
      "the log must have rows at position 1, to which propensities are relative"),

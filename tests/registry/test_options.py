@@ -109,7 +109,7 @@ def found(run):
 def alike(sql, python):
     """Equal values, or the same message but for how the languages print the value."""
     if isinstance(sql, str) and isinstance(python, str):
-        heads = [re.split(r",? not | is above |; not | lacks ", text)[0] for text in (sql, python)]
+        heads = [re.split(r",? not | is above |It lacks ", text)[0] for text in (sql, python)]
         return heads[0].lower() == heads[1].lower() and "Error" not in heads[0]
     return (
         not isinstance(sql, str)
@@ -157,7 +157,7 @@ def test_option(name, columns, option):
     for text in FORMS if form else WRONG:
         value = WRONG[text]
         sql, python = verdicts(name, columns, option, text, value)
-        refused = value is True and str(python).endswith("not True")  # in SQL it is 1
+        refused = value is True and "not True" in str(python)  # in SQL it is 1
         if not refused and not alike(sql, python):
             wrong.append(f"{name}({option} := {text}):\n  SQL:    {sql}\n  Python: {python}")
     assert not wrong, "\n".join(wrong)

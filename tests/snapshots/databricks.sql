@@ -539,9 +539,9 @@ SELECT
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
         )
         THEN raise_error(
-          'query must tell one ranking from the next: more items stand in the first positions of ' || CAST((
+          'query must identify one ranking: the first positions of ' || CAST((
             count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
-          ) AS STRING) || ' rankings than there is room for'
+          ) AS STRING) || ' rankings cannot hold so many items'
         )
         ELSE 5.0 * (
           count(DISTINCT `day`) + CASE WHEN count(*) > count(`day`) THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END

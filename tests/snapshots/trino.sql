@@ -618,11 +618,11 @@ SELECT
         )
         THEN fail(
           CONCAT(
-            CAST('query must tell one ranking from the next: more items stand in the first positions of ' AS VARCHAR),
+            CAST('query must identify one ranking: the first positions of ' AS VARCHAR),
             CAST(CAST((
               count(DISTINCT "day") + CASE WHEN count(*) > count("day") THEN CAST(1 AS BIGINT) ELSE CAST(0 AS BIGINT) END
             ) AS VARCHAR) AS VARCHAR),
-            CAST(' rankings than there is room for' AS VARCHAR)
+            CAST(' rankings cannot hold so many items' AS VARCHAR)
           )
         )
         ELSE 5.0 * (

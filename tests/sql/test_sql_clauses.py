@@ -135,7 +135,7 @@ def test_raw_message(con):
     """What a user of DuckDB alone reads: whose error it is, and what to do."""
     with pytest.raises(duckdb.Error) as error:
         con.sql("SELECT ndcg(rel, pos, 0) FROM t").fetchall()
-    said = "k must be a whole number from 1, or left out for the whole ranking; not 0"
+    said = "k must be a whole number from 1, not 0. Leave k out for the complete ranking"
     assert str(error.value).startswith(
         f"Conversion Error: Could not convert string 'rankql: {said}' to INT64"
     )

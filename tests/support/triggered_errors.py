@@ -35,7 +35,7 @@ RAISERS = (
 # What helpers could say by what they are called with, but never come to.
 NEVER = (
     # A list of text is refused before its entries are looked at.
-    "attention must be a number, not text; cast it first",
+    "attention must be a number, not text. Cast it first",
     # Compared with 0, which no number of users is below.
     "users must be the number of users in the training data: … is less than the … that were shown",
 )
