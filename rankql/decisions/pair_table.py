@@ -111,7 +111,7 @@ def _describe_power(pair: PairComparison, settings: Settings) -> str:
     is_bounded = lowest is not None and highest is not None and observed >= lowest
     if is_bounded and detectable > (highest or 0.0) - (lowest or 0.0):
         return f". These are too few queries to detect any difference with {POWER:.0%} power"
-    size = show.round_significant(detectable)
+    size = text.round_significant(detectable)
     return f". A difference of about {size} would have been detected with {POWER:.0%} power"
 
 
