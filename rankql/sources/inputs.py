@@ -8,6 +8,7 @@ from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX
+from rankql.sources.dicts import is_several_runs
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
@@ -166,7 +167,7 @@ def read_inputs(
     if system is not None:
         for table in runs.values():
             _require_column(table, system, "system")
-        if isinstance(run, Mapping):
+        if is_several_runs(run):
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
@@ -191,7 +192,7 @@ def _require_different_names(inputs: Inputs) -> None:
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     """The table of the run; or of each, by its name."""
-    if not isinstance(run, Mapping):
+    if not is_several_runs(run):
         return session.table(run, "run")
     if not run or not all(isinstance(name, str) and name for name in run):
         raise RankqlError("A dict of runs must map at least one name to a run")
