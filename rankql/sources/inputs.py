@@ -9,6 +9,7 @@ from typing import Any
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX
 from rankql.sources.dicts import is_several_runs
+from rankql.sources.grades import MAPPED, assume_grades, map_events
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
@@ -137,11 +138,19 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
+    grades = columns.get("rel")
+    if isinstance(grades, Mapping):
+        columns = {**columns, "rel": MAPPED}
+        if judgments:
+            judgments = map_events(session, judgments, grades)
+        else:
+            runs = {name: map_events(session, table, grades) for name, table in runs.items()}
     require_named_columns(columns, [*runs.values(), *filter(None, (judgments, compared))])
     sides = [_side(columns, 0), _side(columns, 1)]
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
+        judgments, sides[1] = assume_grades(judgments, sides[1])
     alone = judgments is None and compared is None
     preferred = find_common_id_columns([*runs.values(), *filter(None, (judgments, compared))])
     runs = {

@@ -40,8 +40,6 @@ ROLES = {
 }
 # Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
-# Text columns that rel={...} maps to grades.
-EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 
 
 def squash(name: str) -> str:
@@ -79,7 +77,8 @@ class Table:
     lasting: bool = False
     # The lowest score is the best: `number` and `read` return -score.
     ascending: bool = False
-
+    # What the Columns line says of roles whose values are not in a column of the source.
+    assumed: Mapping[str, str] = field(default_factory=dict)
     # The frame, if it is from pandas.
     frame: Any = field(default=None, repr=False, compare=False)
 
@@ -98,11 +97,12 @@ class Table:
     @property
     def role_columns(self) -> dict[str, str]:
         """The columns by role, and the order of the scores if the lowest is best."""
-        return self.roles | ({"order": "ascending"} if self.ascending else {})
+        assumed = {role: what for role, what in self.assumed.items() if role in self.roles}
+        return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
-    def find(self, role: str, name: str | None = None, preferred: Sequence[str] = ()) -> str | None:
+    def find(self, role: str, name: Any = None, preferred: Sequence[str] = ()) -> str | None:
         """The column of a role: the one of this name, or a preferred or known name."""
-        if name is not None and name.lower() in map(str.lower, self.columns):
+        if isinstance(name, str) and name.lower() in map(str.lower, self.columns):
             return self.actual_name(name)
         # Ranks of a TREC run are ignored, as in trec_eval.
         names = () if self.trec and role == "pos" else ROLES[role]
@@ -122,7 +122,7 @@ class Table:
         name = self.roles[role]
         kind = self.columns[name]
         if not self.text and not _is_number(kind):
-            kind = "text" if _is_text(kind) else kind
+            kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}; cast it first")
         return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
 
@@ -153,11 +153,12 @@ class Table:
     def key(self, role: str, as_text: bool = False) -> str:
         """The column of a role that is an id."""
         column = quote(self.roles[role])
-        as_text = as_text or _is_text(self.columns[self.roles[role]])
+        as_text = as_text or is_text(self.columns[self.roles[role]])
         return f"CAST({column} AS VARCHAR)" if as_text else column
 
 
-def _is_text(kind: str) -> bool:
+def is_text(kind: str) -> bool:
+    """Is it a type of texts?"""
     return kind.startswith(("VARCHAR", "ENUM", "JSON"))
 
 
@@ -170,7 +171,7 @@ def _is_number(kind: str) -> bool:
 def same_kind(kinds: Sequence[str]) -> bool:
     """Can columns of these types be compared without casts?"""
     classes = {
-        "text" if _is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
+        "text" if is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
     }
     return len(classes) == 1
 

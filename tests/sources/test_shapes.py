@@ -131,3 +131,78 @@ def test_names_that_only_look_alike():
     assert found.columns["run"]["item"] == "docno"
     both = run.with_columns(**{"Query_ID": pl.col("query")}, query=pl.lit("words"))
     assert rankql.evaluate(both, qrels, "RR").columns["run"]["query"] == "Query_ID"
+
+
+# Judgments without grades
+
+
+# As a recommender logs it: no grade, and columns that are none.
+BOUGHT = pl.DataFrame({"user_id": ["q1", "q2"], "item_id": ["d2", "d3"], "timestamp": [5, 6]})
+EVENTS = BOUGHT.with_columns(event=pl.Series(["buy", "click"]))
+
+
+def test_judgments_of_items_alone_have_grade_1(tmp_path):
+    run = frame(RUN, "score").rename({"query": "user_id", "item": "item_id"})
+    BOUGHT.write_csv(tmp_path / "bought.csv")
+    for qrels in (BOUGHT, tmp_path / "bought.csv", {"q1": ["d2"], "q2": {"d3"}}):
+        found = rankql.evaluate(run, qrels, ["RR", "R@2"])
+        assert found.per_query.rows() == [("q1", pytest.approx(1 / 3), 0), ("q2", 0.5, 1)]
+        assert found.columns["qrels"]["rel"] == "1 for every row"
+        assert "rel = 1 for every row" in repr(found)
+    assert rankql.check(run, BOUGHT).ok
+    assert rankql.limits(run, BOUGHT, "RR").result["RR"] == pytest.approx(5 / 12)
+
+
+def test_runs_are_no_judgments():
+    run = frame(RUN, "score").rename({"query": "user_id", "item": "item_id"})
+    with pytest.raises(RankqlError, match=r"^run and qrels look swapped"):
+        rankql.evaluate(BOUGHT, run, "RR")
+    for other in (run, run.rename({"score": "pos"})):
+        with pytest.raises(RankqlError, match=r"^No grade column in qrels"):
+            rankql.evaluate(run, other, "RR")
+    with pytest.raises(RankqlError, match=r"^rel='grade': no column of that name"):
+        rankql.evaluate(run, BOUGHT, "RR", rel="grade")
+
+
+def test_grades_of_events(tmp_path):
+    grades = {"buy": 3, "cart": 2, "click": 1}
+    EVENTS.write_csv(tmp_path / "events.csv")
+    pandas = EVENTS.to_pandas().astype({"event": "category"})
+    for qrels in (EVENTS, pandas, tmp_path / "events.csv"):
+        found = rankql.evaluate(RUN, qrels, "RR(rel=2)", rel=grades, by="event")
+        assert found.per_query.rows() == [
+            ("q1", "buy", pytest.approx(1 / 3)),
+            ("q2", "click", None),
+        ]
+        assert found.columns["qrels"]["rel"] == "event (buy: 3, cart: 2, click: 1)"
+    half = rankql.evaluate(RUN, EVENTS, "DCG@1", rel={"buy": 3, "click": 0.5}).per_query
+    assert half["DCG@1"].to_list() == [0, 0]
+    ranked = EVENTS.with_columns(pos=pl.Series([1, 3]))
+    found = rankql.evaluate(ranked, metrics="DCG@3", rel={"buy": 3, "click": 0.5})
+    assert found.per_query["DCG@3"].to_list() == [3, 0.25]
+    assert rankql.explain(RUN, EVENTS, "q1", "DCG@3", rel=grades).value == 1.5
+    assert rankql.check(RUN, EVENTS, rel=grades).ok
+
+
+@pytest.mark.parametrize(
+    "qrels, grades, message",
+    [
+        (EVENTS, {"buy": 3}, r"^qrels: rel=.* has no grade for event 'click'. Add one, such as 'c"),
+        (BOUGHT, {"buy": 3}, r"^rel=\{'buy': 3\} needs a text column in qrels: one of event, .*"),
+        (EVENTS, {}, r"^rel=\{\} needs a text column"),
+        (EVENTS, {"buy": "much"}, r"^rel must map events \(text\) to grades, not 'buy' to 'much'"),
+        (EVENTS, {"buy": float("nan")}, r"^rel must map .* not 'buy' to nan"),
+    ],
+)
+def test_mappings_that_cannot_be_right(qrels, grades, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(RUN, qrels, "RR", rel=grades)
+
+
+def test_judgments_of_beir(tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\nq2\td2\t2\nq2\td3\t1\n")
+    found = rankql.evaluate(RUN, path, "nDCG@10")
+    assert found.columns["qrels"] == {"query": "query-id", "item": "corpus-id", "rel": "score"}
+    expected = rankql.evaluate(RUN, {"q1": {"d2": 1}, "q2": {"d2": 2, "d3": 1}}, "nDCG@10")
+    assert found["nDCG@10"] == expected["nDCG@10"]
