@@ -27,7 +27,7 @@ from rankql.sources.files import READERS, expand_home, find_files, refuse_utf16,
 from rankql.sources.messages import reword_error, unreadable_source
 from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
-from rankql.sources.trec import detect_trec
+from rankql.sources.trec import detect_trec, has_no_header
 
 
 @contextmanager
@@ -134,7 +134,7 @@ class Session:
         name = expand_home(name)
         paths, pattern = find_files(name, label, self.hint)
         kind = suffix(paths[0])
-        if kind not in READERS:
+        if kind not in READERS or has_no_header(paths[0]):
             return self._load_trec(paths, pattern, label)
         sql = READERS[kind].format(literal(pattern))
         if kind in (".parquet", ".pq"):

@@ -105,7 +105,7 @@ class Table:
         if isinstance(name, str) and name.lower() in map(str.lower, self.columns):
             return self.actual_name(name)
         # Ranks of a TREC run are ignored, as in trec_eval.
-        names = () if self.trec and role == "pos" else ROLES[role]
+        names = () if self.trec and role == "pos" and "tag" in self.columns else ROLES[role]
         return find_name(self.columns, preferred) or find_name(self.columns, names)
 
     def actual_name(self, name: str) -> str:

@@ -3,6 +3,7 @@
 import numpy
 import polars as pl
 import pytest
+import pytrec_eval
 
 import rankql
 from rankql import RankqlError
@@ -35,7 +36,6 @@ def test_dicts_are_evaluated_like_frames():
 
 
 def test_dicts_agree_with_pytrec_eval():
-    pytrec_eval = pytest.importorskip("pytrec_eval")
     theirs = pytrec_eval.RelevanceEvaluator(QRELS, {"map", "ndcg"}).evaluate(RUN)
     ours = rankql.evaluate(RUN, QRELS, ["map", "ndcg"], conventions="trec_eval").per_query
     for query, *values in ours.rows():
@@ -206,3 +206,39 @@ def test_judgments_of_beir(tmp_path):
     assert found.columns["qrels"] == {"query": "query-id", "item": "corpus-id", "rel": "score"}
     expected = rankql.evaluate(RUN, {"q1": {"d2": 1}, "q2": {"d2": 2, "d3": 1}}, "nDCG@10")
     assert found["nDCG@10"] == expected["nDCG@10"]
+
+
+# Files of MS MARCO, which have no header
+
+MARCO = "1048585\t7187158\t1\t9.5\n1048585\t7187157\t2\t8.1\n2\t4339068\t1\t7.2\n"
+MARCO_QRELS = "1048585\t0\t7187157\t1\n2\t0\t4339068\t1\n"
+
+
+@pytest.mark.parametrize("columns", [3, 4])
+@pytest.mark.parametrize("name", ["run.tsv", "run.dev.small", "run.txt"])
+def test_files_of_ms_marco(tmp_path, name, columns):
+    lines = ["\t".join(line.split("\t")[:columns]) for line in MARCO.splitlines()]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    for qrels in ("qrels.dev.tsv", "qrels.txt"):
+        (tmp_path / qrels).write_text(MARCO_QRELS)
+        found = rankql.evaluate(tmp_path / name, tmp_path / qrels, "RR@10")
+        assert found.per_query.rows() == [("1048585", 0.5), ("2", 1.0)]
+        assert found.columns["run"]["pos"] == "rank"
+        assert found.columns["qrels"] == {"query": "query", "item": "item", "rel": "rel"}
+
+
+def test_files_that_are_not_of_ms_marco(tmp_path):
+    run, qrels = tmp_path / "run.tsv", tmp_path / "qrels.tsv"
+    run.write_text("q1\td1\tfirst\nq1\td2\tsecond\n")
+    qrels.write_text(MARCO_QRELS)
+    with pytest.raises(RankqlError, match=r"^No query column in run: expected one of"):
+        rankql.evaluate(run, qrels, "RR")
+    run.write_text(MARCO + "2\t4339068\n")
+    with pytest.raises(RankqlError, match=r"run.tsv' has a line without 4 columns: '2 4339068'"):
+        rankql.evaluate(run, qrels, "RR")
+    run.write_text(MARCO)
+    with pytest.raises(RankqlError, match=r"^run and qrels look swapped"):
+        rankql.evaluate(qrels, run, "RR")
+    # Judgments of TREC with another iteration, and items that look like ranks.
+    qrels.write_text("2\t1\t1\t0\n2\t1\t2\t1\n")
+    assert rankql.evaluate({2: [1, 2]}, qrels, "RR")["RR"] == 0.5
