@@ -19,6 +19,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, align_results, read_result
 from rankql.registry.conventions import option_names
 from rankql.registry.parse import is_metric, resolve_names
+from rankql.sources.dicts import is_several_runs
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
 
@@ -31,7 +32,7 @@ def arrange_arguments(
     if len(positional) > 1 and positional[-1] is None:  # metrics=None
         positional.pop()
     listed = isinstance(runs, list | tuple)
-    several = listed or isinstance(runs, Mapping)
+    several = listed or is_several_runs(runs)
     if positional and metrics is None and _are_metrics(positional, several):
         metrics = positional.pop()
     if positional and not several:
@@ -89,7 +90,7 @@ def _are_results(second: Any, first: Any, metrics: Any, keywords: Mapping[str, A
 
 def combine_results(runs: Any, qrels: Any, request: Request) -> Result | None:
     """The results of all systems as one result; None if the systems are runs."""
-    several = isinstance(runs, Mapping)
+    several = is_several_runs(runs)
     runs_by_name = runs if several else {"run": runs}
     if not runs_by_name:
         raise RankqlError(_NO_RUNS)

@@ -25,6 +25,7 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require, require_probability
+from rankql.sources.dicts import is_several_runs
 from rankql.sources.tables import Data
 
 
@@ -106,7 +107,7 @@ def compare(
         source = ComparedRuns(runs, qrels, keywords, compare)
     result = set_directions(result, higher_is_better)
     result.notes[:0] = name_notes
-    if isinstance(runs, Mapping):
+    if is_several_runs(runs):
         systems = list(runs)
     else:
         several = result.meta["system"]

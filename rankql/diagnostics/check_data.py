@@ -11,7 +11,7 @@ from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
-from rankql.sources.tables import ROLES, Table, same_kind
+from rankql.sources.tables import Table, same_kind
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class CheckData:
         roles, unused = dict(table.roles), None
         if "pos" in roles:
             unused = "score" if "score" in roles else None
-        elif ranks := next((c for c in table.columns if c.lower() in ROLES["pos"]), None):
-            roles["pos"], unused = ranks, "pos"
+        elif ranks := table.known("pos"):
+            roles["pos"], unused = ranks[0], "pos"
         system = ""
         if self.inputs.many:
             column = f"CAST({quote(str(self.inputs.system))} AS VARCHAR)"

@@ -53,7 +53,7 @@ def explain(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | None = None,
+    rel: str | Mapping[str, float] | None = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,

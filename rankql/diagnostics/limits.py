@@ -39,7 +39,7 @@ def limits(
     con: duckdb.DuckDBPyConnection | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | None = None,
+    rel: str | Mapping[str, float] | None = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,

@@ -28,7 +28,7 @@ def evaluate(
     con: duckdb.DuckDBPyConnection | Any = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
-    rel: str | None = None,
+    rel: str | Mapping[str, float] | None = None,
     score: str | None = None,
     pos: str | None = None,
     system: str | None = None,
@@ -42,11 +42,13 @@ def evaluate(
     """Compute metrics per query for one or several runs, where your data lives.
 
     `run` has the columns query, item and score or pos; `qrels` has query, item and rel. Each is a
-    path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, or a polars, pandas
-    or Arrow frame. Without `qrels`, the run is a ranked table with its own rel. For several runs,
-    pass a dict of name: run, or name the column `system`. Columns are recognised by their usual
-    names or named by keyword, with a pair if run and qrels differ. The highest score is best, or
-    the lowest with descending=False or if the column is called distance.
+    path or glob (Parquet, CSV, JSON, TREC), a table, view or relation of `con`, a polars, pandas or
+    Arrow frame, or a dict: {query: {item: score}}, {query: {item: grade}} or {query: [items]}.
+    Without `qrels`, the run is a ranked table with its own rel. For several runs, pass a dict of
+    name: run, or name the column `system`. Columns are recognised by their usual names or named by
+    keyword, with a pair if run and qrels differ. Judgments without grades mean grade 1, and a dict
+    such as rel={"buy": 3, "click": 1} maps a text column `event` to grades. The highest score is
+    best, or the lowest with descending=False or if the column is called distance.
 
     `by` slices the means by attributes of the queries from `attributes` (a table with the query
     column), the qrels or the run. A nested list is a grouping of its own: by=[["segment"],

@@ -38,6 +38,8 @@ _UNSUPPORTED = pa.binary()
 
 def fetch_tables(arguments: EvaluateArguments) -> EvaluateArguments:
     """Replace table names in the arguments of `evaluate` by Arrow tables."""
+    if isinstance(arguments.columns.get("rel"), Mapping):
+        raise RankqlError("rel={...} is not supported in Postgres. Pass a view with the grades")
     run = arguments.run
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     names = label_tables(runs, arguments.qrels, arguments.attributes)
@@ -111,7 +113,8 @@ def _needed_columns(
     for table in inputs.tables:
         attributes = inputs.attributes_in(inputs.home(table))
         read = {*table.roles.values(), *inputs.ids(table), *map(table.actual_name, attributes)}
-        needed[table.label] = [n for n in table.columns if n in read or n.lower() in named]
+        stored = tables[table.label].schema.names
+        needed[table.label] = [n for n in stored if n in read or n.lower() in named]
     return needed
 
 

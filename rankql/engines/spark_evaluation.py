@@ -195,7 +195,8 @@ def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame
     from pyspark.sql import functions as F
 
     attributes = inputs.attributes_in(inputs.home(table))
-    names = dict.fromkeys([*table.roles.values(), *inputs.ids(table), *attributes])
+    read = [*table.roles.values(), *inputs.ids(table), *attributes]
+    names = dict.fromkeys(name for name in read if name in frame.columns)
     return frame.select(*(F.col(quoted_name(name)) for name in names))
 
 

@@ -27,7 +27,7 @@ from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.macro_sql import execute
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import ROLES, Data, Table, same_kind
+from rankql.sources.tables import Data, Table, known_names, same_kind
 
 Direction = bool | Mapping[str, bool] | None
 
@@ -191,7 +191,7 @@ def has_items(path: str) -> bool:
             columns = con.sql(f"FROM {literal(path)} LIMIT 0").columns
     except duckdb.Error:
         return False
-    return any(name.lower() in ROLES["item"] for name in columns)
+    return bool(known_names("item", columns))
 
 
 def _refuse_ambiguous(

@@ -8,6 +8,8 @@ from typing import Any
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import INTERNAL_PREFIX
+from rankql.sources.dicts import is_several_runs
+from rankql.sources.grades import MAPPED, assume_grades, map_events
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
@@ -136,11 +138,19 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
+    grades = columns.get("rel")
+    if isinstance(grades, Mapping):
+        columns = {**columns, "rel": MAPPED}
+        if judgments:
+            judgments = map_events(session, judgments, grades)
+        else:
+            runs = {name: map_events(session, table, grades) for name, table in runs.items()}
     require_named_columns(columns, [*runs.values(), *filter(None, (judgments, compared))])
     sides = [_side(columns, 0), _side(columns, 1)]
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
+        judgments, sides[1] = assume_grades(judgments, sides[1])
     alone = judgments is None and compared is None
     preferred = find_common_id_columns([*runs.values(), *filter(None, (judgments, compared))])
     runs = {
@@ -166,7 +176,7 @@ def read_inputs(
     if system is not None:
         for table in runs.values():
             _require_column(table, system, "system")
-        if isinstance(run, Mapping):
+        if is_several_runs(run):
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
@@ -191,7 +201,7 @@ def _require_different_names(inputs: Inputs) -> None:
 
 def open_runs(session: Session, run: Data | Mapping[str, Data]) -> Any:
     """The table of the run, or the tables of several runs by name."""
-    if not isinstance(run, Mapping):
+    if not is_several_runs(run):
         return session.table(run, "run")
     if not run or not all(isinstance(name, str) and name for name in run):
         raise RankqlError("A dict of runs must map at least one name to a run")

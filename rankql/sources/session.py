@@ -22,11 +22,12 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.macros import duckdb_required, is_other_database, literal, quote
 from rankql.sources.catalog import database_type, find_table
+from rankql.sources.dicts import frame_from_dict, is_several_runs
 from rankql.sources.files import READERS, expand_home, find_files, refuse_utf16, suffix
 from rankql.sources.messages import reword_error, unreadable_source
 from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
-from rankql.sources.trec import detect_trec
+from rankql.sources.trec import detect_trec, has_no_header
 
 
 @contextmanager
@@ -85,9 +86,11 @@ class Session:
         )
 
     def table(self, data: Data, label: str) -> Table:
-        """The table of the data, which is not copied. Only text files are read at once."""
+        """The table of the data, which is not copied. Text files and dicts are read at once."""
         if isinstance(data, Table):
             return data
+        if isinstance(data, Mapping):
+            data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):
             return self._open_name(os.fspath(data), label)
         table = self._describe(label, self._register(data, label))
@@ -131,7 +134,7 @@ class Session:
         name = expand_home(name)
         paths, pattern = find_files(name, label, self.hint)
         kind = suffix(paths[0])
-        if kind not in READERS:
+        if kind not in READERS or has_no_header(paths[0]):
             return self._load_trec(paths, pattern, label)
         sql = READERS[kind].format(literal(pattern))
         if kind in (".parquet", ".pq"):
@@ -273,6 +276,6 @@ def _lock(con: duckdb.DuckDBPyConnection) -> threading.RLock:
 
 
 def flatten_inputs(*inputs: Data | Mapping[str, Data]) -> Iterator[Data]:
-    """The inputs, with the values of dicts one by one."""
+    """The inputs, with the runs of a dict one by one."""
     for data in inputs:
-        yield from data.values() if isinstance(data, Mapping) else [data]
+        yield from data.values() if is_several_runs(data) else [data]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -15,7 +16,10 @@ Data: TypeAlias = Any
 # The roles of columns, each with the names that are recognised, the likeliest first.
 ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
-    "query": ("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
+    "query": (
+        *("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
+        "question_id",
+    ),
     "item": (
         "item",
         "item_id",
@@ -28,6 +32,7 @@ ROLES = {
         "product",
         "product_id",
         "iid",
+        *("corpus_id", "passage_id", "pid", "chunk_id", "movie_id"),
     ),
     "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
     "pos": ("pos", "position", "rank"),
@@ -35,6 +40,26 @@ ROLES = {
 }
 # Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
+
+
+def squash(name: str) -> str:
+    """A name without case, '-', '_' and blanks, in which recognised names are compared."""
+    return re.sub(r"[-_\s]", "", name.lower())
+
+
+# All recognised names.
+COLUMN_NAMES = {squash(name) for names in ROLES.values() for name in names}
+
+
+def find_name(columns: Iterable[str], names: Iterable[str]) -> str | None:
+    """The column with the first of these names: spelled exactly, else in another way."""
+    columns, names = list(columns), list(names)
+    for spell in (str.lower, squash):
+        spelled = {spell(column): column for column in reversed(columns)}
+        for name in names:
+            if spell(name) in spelled:
+                return spelled[spell(name)]
+    return None
 
 
 @dataclass(frozen=True)
@@ -52,7 +77,8 @@ class Table:
     lasting: bool = False
     # The lowest score is the best: `number` and `read` return -score.
     ascending: bool = False
-
+    # What the Columns line says of roles whose values are not in a column of the source.
+    assumed: Mapping[str, str] = field(default_factory=dict)
     # The frame, if it is from pandas.
     frame: Any = field(default=None, repr=False, compare=False)
 
@@ -71,16 +97,16 @@ class Table:
     @property
     def role_columns(self) -> dict[str, str]:
         """The columns by role, and the order of the scores if the lowest is best."""
-        return self.roles | ({"order": "ascending"} if self.ascending else {})
+        assumed = {role: what for role, what in self.assumed.items() if role in self.roles}
+        return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
-    def find(self, role: str, name: str | None = None, preferred: Sequence[str] = ()) -> str | None:
+    def find(self, role: str, name: Any = None, preferred: Sequence[str] = ()) -> str | None:
         """The column of a role: the one of this name, or a preferred or known name."""
-        lower = {column.lower(): column for column in self.columns}
-        if name is not None and name.lower() in lower:
+        if isinstance(name, str) and name.lower() in map(str.lower, self.columns):
             return self.actual_name(name)
         # Ranks of a TREC run are ignored, as in trec_eval.
-        names = () if self.trec and role == "pos" else (*preferred, *ROLES[role])
-        return next((lower[known] for known in names if known in lower), None)
+        names = () if self.trec and role == "pos" and "tag" in self.columns else ROLES[role]
+        return find_name(self.columns, preferred) or find_name(self.columns, names)
 
     def actual_name(self, name: str) -> str:
         """The name of a column as the table spells it."""
@@ -89,7 +115,7 @@ class Table:
 
     def known(self, role: str) -> list[str]:
         """All columns with a recognised name of a role."""
-        return [name for name in self.columns if name.lower() in ROLES[role]]
+        return known_names(role, self.columns)
 
     def number(self, role: str) -> str:
         """The column of a role as DOUBLE; `read` also checks its values."""
@@ -158,14 +184,28 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
     return f"hash(CAST({name} AS {common}))"
 
 
+def known_names(role: str, columns: Iterable[str]) -> list[str]:
+    """The columns with a recognised name of a role."""
+    names = set(map(squash, ROLES[role]))
+    return [name for name in columns if squash(name) in names]
+
+
 def find_common_id_columns(tables: Sequence[Table]) -> dict[str, list[str]]:
     """The recognised names of ids that all tables have: these columns hold the same ids.
 
     TREC files have no names of their own, so they do not count.
     """
-    named = [{name.lower() for name in table.columns} for table in tables if not table.trec]
+    spellings = [
+        [{spell(name) for name in table.columns} for table in tables if not table.trec]
+        for spell in (str.lower, squash)
+    ]
     return {
-        role: [name for name in ROLES[role] if all(name in names for names in named)]
+        role: [
+            name
+            for spell, named in zip((str.lower, squash), spellings, strict=True)
+            for name in ROLES[role]
+            if all(spell(name) in names for names in named)
+        ]
         for role in ("query", "item")
     }
 

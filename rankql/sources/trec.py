@@ -1,4 +1,4 @@
-"""TREC runs with six columns and TREC judgments with four, separated by any white space."""
+"""TREC runs with six columns, TREC judgments with four, and MS MARCO runs with three or four."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rankql.sources.files import read_head
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
+_MARCO = ("query", "item", "rank", "score")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,9 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
     if not lines:
         raise RankqlError(f"{label}: {path!r} is empty")
     first = lines[0].split()
-    columns = {4: _QRELS, 6: _RUN}.get(len(first))
+    columns: tuple[str, ...] | None = {4: _QRELS, 6: _RUN}.get(len(first))
+    if len(first) in (3, 4) and _is_marco(lines):
+        columns = _MARCO[: len(first)]
     if len(first) > 6 and _is_number(first[4]) and not _is_number(first[5]):
         columns = _RUN
     if columns is None:
@@ -80,6 +83,27 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
         )
     delimiters = (d for d in " \t" if all(_is_split_by(d, line, columns) for line in lines))
     return TrecFile(literal(pattern), columns, next(delimiters, ""))
+
+
+def has_no_header(path: str) -> bool:
+    """Is a .tsv file one of MS MARCO or TREC, whose first line ends with numbers?"""
+    if "://" in path or not path.lower().endswith((".tsv", ".tsv.gz")):
+        return False
+    fields = next(iter(read_head(path, 1)), "").split("\t")
+    number = {3: 2, 4: 3, 6: 4}.get(len(fields))
+    return number is not None and _is_number(fields[number])
+
+
+def _is_marco(lines: Sequence[str]) -> bool:
+    """Are they query, item and rank, and not the judgments of TREC: do ranks go up by 1?"""
+    rows = [line.split() for line in lines[:1000]]
+    if not all(len(row) == len(rows[0]) and row[2].isdecimal() for row in rows):
+        return False
+    ranks = [int(row[2]) for row in rows if row[0] == rows[0][0]]
+    items = {row[1] for row in rows}
+    # The iteration of judgments is the same in all lines.
+    judgments = len(items) == 1 and (len(rows) > 1 or items <= {"0", "Q0"})
+    return ranks == [*range(1, len(ranks) + 1)] and not judgments
 
 
 def _is_split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:

@@ -1,0 +1,127 @@
+"""Runs and judgments as dicts: {query: {item: number}} and {query: [items in order]}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from numbers import Integral, Real
+from typing import Any, TypeGuard
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.sources.tables import COLUMN_NAMES
+
+_LISTS = (list, tuple, set, frozenset)
+_DICTS = (dict, Mapping)  # the check of Mapping is slow
+
+
+def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Is it a dict of name: run, and not one run or judgments?"""
+    return isinstance(data, Mapping) and _kind(data, "run") in ("a run", "")
+
+
+def _kind(data: Mapping[Any, Any], label: str) -> str:
+    """What the values are: 'a run', or 'numbers' or 'items' of a query; '' in an empty dict."""
+    kinds: dict[str, Any] = {}
+    for key, value in data.items():
+        kinds.setdefault(_kind_of_value(value), key)
+    empty = "" in kinds
+    kinds.pop("", None)
+    if len(kinds) > 1:
+        words = {"numbers": "a dict of numbers", "items": "a list of items"}
+        seen = " and ".join(
+            f"{key!r} is {words.get(kind, f'a run ({type(data[key]).__name__})')}"
+            for kind, key in kinds.items()
+        )
+        raise RankqlError(f"The values of the dict {label} are mixed: {seen}. {_shapes(label)}")
+    return next(iter(kinds), "numbers" if empty else "")
+
+
+def _shapes(label: str) -> str:
+    if label == "qrels":
+        return "Pass {query: {item: grade}}, or {query: [relevant items]}"
+    return (
+        "Pass {query: {item: score}}, {query: [items in order]}, or {name: run} for several systems"
+    )
+
+
+def _kind_of_value(value: Any) -> str:
+    if isinstance(value, _LISTS):
+        return "items" if value else ""
+    if isinstance(value, _DICTS):
+        first = next(iter(value.values()), None)
+        return "a run" if isinstance(first, (*_LISTS, *_DICTS)) else "numbers" if value else ""
+    return "a run"
+
+
+def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
+    """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
+    kind = _kind(data, label)
+    if kind == "a run":
+        raise RankqlError(f"{label} must be one table, not a dict of runs. {_shapes(label)}")
+    if not any(data.values()):
+        raise RankqlError(f"{label} is empty: the dict has no items")
+    judged = label == "qrels"
+    values = list(data.values())
+    if kind == "items":
+        names = {str(key).lower() for key in data}
+        if len(names & COLUMN_NAMES) > 1:
+            raise RankqlError(
+                f"{label} looks like a dict of columns ({', '.join(map(str, data))}), not of "
+                "queries. Pass polars.DataFrame(...) of it"
+            )
+        if not judged and any(isinstance(value, set | frozenset) for value in values):
+            raise RankqlError(f"{label}: a set of items has no order. Pass a list")
+    rows = pl.DataFrame({"query": _ids(list(data), label, "query"), "n": list(map(len, values))})
+    rows = rows.filter(pl.col("n") > 0)
+    columns = [
+        rows.select(pl.col("query").repeat_by("n").explode()).to_series(),
+        _ids(list(chain.from_iterable(values)), label, "item"),
+    ]
+    if kind == "numbers":
+        numbers = list(chain.from_iterable(value.values() for value in values))
+        columns.append(_numbers(numbers, data, label, "rel" if judged else "score"))
+    elif not judged:
+        pos = pl.int_ranges(1, pl.col("n") + 1).explode().alias("pos")
+        columns.append(rows.select(pos).to_series())
+    return pl.DataFrame(columns)
+
+
+def _ids(ids: list[Any], label: str, role: str) -> pl.Series:
+    """A column of ids, which are all text or all whole numbers."""
+    types = _types(ids)
+    if all(issubclass(each, str) for each in types):
+        return pl.Series(role, ids, dtype=pl.String)
+    if not all(issubclass(each, Integral) for each in types):
+        names = " and ".join(sorted(each.__name__ for each in types))
+        raise RankqlError(
+            f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
+            f"{_shapes(label)}"
+        )
+    return pl.Series(role, [None if each is None else int(each) for each in ids])
+
+
+def _numbers(
+    numbers: list[Any], data: Mapping[Any, Mapping[Any, Any]], label: str, role: str
+) -> pl.Series:
+    """A column of numbers: Python's int as integers, so that few grades stay fast."""
+    types = _types(numbers)
+    if not all(issubclass(each, Real) for each in types):
+        query, item, value = next(
+            (query, item, value)
+            for query, values in data.items()
+            for item, value in values.items()
+            if not isinstance(value, Real | None)
+        )
+        raise RankqlError(
+            f"{label}: the {role} of item {item!r} of query {query!r} must be a number, "
+            f"not {value!r}. {_shapes(label)}"
+        )
+    if not types <= {int, float}:  # types of numpy
+        numbers = [None if each is None else float(each) for each in numbers]
+    return pl.Series(role, numbers, dtype=pl.Int64 if types == {int} else pl.Float64)
+
+
+def _types(values: Iterable[Any]) -> set[type]:
+    return {*map(type, values)} - {type(None)}

@@ -1,0 +1,75 @@
+"""Grades of judgments that have none: 1 for every row, the score of BEIR, events by a mapping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rankql.errors import RankqlError
+from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.sources.session import Session
+from rankql.sources.tables import ROLES, Table, find_name, is_text, squash
+
+# The text columns that rel={...} maps to grades, next to those that are called like a grade.
+EVENTS = ("event", "action", "event_type", "interaction", "feedback")
+# The column of mapped grades.
+MAPPED = f"{INTERNAL_PREFIX}grade"
+
+
+def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str, Any]]:
+    """The judgments with grades, and the names of their columns.
+
+    In BEIR the grade is called score. Judgments of items alone mean grade 1.
+    """
+    if names.get("rel") or table.find("rel"):
+        return table, names
+    score = table.find("score", names.get("score"))
+    if score and "corpusid" in map(squash, table.columns):
+        return table, {**names, "rel": score}
+    if score or table.find("pos", names.get("pos")):
+        return table, names  # a run
+    return _add_grades(table, "rel", "1", "INTEGER", "1 for every row"), names
+
+
+def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Table:
+    """The table with the grades of its events."""
+    for event, grade in grades.items():
+        number = isinstance(grade, int | float) and not isinstance(grade, bool)
+        if not isinstance(event, str) or not number or not math.isfinite(grade):
+            raise RankqlError(f"rel must map events (text) to grades, not {event!r} to {grade!r}")
+    known = (*EVENTS, *ROLES["rel"])
+    texts = [name for name, kind in table.columns.items() if is_text(kind)]
+    event = find_name(texts, known)
+    if event is None or not grades:
+        raise RankqlError(
+            f"rel={dict(grades)!r} needs a text column in {table.label}: one of "
+            f"{', '.join(known)}. Found: {', '.join(texts)}. Rename the column of the events"
+        )
+    value = f"CAST({quote(event)} AS VARCHAR)"
+    rows = session.con.sql(
+        f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN "
+        f"({', '.join(map(literal, grades))}) ORDER BY ALL LIMIT 3"
+    ).fetchall()
+    if rows:
+        raise RankqlError(
+            f"{table.label}: rel={dict(grades)!r} has no grade for {event} "
+            f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as {rows[0][0]!r}: 0"
+        )
+    cases = " ".join(f"WHEN {literal(name)} THEN {grade!r}" for name, grade in grades.items())
+    whole = all(isinstance(grade, int) for grade in grades.values())
+    kind = "INTEGER" if whole else "DOUBLE"
+    pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
+    sql = f"CAST(CASE {value} {cases} END AS {kind})"
+    return _add_grades(table, MAPPED, sql, kind, f"{event} ({pairs})")
+
+
+def _add_grades(table: Table, name: str, value: str, kind: str, assumed: str) -> Table:
+    """The table with a column of grades, and what the Columns line says of them."""
+    return replace(
+        table,
+        sql=f"(SELECT *, {value} AS {quote(name)} FROM {table.sql})",
+        columns={**table.columns, name: kind},
+        assumed={"rel": assumed},
+    )
