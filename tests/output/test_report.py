@@ -172,7 +172,7 @@ def test_it_says_first_what_was_found(sliced, parsed):
              "nDCG@10: means", "Differences with confidence intervals",
              "Each dot is a mean difference", "One chart per pair", "The mean by cutoff k",
              "The 5 queries that lose most", "The charts show how much", "Settings",
-             "gain=linear"]  # fmt: skip
+             "rankql (defaults)"]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert DATE in text and "rankql" in text
