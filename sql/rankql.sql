@@ -1213,7 +1213,8 @@ COMMENT ON MACRO kendall_tau_b_by_score IS 'kendall_tau_b with a score and an it
 
 -- The score is checked in a condition, because DuckDB skips the checks of a subtrahend if every grade is NULL.
 CREATE OR REPLACE MACRO rankql_error(rel, score) AS
-    CASE WHEN score IS NOT NULL AND NOT isfinite(CAST(rankql_score(score) AS DOUBLE))
+    CASE WHEN rankql_is_text(score) THEN rankql_fail('score must be a number, not text. Cast it first')
+         WHEN score IS NOT NULL AND NOT isfinite(CAST(score AS DOUBLE))
          THEN rankql_fail('score must be a finite number, not ' || rankql_text(score))
          ELSE rankql_grade(rel) - CAST(score AS DOUBLE) END;
 

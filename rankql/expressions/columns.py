@@ -134,8 +134,8 @@ def check_score(values: pl.Series) -> None:
 
 
 def check_prediction(values: pl.Series) -> None:
-    """The scores that are to be near the grades: finite."""
-    check_score(values)
+    """Predicted grades: finite."""
+    _need_numbers("score", values)
     if values.dtype.is_float():
         refuse_values("score must be a finite number", values, ~values.is_finite())
 

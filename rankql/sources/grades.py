@@ -10,10 +10,12 @@ from typing import Any
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.session import Session
-from rankql.sources.tables import ROLES, Table, find_name, is_text, squash
+from rankql.sources.tables import ROLES, Table, find_name, is_number, is_text, squash
 
 # The text columns that rel={...} maps to grades, next to those that are called like a grade.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
+# Columns of numbers that are not grades.
+TIMES = ("time", "timestamp", "date", "day", "event_time", "created_at")
 # The column of mapped grades.
 MAPPED = f"{INTERNAL_PREFIX}grade"
 
@@ -28,9 +30,18 @@ def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str,
     score = table.find("score", names.get("score"))
     if score and "corpusid" in map(squash, table.columns):
         return table, {**names, "rel": score}
-    if score or table.find("pos", names.get("pos")):
-        return table, names  # a run
+    if score or table.find("pos", names.get("pos")) or _may_be_graded(table):
+        return table, names
     return _add_grades(table, "rel", "1", "INTEGER", "1 for every row"), names
+
+
+def _may_be_graded(table: Table) -> bool:
+    """Whether a column that is neither an id nor a time could hold grades."""
+    known = {squash(name) for name in (*ROLES["query"], *ROLES["item"], *TIMES)}
+    return any(
+        (table.text or is_number(kind)) and squash(name) not in known
+        for name, kind in table.columns.items()
+    )
 
 
 def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Table:

@@ -121,7 +121,7 @@ class Table:
         """The column of a role as DOUBLE; `read` also checks its values."""
         name = self.roles[role]
         kind = self.columns[name]
-        if not self.text and not _is_number(kind):
+        if not self.text and not is_number(kind):
             kind = "text" if is_text(kind) else kind
             raise RankqlError(f"{self.label}: {name} must be a number, not {kind}. Cast it first")
         return self.signed(role, f"{'TRY_' if self.text else ''}CAST({quote(name)} AS DOUBLE)")
@@ -141,7 +141,7 @@ class Table:
         """Do all connections to the database read the same from its roles and these columns?"""
         read = {*self.roles.values(), *columns}
         kinds = {kind for name, kind in self.columns.items() if name in read}
-        return self.lasting and all(_is_number(kind) or kind == "VARCHAR" for kind in kinds)
+        return self.lasting and all(is_number(kind) or kind == "VARCHAR" for kind in kinds)
 
     def read(self, role: str) -> str:
         """The column of a role as a number; an error if a value is not a number."""
@@ -162,7 +162,7 @@ def is_text(kind: str) -> bool:
     return kind.startswith(("VARCHAR", "ENUM", "JSON"))
 
 
-def _is_number(kind: str) -> bool:
+def is_number(kind: str) -> bool:
     return kind.endswith("INT") or kind.startswith(
         ("INTEGER", "UINTEGER", "BIGNUM", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", '"NULL"')
     )
@@ -171,7 +171,7 @@ def _is_number(kind: str) -> bool:
 def same_kind(kinds: Sequence[str]) -> bool:
     """Can columns of these types be compared without casts?"""
     classes = {
-        "text" if is_text(kind) else "number" if _is_number(kind) else kind for kind in kinds
+        "text" if is_text(kind) else "number" if is_number(kind) else kind for kind in kinds
     }
     return len(classes) == 1
 
@@ -180,7 +180,7 @@ def hash_column(name: str, kinds: Sequence[str]) -> str:
     """The hash of a column, the same for equal values of all these types."""
     if len(set(kinds)) == 1:
         return f"hash({name})"
-    common = "DOUBLE" if all(map(_is_number, kinds)) else "VARCHAR"
+    common = "DOUBLE" if all(map(is_number, kinds)) else "VARCHAR"
     return f"hash(CAST({name} AS {common}))"
 
 

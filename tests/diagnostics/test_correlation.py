@@ -423,7 +423,7 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
             {"metrics": "RBO(p=.5, bound=top)"},
             "bound must be 'ext', 'min'",
         ),
-        (RUN, RUN, {"metrics": "x = 1"}, "'x' is an expression; name metrics of two rankings"),
+        (RUN, RUN, {"metrics": "x = 1"}, "correlate does not support SQL expressions such as 'x'"),
         (RUN, RUN, {"k": 0}, "k must be a whole number from 1, not 0"),
         (RUN, RUN, {"by": "kind"}, "by: no table has a column 'kind'"),
         (RUN, RUN, {"pos": "place"}, "pos='place': no column of that name"),
@@ -502,7 +502,7 @@ def test_command(tmp_path):
     assert [row["metric"] for row in several["table"]] == ["TauAP@3"] * 2
     lines = run("one", "other", "-q", "--format", "csv").stdout.splitlines()
     assert lines[0] == "query,RBO(p=0.9),TauB,TauAP,TauDistance"
-    assert "RUN with a REFERENCE" in run("one", code=2).stderr
+    assert "Pass RUN... REFERENCE" in run("one", code=2).stderr
 
 
 # real runs

@@ -304,7 +304,7 @@ NAN, INFINITE = float("nan"), float("inf")
         ("ndcg(rel, pos)", INFINITE, 1, "rel must be a finite number, not "),
         ("ndcg(rel, pos)", NAN, 1, "rel must be a finite number, not "),
         ("recall_at(rel, pos, 3)", 1.0, 0, "pos must be a whole number from 1, not 0"),
-        ("ap(rel, pos / 2)", 1.0, 1, "pos must be a whole number from 1, not 0.5"),
+        ("ap(rel, pos * 0.5)", 1.0, 1, "pos must be a whole number from 1, not 0.5"),
         ("err(rel, pos, max_rel := 3)", 4.0, 1, "rel must not exceed max_rel: 4"),
         ("rbp(rel, pos, p := 0.5, max_rel := 3)", 4.0, 1, "rel must not exceed max_rel: 4"),
         ("mae(1, rel)", INFINITE, 1, "score must be a finite number, not "),

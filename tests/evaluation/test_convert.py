@@ -213,7 +213,7 @@ def test_numeric_ids(tmp_path):
 
 def test_grades_and_ranking_in_one_table(tmp_path):
     table = pl.DataFrame({"query": ["a"], "item": ["x"], "rel": [2], "pos": [1]})
-    assert "name it, rel= for judgments" in refused(table, tmp_path / "a.txt")
+    assert "Pass rel= for judgments" in refused(table, tmp_path / "a.txt")
     run, qrels = "a Q0 x 1 1 rankql\n", "a 0 x 2\n"
     assert convert(table, tmp_path / "a.run").read_text() == run
     assert convert(table, tmp_path / "a.qrels").read_text() == qrels

@@ -75,8 +75,8 @@ def test_an_infinite_score_is_refused(metric):
 def test_a_score_is_checked_where_no_item_is_judged(metric):
     """DuckDB does not look at what is subtracted from, or divides, a vector of NULL."""
     rows = "(VALUES (NULL::DOUBLE, 'nan'::DOUBLE)) AS t (rel, score)"
-    with pytest.raises(metric_engines.duckdb.Error, match="score must be a number, not nan"):
+    with pytest.raises(metric_engines.duckdb.Error, match="score must be a finite number, not nan"):
         metric_engines.connection().sql(f"SELECT {metric}(rel, score) FROM {rows}").fetchall()
     frame = pl.DataFrame({"rel": [None], "score": [math.nan]}).cast(pl.Float64)
-    with pytest.raises(rankql.RankqlError, match="score must be a number, not nan"):
+    with pytest.raises(rankql.RankqlError, match="score must be a finite number, not nan"):
         frame.select(getattr(rankql, metric)())

@@ -164,7 +164,7 @@ def test_rating(metric):
         pattern = message("rel must be a finite number, not {}", bad)
         assert_refused(metric, [[(1, 2), (bad, 1)]], {}, pattern)
         assert_refused(metric, [[(1, 2), (bad, None)]], {}, pattern)
-    pattern = message("score must be a number, not {}", NAN)
+    pattern = message("score must be a finite number, not {}", NAN)
     assert_refused(metric, [[(1, 2), (1, NAN)]], {}, pattern)
     assert_refused(metric, [[(1, 2), (None, NAN)]], {}, pattern)
     for column in ("rel", "score"):
