@@ -353,7 +353,7 @@ def test_notes_by_hand():
     qrels = pl.DataFrame({"query": ["a", "b", "c"], "item": ["y"] * 3, "rel": [1, 1, 0]})
     found = limits(run, qrels, ["nDCG@1", "RR@1", "P@1"])
     assert found.notes == [
-        "1 of 4 queries of the run are not judged and left out ('d')",
+        "1 of 4 queries of the run is not judged and left out ('d')",
         "nDCG@1 and RR@1: undefined for 1 of 3 queries (33%): no relevant item.",
         "33% of the items in the top 1 (1 of 3 queries) are unjudged. Whatever their grades, "
         "nDCG@1 is between 0.5000 and 1.0000, RR@1 is between 0.5000 and 1.0000 and "
