@@ -142,7 +142,7 @@ def test_bad_input(house, call, message):
             "threshold must be a finite number, not the text 'a'",
         ),
         ("ndcg_by_score(rel, pos, 'a', ties := 'x')", "ties must be 'item' or 'expected'"),
-        ("micro_precision_at(rel, pos, 10)", "query must be given when k is"),
+        ("micro_precision_at(rel, pos, 10)", "query must be given with k"),
     ],
 )
 def test_bad_options(house, call, message):
