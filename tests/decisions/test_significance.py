@@ -932,7 +932,10 @@ def test_missing_and_undefined():
     assert "AP: 1 of 6 queries is undefined" in notes
     found, _ = row(undefined="zero")
     assert (found["ties"], found["n"], found["mean_a"]) == (4, 6, 0.5)
-    for kind, said in (("missing", "with judgments but not in the run"), ("undefined", "an undefined")):
+    for kind, said in (
+        ("missing", "with judgments but not in the run"),
+        ("undefined", "an undefined"),
+    ):
         with pytest.raises(RankqlError, match=said):
             row(**{kind: "error"})
 

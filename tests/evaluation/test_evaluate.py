@@ -947,7 +947,10 @@ def bad(**columns):
             lambda: rankql.evaluate(RUN.drop("score").with_columns(pos=1), QRELS, "RMSE"),
             "RMSE compares",
         ),
-        (lambda: rankql.evaluate("", QRELS), "run must be a path or the name of a table, not an empty text"),
+        (
+            lambda: rankql.evaluate("", QRELS),
+            "run must be a path or the name of a table, not an empty text",
+        ),
         (lambda: rankql.evaluate(RUN, QRELS, None), "metrics must be names such as"),
         (lambda: rankql.evaluate(RUN, QRELS, "nDCG(k=1)@10"), "the cutoff is given twice"),
         (lambda: rankql.evaluate(RUN, QRELS, "P(rel=1, rel=2)@10"), "threshold is given twice"),

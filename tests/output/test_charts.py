@@ -66,7 +66,8 @@ def test_means_are_those_of_the_summary_best_first():
         assert (row["lo"], row["hi"]) == pytest.approx((own["lo"], own["hi"]), rel=1e-5)
     drawn = fields(reciprocal)
     assert drawn["rule", "x"] == "lo" and drawn["rule", "x2"] == "hi"
-    assert drawn["point", "x"] == drawn["text", "text"] == "mean"
+    assert drawn["point", "x"] == "mean" and drawn["text", "text"] == "label"
+    assert "datum.mean, " in str(reciprocal["layer"])  # the label is that number
 
 
 def test_order_of_means_turns_where_less_is_better():
@@ -114,7 +115,8 @@ def test_intervals_are_those_of_the_table(kind):
     assert row["difference"] == 0.25 and row["verdict"] == own["verdict"]
     drawn = fields(panel)
     assert (drawn["rule", "x"], drawn["rule", "x2"]) == ("lo", "hi")
-    assert drawn["point", "x"] == drawn["text", "text"] == "difference"
+    assert drawn["point", "x"] == "difference" and drawn["text", "text"] == "label"
+    assert "datum.difference, " in str(panel["layer"])  # the label is that number
     (scale,) = {
         tuple(layer["encoding"]["x"]["scale"]["domain"])
         for layer in panel["layer"]
