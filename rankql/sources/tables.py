@@ -163,6 +163,7 @@ def is_text(kind: str) -> bool:
 
 
 def is_number(kind: str) -> bool:
+    """Is it a type of numbers in DuckDB?"""
     return kind.endswith("INT") or kind.startswith(
         ("INTEGER", "UINTEGER", "BIGNUM", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", '"NULL"')
     )
