@@ -171,9 +171,7 @@ def is_number(kind: str) -> bool:
 
 def same_kind(kinds: Sequence[str]) -> bool:
     """Can columns of these types be compared without casts?"""
-    classes = {
-        "text" if is_text(kind) else "number" if is_number(kind) else kind for kind in kinds
-    }
+    classes = {"text" if is_text(kind) else "number" if is_number(kind) else kind for kind in kinds}
     return len(classes) == 1
 
 
