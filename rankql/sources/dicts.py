@@ -50,8 +50,10 @@ def _kind_of_value(value: Any) -> str:
     if isinstance(value, _LISTS):
         return "items" if value else ""
     if isinstance(value, _DICTS):
-        first = next(iter(value.values()), None)
-        return "a run" if isinstance(first, (*_LISTS, *_DICTS)) else "numbers" if value else ""
+        if not value:
+            return ""
+        first = next(iter(value.values()))
+        return "numbers" if first is None or isinstance(first, Real | str) else "a run"
     return "a run"
 
 

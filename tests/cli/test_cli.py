@@ -187,7 +187,7 @@ def test_sql_of_other_engines(files):
 
 def test_metrics(files):
     out, _ = run(files, "metrics")
-    assert "nDCG" in out and "Normalised dcg" in out and "Default conventions: gain=linear" in out
+    assert "nDCG" in out and "Normalised DCG" in out and "Default conventions: gain=linear" in out
     rows = json.loads(run(files, "metrics", "--format", "json")[0])
     assert {row["name"] for row in rows} >= {"nDCG", "AP", "RR", "ERR", "microF1"}
 

@@ -538,5 +538,5 @@ def test_one_of_everything_reads_well():
     single = {"u": [*"abcdefghijkl"]}
     each = _two(_own(range(12), **single), _own(range(1, 13), **single), cluster="u")
     assert "Queries are clustered by u: 12 clusters of 1 query" in each.notes
-    with pytest.raises(rankql.RankqlError, match=r"between 0 and 1, not '0\.95'"):
+    with pytest.raises(rankql.RankqlError, match=r"between 0 and 1, not the text '0\.95'"):
         _two(_own([1, 2]), _own([2, 4]), confidence="0.95")

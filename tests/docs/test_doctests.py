@@ -16,7 +16,9 @@ MARKS = {
             "difference_charts",
             "mean_charts",
             "panels",
+            "report_queries",
             "report_sections",
+            "report_tables",
         )
     },
     "rankql.engines.spark": pytest.mark.spark,

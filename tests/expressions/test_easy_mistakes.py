@@ -40,7 +40,7 @@ SQL_ERRORS = [
     ("dcg(rel, pos, discounts := ['1', '2'])", "discounts must be a list of numbers, not [1, 2]"),
     ("kendall_tau_distance(rel, pos, normalized := 'no')", "normalized must be true or false"),
     # The name of the column instead of the column: both rankings would be one.
-    ("micro_precision_at(rel, pos, 1, query := 'user')", "query must tell one ranking from"),
+    ("micro_precision_at(rel, pos, 1, query := 'user')", "query must identify one ranking"),
 ]
 
 

@@ -167,7 +167,7 @@ def test_option(name, columns, option):
 def test_true_is_no_number(option):
     """In Python; in SQL it counts as 1, as in any sum."""
     said = complaint(lambda: rankql.precision_at("rel", "pos", **{option: True}))
-    assert said.startswith(f"{option} must be a ") and said.endswith("not True")
+    assert said.startswith(f"{option} must be a ") and "not True" in said
     assert (
         metric_engines.connection().sql(f"SELECT precision_at(1, 1, {option} := true)").fetchall()
     )
