@@ -82,7 +82,8 @@ class CheckedTable:
         if self.qrels or "rel" in self.roles:
             steps["judged"] = f"(SELECT DISTINCT query FROM {judged} WHERE rel IS NOT NULL)"
             steps["graded"] = graded
-            steps["top"] = f"(FROM graded WHERE pos <= {k})"
+            if "pos" in self.roles:
+                steps["top"] = f"(FROM graded WHERE pos <= {k})"
             if self.scored:
                 order = f"PARTITION BY {self.keys} ORDER BY score DESC, {BY_ITEM}"
                 steps["top"] = f"""(FROM graded WHERE score IS NOT NULL
