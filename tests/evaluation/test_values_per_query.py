@@ -138,7 +138,7 @@ def test_the_direction_is_the_callers():
     assert told.higher_is_better == {"revenue": True, "wait": False, "clicks": True}
     assert json.loads(told.to_json())["higher_is_better"] == told.higher_is_better
     assert "Lower is better: wait" in told.notes
-    assert any(note.startswith("higher revenue and clicks are assumed") for note in told.notes)
+    assert any(note.startswith("Higher revenue and clicks are assumed") for note in told.notes)
     wins = told.table.filter(metric="wait").row(0, named=True)
     assert wins["wins"] == (AFTER["wait"] < BEFORE["wait"]).sum()
     lower = rankql.compare({"a": BEFORE, "b": AFTER}, metrics="wait", higher_is_better=False)
@@ -256,7 +256,7 @@ def test_beside_results_of_evaluate():
         (
             ({"a": OLD, "b": NEW}, QRELS, "TauDistance"),
             {"higher_is_better": {"TauDistance": True}},
-            "higher_is_better=True contradicts TauDistance, of which lower is better",
+            "higher_is_better=True contradicts TauDistance, for which lower is better",
         ),
         (
             ({"a": BEFORE, "b": AFTER},),
@@ -403,7 +403,7 @@ def test_quadrants_go_by_the_directions():
 def test_any_numbers_are_gated():
     better = rankql.gate(AFTER, baseline=BEFORE, max_drop=["revenue:0.5", "wait:0.5"])
     assert better.passed
-    assert any(note.startswith("higher revenue and wait are assumed") for note in better.notes)
+    assert any(note.startswith("Higher revenue and wait are assumed") for note in better.notes)
     told = rankql.gate(
         AFTER, baseline=BEFORE, max_drop=["revenue:0.5", "wait:0.5"],
         higher_is_better={"wait": False},

@@ -541,10 +541,12 @@ def test_plots(said):
 IN_PYTHON = {
     "gain must map numbers to numbers, not 1 to 'x'": lambda: rr(gain={1: "x"}),
     "levels must be a list of grades from 0, not 'x'": lambda: rr(levels="x"),
-    "float32 must be True or False, not 1": lambda: rr(float32=1),
+    "float32 must be true or false, not 1": lambda: rr(float32=1),
     "'x.json': cannot write .json. Use .parquet": lambda: rankql.convert(RUN, "x.json"),
     "Some runs have positions, others scores": lambda: rr({"one": RUN, "two": POSITIONS_GIVEN}),
-    "system= names a column of one run": lambda: rr({"one": sliced("x")}, system="segment"),
+    "system= is for a single run. The runs of a dict have their names already": lambda: rr(
+        {"one": sliced("x")}, system="segment"
+    ),
     "'nDCG(gain)@10': gain must have a value": lambda: rankql.evaluate(RUN, QRELS, "nDCG(gain)@10"),
     "by: segment must have one value per query, but query 'a' has": lambda: rankql.compare(
         {
@@ -574,7 +576,7 @@ IN_PYTHON = {
         on="query",
         baseline="a",
     ).quadrants(),
-    "clicks of some query is beyond all numbers; scale it": lambda: linked(
+    "clicks is too large for some query. Scale it down": lambda: linked(
         {"RR": [1.0, 0.5, 0.2]}, (1.7e308, 1.7e308, 1), ("a", "a", "b")
     ),
     "attention must be a list of numbers, not int": lambda: rankql.exposure("pos", attention=1),

@@ -110,7 +110,8 @@ RELEVANCE = (
     "rankql/__init__.pyi": "\nfrom .expressions.precision import hits_at\n",
 }
 CALLS = """
-import duckdb, polars as pl, rankql, test_metrics_page
+import duckdb, polars as pl, rankql
+from support import metric_pages
 
 rows = {"query": 1, "item": ["a", "b", "c", "d"], "rel": [1, 0, 3, 2], "pos": [1, 2, 3, 4]}
 rows = pl.DataFrame(rows)
@@ -132,7 +133,7 @@ try:
     rankql.evaluate(rows, metrics="Hits(p=1)")
 except rankql.RankqlError as error:
     assert "Hits has no option 'p'. Available: k, rel" in str(error), error
-table = test_metrics_page.table("precision.md")
+table = metric_pages.table("precision.md")
 assert "| `hits_at`, `Hits` | `rel, pos` | ranking | higher | ≥ 0 |" in table
 rows.write_csv("rows.csv")
 """
