@@ -18,7 +18,7 @@ from rankql.evaluation.summary import attribute_column, summarise
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names
-from rankql.results import TableResult, drop_idle_columns
+from rankql.results import TableResult, drop_idle_columns, load_output
 from rankql.sources.private import private_connection
 from rankql.text import format_queries, join_words
 from rankql.writing import atomic_path, output_path
@@ -141,9 +141,8 @@ class Result(TableResult):
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all."""
         require_package("altair", "report", "plot")
-        from rankql.output import charts
-
-        return charts.plot_means(self, metric)
+        chart: alt.TopLevelMixin = load_output("charts").plot_means(self, metric)
+        return chart
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""

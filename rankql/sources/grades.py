@@ -12,7 +12,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table, find_name, is_number, is_text, squash
 
-# The text columns that rel={...} maps to grades, next to those that are called like a grade.
+# The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # Columns of numbers that are not grades.
 TIMES = ("time", "timestamp", "date", "day", "event_time", "created_at")
