@@ -1406,8 +1406,8 @@ con = duckdb.connect()
 rows = "FROM range(40000) AS t (q), range(100) AS u (i)"
 con.execute(f"CREATE TABLE run AS SELECT q, i, hash(q, i) AS score {{rows}}")
 con.execute(f"CREATE TABLE qrels AS SELECT q, i, i % 2 AS rel {{rows}}")
-threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.{signal})).start()
 print("started", flush=True)
+threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.{signal})).start()
 metrics = ["AP", "Bpref", "ERR(max_rel=3)", "TauB"]
 path = {str(tmp_path / "out.parquet")!r}
 rankql.evaluate("run", "qrels", metrics, con=con, query="q", item="i", output=path)
