@@ -61,6 +61,8 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         line = session.reword(error) if session else reword_error(error)
+        if line.endswith("must be a whole number from 1, not 0"):
+            line += ". Position 1 is the top: add 1"
         if line.endswith("Position 1 is the top: add 1"):
             line += ", or rank by scores: score='...'"
         raise RankqlError(line) from error

@@ -894,17 +894,20 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
-            "query='q': qrels has no column",
+            "query='q': no column of that name in qrels",
         ),
-        (lambda: rankql.evaluate(RUN, QRELS, query=["query"]), "a pair names the columns of run"),
-        (lambda: rankql.evaluate(RUN, QRELS, by="segmnt"), "by: no table has a column 'segmnt'"),
+        (lambda: rankql.evaluate(RUN, QRELS, item=["item"]), "a pair names the columns of run"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, by="segmnt"),
+            "by='segmnt': no column of that name in ",
+        ),
         (
             lambda: rankql.evaluate(RUN, QRELS, by="query"),
             "by: 'query' is the column of the queries",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, system="model"),
-            "system='model': run has no column of that name",
+            "system='model': no column of that name in run",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),

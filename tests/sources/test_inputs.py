@@ -304,8 +304,8 @@ def test_connections_that_cannot_be_used():
     [
         ("x =", "'x =' has no expression after '='. Write label = SQL expression, such as"),
         ("x =  ", "'x =  ' has no expression after '='"),
-        ("x = )", r"Cannot parse the metric 'x' = '\)': syntax error at or near"),
-        ("x = 1); SELECT (2", "The metric 'x' must be one SQL expression, not '1"),
+        ("x = )", r"The metric 'x' = '\)' is not valid SQL: syntax error at or near"),
+        ("x = 1); SELECT (2", r"The metric 'x' = '1\); SELECT \(2' must be one SQL expression"),
     ],
 )
 def test_expressions_that_are_none(folder, metric, message):
