@@ -24,6 +24,7 @@ from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names
+from rankql.sources.id_lists import RETRIEVED, find_list
 from rankql.sources.macro_sql import execute
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -32,7 +33,7 @@ from rankql.sources.tables import Data, Table, known_names, same_kind
 Direction = bool | Mapping[str, bool] | None
 
 # Columns of a run or of judgments. Data for which the caller names one is a run.
-_OF_RUNS = ("item", "rel", "score", "pos")
+_OF_RUNS = ("item", "rel", "score", "pos", "order", "collapse")
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _recognise_columns(
     session: Session, table: Table, label: str, request: Request
 ) -> _Columns | None:
     """The columns, if the table has one row per query."""
-    if table.trec:
+    if table.trec or find_list(table, RETRIEVED):
         return None
     columns = [name for name in table.columns if name not in ("system", MISSING)]
     if request.query is not None and request.query not in columns:
