@@ -14,10 +14,19 @@ import duckdb
 
 from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.files import is_path
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import ROLES, Data, Table, find_name, is_number, is_text
+from rankql.sources.tables import (
+    ROLES,
+    Data,
+    Table,
+    assign_roles,
+    find_name,
+    is_number,
+    is_text,
+)
 
 _IDS = ("_ids", "_doc_ids", "_document_ids", "_context_ids", "_chunk_ids", "_node_ids", "_item_ids")
 _ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
@@ -107,15 +116,15 @@ def unnest_lists(
     columns: Mapping[str, Any],
     kept: Sequence[str] = (),
     system: str | None = None,
-) -> tuple[dict[str | None, Table], Table | None]:
-    """The runs and the judgments with one row per item, if they are tables of lists.
+) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
+    """The runs and judgments with one row per item, if they are tables of lists, and the columns.
 
     kept: the attributes of queries that are read.
     """
-    query, item = (
-        value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
-        for value in (columns.get("query"), columns.get("item"))
-    )
+    tables = [*runs.values(), *([qrels] if qrels else [])]
+    query = parse_pair("query", columns.get("query"), tables, qrels is not None)
+    item = columns.get("item")
+    item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
     own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
     unnested, relevant = dict(runs), []
     for name, table in runs.items():
@@ -123,7 +132,7 @@ def unnest_lists(
         if column is None:
             _refuse_unknown_lists(table, item[0])
             continue
-        numbered = _add_query(table, query[0])
+        numbered = _add_query(session, table, query[0])
         keys = [numbered.roles["query"], *([numbered.actual_name(system)] if system else [])]
         _require_one_row(session, numbered, keys, column)
         unnested[name] = _unnest_run(session, numbered, column, kept)
@@ -138,29 +147,26 @@ def unnest_lists(
     if relevant:
         if len(runs) > 1 or system:
             _require_equal_lists(session, relevant)
-        return unnested, _collect_judgments(session, relevant)
+        columns = {**columns, "query": column_name(query[0])}
+        return unnested, _collect_judgments(session, relevant), columns
     if qrels is not None and (column := find_list(qrels, RELEVANT, item[1])):
         if find_list(qrels, RETRIEVED):
             raise RankqlError(
                 "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
                 "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
             )
-        return unnested, _unnest_qrels(session, _add_query(qrels, query[1]), column, kept)
-    return unnested, qrels
+        qrels = _unnest_qrels(session, _add_query(session, qrels, query[1]), column, kept)
+    return unnested, qrels, columns
 
 
-def _add_query(table: Table, name: Any) -> Table:
+def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
     """The table with its query column; without one, each row is a query with the row's number."""
-    column = table.find("query", name)
-    if column or not table.ordered or name:
-        roles = {"query": column} if column else {}
-        if not column:
-            expected = ", ".join(ROLES["query"])
-            raise RankqlError(
-                f"No query column in {table.label}: expected one of {expected}. Found: "
-                f"{', '.join(table.columns)}. Pass query='...'"
-            )
-        return replace(table, roles=roles)
+    if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
+        table = add_column(session, table, "query", spec)
+    if column := table.find("query", column_name(spec)):
+        return replace(table, roles={"query": column})
+    if not table.ordered:
+        return assign_roles(table, {}, ["query"])  # an error
     return replace(
         table,
         sql=f"(SELECT row_number() OVER () AS query, * FROM {table.sql})",

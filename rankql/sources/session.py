@@ -62,7 +62,9 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
     except duckdb.Error as error:
         line = session.reword(error) if session else reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
-            line += ". Position 1 is the top: add 1, or rank by scores: score='...'"
+            line += ". Position 1 is the top: add 1"
+        if line.endswith("Position 1 is the top: add 1"):
+            line += ", or rank by scores: score='...'"
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():

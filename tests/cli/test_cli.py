@@ -88,7 +88,7 @@ def test_lists_of_ids_and_chunks(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
     collapse = ("--collapse", "#", "-m", "RR")
     out, _ = run(tmp_path, "eval", "old.jsonl", "new.jsonl", *collapse, "--format", "json")
-    assert [row["mean"] for row in json.loads(out)["rows"]] == [0.5, 1]
+    assert [row["mean"] for row in json.loads(out)["table"]] == [1, 0.5]
     out, _ = run(tmp_path, "compare", "old.jsonl", "new.jsonl", *collapse)
     assert out.startswith("metric  a    b")
     run(tmp_path, "gate", "old.jsonl", *collapse[:2], "--min", "RR>=0.5")
@@ -257,7 +257,7 @@ def test_convert(files, tmp_path):
         (["eval", "no.run", "qrels"], "rankql: run: file 'no.run' does not exist"),
         (["eval", "qrels", "one.run"], "rankql: run and qrels look swapped"),
         (["eval", "one.run", "qrels", "-m", "nDGC"], "rankql: Unknown metric 'nDGC'. Did you"),
-        (["eval", "one.run", "qrels", "--by", "x"], "rankql: by: no table has a column 'x'"),
+        (["eval", "one.run", "qrels", "--by", "x"], "rankql: --by x: no column of that name in "),
         (["eval", "one.run", "qrels", "--query", "x"], "rankql: --query x: no column of that name"),
         (["eval", "one.run", "qrels", "--output", "no/such/x.parquet"], "rankql: "),
         (["eval", "one.run", "qrels", "--ties", "x"], "Invalid value for '--ties'"),
