@@ -33,7 +33,8 @@ from rankql.sources.tables import Data, Table, known_names, same_kind
 Direction = bool | Mapping[str, bool] | None
 
 # Columns of a run or of judgments. Data for which the caller names one is a run.
-_OF_RUNS = ("item", "rel", "score", "pos", "order", "collapse")
+_OF_RUNS = ("item", "rel", "score", "pos")
+_OPTIONS = ("order", "collapse")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Request:
     ) -> Request:
         """The request of a function that passes its keywords on to `evaluate`."""
         query = keywords.get("query")
-        is_run = any(keywords.get(role) is not None for role in _OF_RUNS)
+        is_run = any(keywords.get(name) is not None for name in (*_OF_RUNS, *_OPTIONS))
         is_run = is_run or not (query is None or isinstance(query, str))
         con = keywords.get("con")
         return cls(metrics, query, attributes, higher_is_better, con, is_run)
