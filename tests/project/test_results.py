@@ -56,6 +56,7 @@ INSTANCES = {
         attributes=PARTS, min_queries=14,
     ),
     "Verdict that passed": lambda: rankql.gate(NEW, QRELS, minimum=["AP>=0.1", "RR>=0.1"]),
+    "Funnel": lambda: rankql.funnel({"found": OLD, "rank" + EVIL: OLD}, QRELS, 3),
     "Limits": lambda: rankql.limits(RUNS, QRELS, ["nDCG@3", "RR"]),
     "Explanation of a query": lambda: rankql.explain(
         *(frame.with_columns(pl.col("item") + EVIL) for frame in (OLD, QRELS)), "q03", "nDCG@3"
