@@ -58,6 +58,7 @@ KEYWORDS = {
     "pandas": ["pandas", "dataframe"],
     "queries": ["group by", "sql", "polars", "macro"],
     "questions": ["ndcg above 1", "all zeros", "duplicates", "how many queries"],
+    "rag": ["rag", "retrieval-augmented generation", "ragas", "langchain", "llamaindex", "chunks"],
     "significance": ["statistical significance", "p-value", "confidence interval", "sample size"],
     "speed": ["billion rows", "speed"],
     "trust": ["check", "explain", "limits"],

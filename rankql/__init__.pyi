@@ -76,6 +76,7 @@ from .expressions.gain import (
     ndcg,
     ndcg_by_score,
 )
+from .expressions.id_lists import grades_of
 from .expressions.order import (
     kendall_tau_b,
     kendall_tau_b_by_score,
@@ -118,6 +119,7 @@ from .expressions.precision import (
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from .logs.chunks import collapsed
 from .logs.counterfactuals import counterfactual
 from .logs.debias import debiased, effective_sample_size
 from .logs.grades import consensus, graded, tally
@@ -166,6 +168,7 @@ __all__ = [
     "check",
     "click_model",
     "cohen_kappa",
+    "collapsed",
     "combine",
     "compare",
     "consensus",
@@ -194,6 +197,7 @@ __all__ = [
     "gini",
     "grade_events",
     "graded",
+    "grades_of",
     "harvested_propensity",
     "hit_at",
     "hit_at_by_score",
