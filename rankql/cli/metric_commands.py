@@ -16,6 +16,7 @@ from rankql.cli.options import (
     FORMAT,
     INPUTS,
     MEANS_OPTIONS,
+    WEIGHT,
     metrics_option,
 )
 from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, DEFAULT_METRICS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @INPUTS
 @metrics_option()
 @MEANS_OPTIONS
+@WEIGHT
 @click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
 @FORMAT
 @CONVENTIONS

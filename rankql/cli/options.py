@@ -91,6 +91,9 @@ CONFIDENCE = click.option(
 CLUSTER = click.option(
     "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
 )
+WEIGHT = click.option(
+    "--weight", metavar="COLUMN", help="Column with one weight per query, such as its traffic."
+)
 # Of eval and correlate.
 MEANS_OPTIONS = combine_options(
     SLICES,
@@ -132,6 +135,7 @@ COMPARISON_OPTIONS = combine_options(
     click.option("--correction", metavar="NAME", show_default="holm",
                  help="Adjustment for multiple tests: holm, bonferroni, bh or none."),
     CLUSTER,
+    WEIGHT,
     click.option("--resamples", type=int, show_default="9999", help="Number of resamples."),
     click.option("--seed", type=int, show_default="7", help="Seed of the resampling."),
     SLICES,

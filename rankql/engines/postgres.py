@@ -98,6 +98,7 @@ def _needed_columns(
         inputs = read_inputs(
             session, arguments.run, arguments.qrels, arguments.attributes, arguments.columns,
             arguments.system, arguments.groupings, descending=arguments.descending,
+            weight=arguments.weight,
         )  # fmt: skip
     ties = choose(arguments.profile, arguments.options).ties
     if ties == "order" and inputs.scored:
@@ -123,7 +124,7 @@ def _require_known_types(inputs: Inputs, tables: Mapping[str, _RemoteTable]) -> 
     for table in inputs.tables:
         attributes = map(table.actual_name, inputs.attributes_in(inputs.home(table)))
         for name in [*inputs.ids(table), *attributes]:
-            if name not in tables[table.label].exact:
+            if name != inputs.weight and name not in tables[table.label].exact:
                 raise RankqlError(
                     f"{table.label}: the type of {name} is not supported for ids and slices. "
                     "Cast it in a view."

@@ -29,6 +29,7 @@ class EvaluateArguments:
     system: str | None = None
     descending: bool | None = None
     groupings: Sequence[Sequence[str]] = ()
+    weight: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95
     # The file for the values per query.

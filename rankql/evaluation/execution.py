@@ -41,6 +41,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.system,
             arguments.groupings,
             descending=arguments.descending,
+            weight=arguments.weight,
         )
         validate_columns(session, inputs, ("rel", "pos"))
         build, conventions = plan(
