@@ -64,7 +64,7 @@ CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
-         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
+         WHEN pos IS NOT NULL THEN rankql_refuse_pos(pos, name) END;
 
 -- A value that must be the same in all rows of a query and item.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS

@@ -95,16 +95,20 @@ CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
          WHEN rel IS NOT NULL THEN 0.0::DOUBLE
     END;
 
+CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
+    rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)
+                || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1' ELSE '' END);
+
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
               isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
               AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
-         THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos))
+         THEN rankql_refuse_pos(pos, name)
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)
          THEN CASE WHEN CAST(pos AS DOUBLE) < 1
-                   THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos))
+                   THEN rankql_refuse_pos(pos, name)
                    ELSE CAST(pos AS DOUBLE) END
     END;
 
@@ -2026,7 +2030,7 @@ CREATE OR REPLACE MACRO rankql_expected_rr(grade, p, k) AS
 CREATE OR REPLACE MACRO rankql_place(pos, name) AS
     CASE WHEN rankql_pos(pos, NULL, name) <= 9007199254740992 AND TRY_CAST(pos AS HUGEINT) <= 9007199254740992
          THEN rankql_pos(pos, NULL, name)
-         WHEN pos IS NOT NULL THEN rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)) END;
+         WHEN pos IS NOT NULL THEN rankql_refuse_pos(pos, name) END;
 
 -- A value that must be the same in all rows of a query and item.
 CREATE OR REPLACE MACRO rankql_sole(value, name, q, i, query, item) AS

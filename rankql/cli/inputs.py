@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -39,19 +40,28 @@ def split_name(run: str) -> tuple[str, str]:
     name, equals, path = run.partition("=")
     if equals and "/" not in name and not is_path(run):
         return name, path
-    return Path(run.removesuffix(".gz")).stem, run
+    return Path(re.sub(r"\.(gz|zst)$", "", run)).stem, run
 
 
 def keyword_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """Turn options that are set into keyword arguments, and LEFT,RIGHT into a pair."""
-    keywords = {
-        name: value.split(",") if name in ("query", "item") and "," in value else value
-        for name, value in options.items()
-        if value is not None
-    }
+    """Turn options that are set into keyword arguments, with pairs and the grades of events."""
+    keywords = {name: value for name, value in options.items() if value is not None}
+    for name in {"query", "item"} & keywords.keys():
+        if "," in keywords[name] and not re.search(r"[()\[']", keywords[name]):
+            keywords[name] = keywords[name].split(",")  # not an expression, such as f(a, b)
+    pairs = [part.rpartition("=") for part in keywords.get("rel", "").split(",")]
+    if all(_EVENT.fullmatch("".join(pair)) for pair in pairs):
+        grades = {event.strip(): float(grade) for event, _, grade in pairs}
+        keywords["rel"] = {
+            event: int(grade) if grade.is_integer() else grade for event, grade in grades.items()
+        }
     if "ascending" in keywords:
         keywords["descending"] = not keywords.pop("ascending")
     return keywords
+
+
+# The grade of an event, as in buy=3.
+_EVENT = re.compile(r"\s*\w[\w .:/-]*=\s*-?[\d.]+\s*")
 
 
 def split_slices(by: Sequence[str]) -> list[list[str]]:

@@ -65,9 +65,12 @@ def _convention_options() -> Decorator:
 CONVENTIONS = _convention_options()
 COLUMNS = combine_options(
     click.option("--query", metavar="COLUMN", help="Column of the query, or LEFT,RIGHT if run and "
-                 "qrels differ. Usual names, such as qid, are recognised."),
-    click.option("--item", metavar="COLUMN", help="Column of the item, or LEFT,RIGHT."),
-    click.option("--rel", metavar="COLUMN", help="Column of the grade."),
+                 "qrels differ. Several columns of all tables, such as user,session, are one key. "
+                 "Usual names, such as qid, are recognised."),
+    click.option("--item", metavar="COLUMN", help="Column of the item, or LEFT,RIGHT. This and the "
+                 "next three may be SQL expressions, such as 'position + 1'."),
+    click.option("--rel", metavar="COLUMN", help="Column of the grade, or the grades of events: "
+                 "buy=3,click=1."),
     click.option("--score", metavar="COLUMN", help="Column of the score."),
     click.option("--pos", metavar="COLUMN", help="Column of the position; 1 is the top."),
     click.option("--system", metavar="COLUMN", help="Column of the system, if one table holds "

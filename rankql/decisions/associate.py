@@ -14,7 +14,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.alignment import compared_value
 from rankql.decisions.association import Association, AssociationTable
-from rankql.decisions.key_join import KeyJoin, match_keys, read_number, require_column
+from rankql.decisions.key_join import KeyJoin, match_keys, read_number
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.combining import read_metadata
@@ -25,7 +25,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
-from rankql.sources.tables import Data, Table
+from rankql.sources.tables import Data, Table, require_column
 
 
 def associate(
@@ -76,6 +76,10 @@ def associate(
     with open_session(con, per_query, outcomes) as session:
         left, result_metrics = _open_table(session, per_query, "per_query")
         right, _ = _open_table(session, outcomes, "outcomes")
+        keys = {
+            require_column(left, one, "on"): require_column(right, other, "on")
+            for one, other in keys.items()
+        }
         attributes = {"system", *itertools.chain(*groups)}
         names = _resolve_metrics(session, left, metrics, result_metrics, {*keys, *attributes})
         columns = _resolve_outcomes(session, right, outcome, {*keys.values(), *attributes})
@@ -157,9 +161,7 @@ def _resolve_metrics(
     rules, names = Conventions().as_dict(), []
     for metric in texts:
         names += resolve_names(metric, list(table.columns), rules)
-    for name in names:
-        require_column(table, name, "metrics")
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(require_column(table, name, "metrics") for name in names))
 
 
 def _resolve_outcomes(
@@ -175,9 +177,10 @@ def _resolve_outcomes(
         f"outcome= must name columns, or be a dict of ratios, not {outcome!r}. Example: "
         "{'CTR': ('clicks', 'impressions')}",
     )
-    for name in itertools.chain(*columns.values()):
-        require_column(table, name, "outcome")
-    return columns
+    return {
+        name: tuple(require_column(table, part, "outcome") for part in parts)
+        for name, parts in columns.items()
+    }
 
 
 def _list_numbers(session: Session, table: Table, excluded: Collection[str]) -> list[str]:
@@ -211,8 +214,8 @@ chance
 
     with open_session(con, experiments) as session:
         table = session.table(experiments, "experiments")
-        for argument, name in (("offline", offline), ("online", online)):
-            require_column(table, name, argument)
+        offline = require_column(table, offline, "offline")
+        online = require_column(table, online, "online")
         product = " * ".join(f"sign({read_number(table, name)})" for name in (offline, online))
         counts = ", ".join(f"count(*) FILTER (x {test})" for test in ("> 0", "< 0", "= 0"))
         sql = f"SELECT count(*), {counts} FROM (SELECT {product} AS x FROM {table.sql})"

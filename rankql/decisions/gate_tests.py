@@ -33,7 +33,9 @@ def judge_means(
             defined, _, clusters, weights = values.pair(limit.name(run), "run", "run", part)
             if len(defined):
                 samples[part] = Sample(limit.sign * (defined - limit.bound), clusters, weights)
-        judgements.append(judge_slices(samples, limit.margin, alpha, min_queries))
+        ends = [limit.sign * (end - limit.bound) for end in values.range(limit.name(run))]
+        decided = judge_slices(samples, limit.margin, alpha, min_queries)
+        judgements.append({part: x.within(min(ends), max(ends)) for part, x in decided.items()})
     return judgements
 
 
@@ -47,7 +49,9 @@ def judge_drops(
         part: sample for part, sample in losses.items()
         if np.abs(sample.differences).max() > sample.rounding
     }  # fmt: skip
-    return judge_slices(changed, limit.margin, alpha, min_queries)
+    largest = pairs.values.largest_difference(limit.name(pairs.result))
+    decided = judge_slices(changed, limit.margin, alpha, min_queries)
+    return {part: judgement.within(-largest, largest) for part, judgement in decided.items()}
 
 
 def _require_means(limits: Sequence[GateLimit], run: Result) -> None:

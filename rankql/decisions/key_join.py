@@ -9,14 +9,14 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.alignment import ROUNDING
-from rankql.errors import RankqlError, describe_unknown
+from rankql.errors import RankqlError
 from rankql.evaluation.overlap import format_examples
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table, is_text, same_kind
+from rankql.sources.tables import Table, is_text, same_kind, unknown_column
 
 # What happens to several rows of one key, and the column that counts them.
 _INPUTS = {
@@ -68,9 +68,6 @@ class KeyJoin:
 
     def validate(self) -> None:
         """Refuse columns that are missing or share a name."""
-        for left, right in self.keys.items():
-            require_column(self.per_query, left, "on")
-            require_column(self.outcomes, right, "on")
         require("system" not in self.by, "by= cannot contain 'system'. Leave it out")
         tables = {table.label: "system" in table.columns for table in self.tables}
         if len({*tables.values()}) > 1:
@@ -81,7 +78,8 @@ class KeyJoin:
             )
         columns = dict.fromkeys([*self.per_query.columns, *self.outcomes.columns])
         for name in self.by:
-            require(name in columns, describe_unknown("column in by=:", name, [*columns]))
+            if name not in columns:
+                raise unknown_column("by", name, self.tables)
         names = ["system", *self.keys, *self.by, *self.values]
         for name in names:
             require_plain_name(name)
@@ -130,12 +128,6 @@ class KeyJoin:
 def name_unit(keys: Sequence[str]) -> str:
     """The noun for a row: the name of the key, or 'key' if it has several columns."""
     return text.row_noun(keys[0]) if len(keys) == 1 else "key"
-
-
-def require_column(table: Table, name: str, argument: str) -> None:
-    """Refuse a column that the table does not have."""
-    unknown = describe_unknown(f"column of {table.label} in {argument}=:", name, [*table.columns])
-    require(name in table.columns, unknown)
 
 
 def _read_key(name: str, as_text: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED
@@ -52,3 +52,9 @@ class Judgement:
             return None
         lo, hi = sorted((origin + sign * self.lo, origin + sign * self.hi))
         return lo, hi
+
+    def within(self, lowest: float, highest: float) -> Judgement:
+        """The same decision, with an interval that does not go beyond the possible losses."""
+        if self.lo is None or self.hi is None:
+            return self
+        return replace(self, lo=max(self.lo, lowest), hi=min(self.hi, highest))

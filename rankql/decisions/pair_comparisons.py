@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,8 @@ class PairComparison:
     weights: Array | None = None
     micro: bool = False
     lower_is_better: bool = False
+    # The largest difference that is possible.
+    largest: float = math.inf
     result: SignificanceResult = field(default_factory=SignificanceResult)
     p_adjusted: float | None = None
     # The level of its test within the family, and of its interval.
@@ -119,7 +121,10 @@ class PairComparison:
         return reason if reason or not few else TOO_FEW
 
     def detectable(self, settings: Settings) -> float | None:
-        """The difference that would be detected with 80% power, at the level of this test."""
+        """The difference that would be detected with 80% power, at the level of this test.
+
+        None if that is more than the largest difference that is possible.
+        """
         level = settings.alpha if self.level is None else self.level
         lo, hi, sample = self.result.lo, self.result.hi, self.sample
         if sample.units < 2 or sample.constant:
@@ -127,8 +132,10 @@ class PairComparison:
         if settings.test == "anytime" and lo is not None and hi is not None:
             # Half the interval, plus room for an estimate below the true difference.
             room = special.stdtrit(sample.freedom, POWER) * sample.error
-            return float((hi - lo) / 2 + room)
-        return sample.detectable(level, POWER)
+            size: float | None = float((hi - lo) / 2 + room)
+        else:
+            size = sample.detectable(level, POWER)
+        return size if size is not None and size <= self.largest else None
 
     def verdict(self, settings: Settings) -> str:
         """'better', 'worse' or 'not significant', or the reason why this is not tested."""
@@ -147,7 +154,7 @@ def run_tests(
     ranges = difference_ranges(values, [x for x in metrics if x not in micro], rules, settings)
     comparisons = [
         PairComparison(metric, a, b, label, *values.pair(metric, a, b, label), metric in micro,
-                       metric in values.lower)
+                       metric in values.lower, values.largest_difference(metric))
         for metric in metrics
         for label in values.slices
         for a, b in pairs
@@ -179,7 +186,11 @@ def _test(
     """Test a comparison at this level."""
     bounds = ranges.get(comparison.metric)
     options = SignificanceOptions(level, settings.resamples, settings.seed, bounds)
-    comparison.result = TESTS[settings.test].pair(comparison.sample, options)
+    result = TESTS[settings.test].pair(comparison.sample, options)
+    if result.lo is not None and result.hi is not None:
+        largest = comparison.largest
+        result = replace(result, lo=max(result.lo, -largest), hi=min(result.hi, largest))
+    comparison.result = result
     comparison.level = level
 
 

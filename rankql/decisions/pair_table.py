@@ -24,7 +24,6 @@ from rankql.decisions.significance import CORRECTIONS, TESTS, count_required_uni
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
-from rankql.registry.parse import value_range
 
 SCHEMA = {
     **dict.fromkeys(("metric", "a", "b", "slice"), pl.String),
@@ -103,14 +102,13 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
 
 def _describe_power(pair: PairComparison, settings: Settings) -> str:
     """The difference that these queries would have detected, if it is larger than theirs."""
-    detectable = pair.detectable(settings)
-    if detectable is None or detectable <= abs(pair.sample.mean):
+    if pair.sample.constant:
         return ""
-    lowest, highest = value_range(pair.metric)
-    observed = min(pair.values_a.min(), pair.values_b.min())  # below the range: negative="keep"
-    is_bounded = lowest is not None and highest is not None and observed >= lowest
-    if is_bounded and detectable > (highest or 0.0) - (lowest or 0.0):
+    detectable = pair.detectable(settings)
+    if detectable is None:
         return f". These are too few queries to detect any difference with {POWER:.0%} power"
+    if detectable <= abs(pair.sample.mean):
+        return ""
     size = text.round_significant(detectable)
     return f". A difference of about {size} would have been detected with {POWER:.0%} power"
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rankql import text
 from rankql.decisions.alignment import (
+    ROUNDING,
     compared_value,
     describe_missing_rule,
     query_differences,
@@ -22,6 +23,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import slice_queries
 from rankql.macros import MISSING
+from rankql.registry.parse import value_range
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,23 @@ class SystemValues:
             codes = self.clusters[rows][kept]
             clusters = np.unique(codes, return_inverse=True)[1]
         return of_a[kept], of_b[kept], clusters, weights
+
+    def range(self, metric: str) -> tuple[float, float]:
+        """The range of a metric; infinite if it is unknown.
+
+        Options such as negative="keep" give values outside the range, which then does not apply.
+        """
+        lowest, highest = value_range(metric)
+        defined = self.values[metric][~np.isnan(self.values[metric])]
+        if lowest is None or highest is None or not len(defined):
+            return -math.inf, math.inf
+        inside = lowest - ROUNDING <= defined.min() and defined.max() <= highest + ROUNDING
+        return (lowest, highest) if inside else (-math.inf, math.inf)
+
+    def largest_difference(self, metric: str) -> float:
+        """The largest difference between two values of a metric; infinite if unknown."""
+        lowest, highest = self.range(metric)
+        return highest - lowest
 
 
 def describe_clusters(values: SystemValues, cluster: str) -> str:

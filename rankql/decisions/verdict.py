@@ -90,10 +90,10 @@ class Verdict(EvaluatedTable):
         return f"Gate {self.outcome}: {statuses}"
 
     def displayed(self) -> list[pl.DataFrame]:
-        """The limits that did not pass; all limits if the gate passed."""
+        """All limits; of a gate that did not pass, without the slices that passed."""
         frame = self._worst_first()
         if not self.passed:
-            frame = frame.filter(pl.col("status") != PASSED)
+            frame = frame.filter((pl.col("status") != PASSED) | (pl.col("slice") == "all"))
         columns = ("status", "check", "slice", "mean", "baseline", "n", "message")
         return [drop_idle_columns(frame.select(columns))]
 

@@ -81,7 +81,7 @@ def _read_inputs(
     """The tables that evaluate would read; a run alone needs no grades."""
     if qrels is None:
         run = open_runs(session, run)
-        if not any(table.find("rel", columns["rel"]) for table in flatten_inputs(run)):
+        if columns["rel"] is None and not any(t.find("rel") for t in flatten_inputs(run)):
             empty = pl.DataFrame(schema=dict.fromkeys(("query", "item", "rel"), pl.String))
             inputs = read_inputs(session, run, empty, None, columns, system, descending=descending)
             return replace(inputs, qrels=None)

@@ -143,7 +143,11 @@ def _and_more(finding: Finding, more: int) -> str:
 
 
 def _example_text(example: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value!r}" for name, value in example.items())
+    values = {
+        name: f"{value:.15g}" if isinstance(value, float) else repr(value)
+        for name, value in example.items()
+    }
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def as_examples(

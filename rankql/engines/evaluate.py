@@ -47,9 +47,11 @@ def evaluate(
     Arrow frame, or a dict: {query: {item: score}}, {query: {item: grade}} or {query: [items]}.
     Without `qrels`, the run is a ranked table with its own rel. For several runs, pass a dict of
     name: run, or name the column `system`. Columns are recognised by their usual names or named by
-    keyword, with a pair if run and qrels differ. Judgments without grades mean grade 1, and a dict
-    such as rel={"buy": 3, "click": 1} maps a text column `event` to grades. The highest score is
-    best, or the lowest with descending=False or if the column is called distance.
+    keyword, with a pair if run and qrels differ. A keyword may also be an SQL expression of the
+    columns of a row, such as pos="position + 1", and `query` may be several columns. Judgments
+    without grades mean grade 1, and a dict such as rel={"buy": 3, "click": 1} maps a text column
+    `event` to grades. The highest score is best, or the lowest with descending=False or if the
+    column is called distance.
 
     `by` slices the means by attributes of the queries from `attributes` (a table with the query
     column), the qrels or the run. A nested list is a grouping of its own: by=[["segment"],

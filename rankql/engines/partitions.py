@@ -136,7 +136,7 @@ def _evaluate_rows(
         ask = sql_runner(session, inputs, conventions)
         require_one_value_per_query(ask, inputs)
         report["scored"] = inputs.scored
-        report["placed"] = count_ranked_rows(ask, inputs)
+        report["placed"] = [counts[:3] for counts in count_ranked_rows(ask, inputs)]
         if inputs.qrels is not None:
             report["sides"] = query_overlap(ask, inputs)
             report["judged"] = find_judged_queries(ask)

@@ -21,8 +21,10 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments
 from rankql.macros import quote
 from rankql.registry.conventions import choose
+from rankql.sources.dicts import is_several_runs
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.session import open_session
+from rankql.sources.tables import Table
 
 # Rows that are Python objects at a time.
 _BATCH = 50_000
@@ -37,26 +39,25 @@ _UNSUPPORTED = pa.binary()
 
 
 def fetch_tables(arguments: EvaluateArguments) -> EvaluateArguments:
-    """Replace table names in the arguments of `evaluate` by Arrow tables."""
-    if isinstance(arguments.columns.get("rel"), Mapping):
-        raise RankqlError("rel={...} is not supported in Postgres. Pass a view with the grades")
+    """Replace table names in the arguments of `evaluate` by Arrow tables; dicts stay."""
     run = arguments.run
-    runs = dict(run) if isinstance(run, Mapping) else {None: run}
-    names = label_tables(runs, arguments.qrels, arguments.attributes)
+    runs = run if is_several_runs(run) else {None: run}
+    data = label_tables(runs, arguments.qrels, arguments.attributes)
+    names = {label: name for label, name in data.items() if not isinstance(name, Mapping)}
     with _open_database(arguments.con) as database:
         tables = {label: _find_table(database, name, label) for label, name in names.items()}
         empty = {label: table.schema.empty_table() for label, table in tables.items()}
-        needed = _needed_columns(_with_tables(arguments, empty), tables)
+        needed = _needed_columns(_with_tables(arguments, data | empty), tables)
         fetched = {
             label: database.fetch(table.select(needed[label]), table.schema_of(needed[label]))
             for label, table in tables.items()
         }
-    return _with_tables(arguments, fetched)
+    return _with_tables(arguments, data | fetched)
 
 
-def _with_tables(arguments: EvaluateArguments, tables: Mapping[str, pa.Table]) -> EvaluateArguments:
+def _with_tables(arguments: EvaluateArguments, tables: Mapping[str, Any]) -> EvaluateArguments:
     run = arguments.run
-    many = isinstance(run, Mapping)
+    many = is_several_runs(run)
     return replace(
         arguments,
         con=None,
@@ -108,22 +109,27 @@ def _needed_columns(
         name.lower()
         for names in arguments.columns.values()
         for name in (names if isinstance(names, list | tuple) else [names])
-        if name is not None
+        if isinstance(name, str)
     }
     needed = {}
     for table in inputs.tables:
-        attributes = inputs.attributes_in(inputs.home(table))
-        read = {*table.roles.values(), *inputs.ids(table), *map(table.actual_name, attributes)}
-        stored = tables[table.label].schema.names
-        needed[table.label] = [n for n in stored if n in read or n.lower() in named]
+        if table.label in tables:
+            read = {*table.sources(table.roles.values()), *_keys(inputs, table)}
+            schema = tables[table.label].schema
+            needed[table.label] = [n for n in schema.names if n in read or n.lower() in named]
     return needed
+
+
+def _keys(inputs: Inputs, table: Table) -> list[str]:
+    """The columns of ids and attributes that are fetched."""
+    attributes = map(table.actual_name, inputs.attributes_in(inputs.home(table)))
+    return table.sources([*inputs.ids(table), *attributes])
 
 
 def _require_known_types(inputs: Inputs, tables: Mapping[str, _RemoteTable]) -> None:
     """Raise an error if the type of an id or attribute is not supported."""
-    for table in inputs.tables:
-        attributes = map(table.actual_name, inputs.attributes_in(inputs.home(table)))
-        for name in [*inputs.ids(table), *attributes]:
+    for table in (table for table in inputs.tables if table.label in tables):
+        for name in _keys(inputs, table):
             if name != inputs.weight and name not in tables[table.label].exact:
                 raise RankqlError(
                     f"{table.label}: the type of {name} is not supported for ids and slices. "

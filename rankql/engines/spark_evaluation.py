@@ -84,6 +84,7 @@ def evaluate_in_spark(
             label: to_arrow_schema(frame.schema).empty_table() for label, frame in frames.items()
         }
         inputs = task.read_inputs(duckdb_session, empty)
+        _refuse_computed(inputs)
         graded = {t.label: _grades(frames[t.label], inputs, task) for t in inputs.judging}
         sample = {label: graded.get(label, none) for label, none in empty.items()}
         inputs = task.read_inputs(duckdb_session, sample)
@@ -103,6 +104,18 @@ def evaluate_in_spark(
     if target:
         result.save_values(target)
     return result
+
+
+def _refuse_computed(inputs: Inputs) -> None:
+    """Refuse columns that only DuckDB computes, such as an SQL expression or assumed grades."""
+    for table in inputs.tables:
+        for role, name in table.roles.items():
+            if name in table.computed:
+                said = table.role_columns[role]
+                raise RankqlError(
+                    f"{table.label}: {role} = {said} is not supported in Spark. Add a column with "
+                    "withColumn()"
+                )
 
 
 def _grades(frame: DataFrame, inputs: Inputs, task: partitions.Task) -> pa.Table:

@@ -80,11 +80,3 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> No
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
         if session.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
             execute(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
-
-
-def holds_numbers(session: Session, table: Table, name: str) -> bool:
-    """Has a column of a text file numbers only, and at least one?"""
-    column = quote(name)
-    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
-    ((values, numbers),) = session.con.sql(sql).fetchall()
-    return bool(values) and values == numbers

@@ -12,10 +12,11 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
-from rankql.sources.inputs import lowest_is_best, require_named_columns
+from rankql.sources.computed import resolve_columns
+from rankql.sources.inputs import lowest_is_best
 from rankql.sources.macro_sql import prepare
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, assign_roles
+from rankql.sources.tables import Data, Table, assign_roles, require_column
 from rankql.text import format_count
 from rankql.writing import atomic_path
 
@@ -62,7 +63,10 @@ def convert(
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
     options, trec = _format(path)
     with open_session(con, source) as session:
-        table = _read(session.table(source, "source"), columns, system, descending)
+        (columns, _), ((table,), *_) = resolve_columns(
+            session, columns, [[session.table(source, "source")]]
+        )
+        table = _read(table, columns, system, descending)
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if trec:
@@ -94,8 +98,9 @@ def _read(
     system: str | None,
     descending: bool | None,
 ) -> Table:
-    """The table with its roles; columns that the caller names must exist."""
-    require_named_columns({**columns, "system": system}, [table])
+    """The table with its roles."""
+    if system is not None:
+        require_column(table, system, "system")
     table = assign_roles(table, columns, ["query", "item"])
     if "score" in table.roles:
         table = replace(table, ascending=lowest_is_best(table, descending))

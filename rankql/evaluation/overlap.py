@@ -74,13 +74,21 @@ def no_judged_query_message(
 
 
 def require_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[str]:
-    """Refuse a run without any position or score; note rows without one."""
-    counts = count_ranked_rows(run_sql, inputs)
-    return [note for count in counts if (note := unranked_rows_note(inputs.scored, *count))]
+    """Refuse a run without any position or score; note rows without one, and equal scores."""
+    notes = []
+    for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
+        if note := unranked_rows_note(inputs.scored, system, total, count):
+            notes.append(note)
+        if inputs.scored and is_constant and count > 1:
+            notes.append(
+                f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
+                "decides the order of the items (CLI: --ties)"
+            )
+    return notes
 
 
-def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int]]:
-    """The rows of each system, and how many of them have a position or score.
+def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int, bool]]:
+    """The rows of each system, how many have a position or score, and whether all are the same.
 
     Not for a table with grades and positions, where NULL means that an item was not retrieved.
     """
@@ -88,8 +96,8 @@ def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None,
         return []
     system, place = "system" if inputs.many else "NULL", "score" if inputs.scored else "pos"
     group = "GROUP BY system ORDER BY system" if inputs.many else ""
-    rows = run_sql(f"SELECT {system}, count(*), count({place}) FROM run {group}")
-    return [(name, total, count) for name, total, count in rows]
+    fields = f"{system}, count(*), count({place}), min({place}) = max({place})"
+    return [tuple(row) for row in run_sql(f"SELECT {fields} FROM run {group}")]
 
 
 def unranked_rows_note(scored: bool, system: str | None, total: int, count: int) -> str | None:

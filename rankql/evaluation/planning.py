@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import duckdb
-
 from rankql.errors import RankqlError
 from rankql.evaluation import packed
 from rankql.evaluation.ctes import sql_runner
@@ -17,9 +15,9 @@ from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
+from rankql.sources.computed import require_scalar
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import render_script
-from rankql.sources.messages import reword_error
 from rankql.sources.session import Session
 
 
@@ -77,7 +75,8 @@ def resolve_conventions(
     metrics without options that repeat a convention."""
     for metric in metrics:
         if metric.record is None:
-            _require_expression(metric)
+            what = f"The metric {metric.label!r} = {metric.expression!r}"
+            require_scalar(metric.expression, what)
     if not inputs.scored:
         conventions = replace(conventions, ties="item")  # positions are never tied
     scales = [m.options.get("max_rel", conventions.max_rel) for m in metrics if m.scaled]
@@ -97,21 +96,6 @@ def resolve_conventions(
         conventions = replace(conventions, levels=(0.0, *sorted(grades)))
     named = (metric.under(vars(conventions)) for metric in metrics)
     return conventions, list({metric.name: metric for metric in named}.values())
-
-
-def _require_expression(metric: Metric) -> None:
-    """Refuse a metric of the user that is not a single SQL expression."""
-    try:
-        parsed = duckdb.extract_statements(f"SELECT (\n{metric.expression}\n)")
-    except duckdb.Error as error:
-        raise RankqlError(
-            f"Cannot parse the metric {metric.label!r} = {metric.expression!r}: "
-            f"{reword_error(error)}"
-        ) from error
-    if len(parsed) != 1:
-        raise RankqlError(
-            f"The metric {metric.label!r} must be one SQL expression, not {metric.expression!r}"
-        )
 
 
 def _select_grades(

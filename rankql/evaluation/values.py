@@ -16,7 +16,6 @@ import duckdb
 
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.column_checks import holds_numbers
 from rankql.evaluation.combining import open_result, read_metadata, require_one_row_per_query
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
@@ -24,6 +23,7 @@ from rankql.macros import MISSING, literal, quote
 from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names
+from rankql.sources.computed import holds_numbers
 from rankql.sources.macro_sql import execute
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session

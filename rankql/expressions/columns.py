@@ -123,7 +123,8 @@ def check_pos(values: pl.Series, name: str = "pos") -> None:
     else:
         floats = values.cast(pl.Float64)
         bad = (floats < 1) | (floats != floats.floor()) | ~floats.is_finite()
-    refuse_values(f"{name} must be a whole number from 1", values, bad)
+    add_1 = {0: ". Position 1 is the top: add 1"}
+    refuse_values(f"{name} must be a whole number from 1", values, bad, add_1)
 
 
 def check_score(values: pl.Series) -> None:
@@ -212,10 +213,16 @@ def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series
     return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
 
 
-def refuse_values(message: str, values: pl.Series, bad: pl.Series) -> None:
-    """Raise the message for the first bad value. A value is bad if `bad` is true or NULL."""
+def refuse_values(
+    message: str, values: pl.Series, bad: pl.Series, remedies: Mapping[Any, str] | None = None
+) -> None:
+    """Raise the message for the first bad value, with its remedy, if it has one.
+
+    A value is bad if `bad` is true or NULL.
+    """
     for value in values.filter(bad.fill_null(values.is_not_null())).head(1).to_list():
         printed = str(value).lower() if isinstance(value, bool) else value
         if isinstance(value, bytes):
             printed = "".join(chr(x) if 32 <= x < 127 else f"\\x{x:02X}" for x in value)
-        raise RankqlError(f"{message}, not {printed}")
+        remedy = remedies.get(value, "") if remedies else ""
+        raise RankqlError(f"{message}, not {printed}{remedy}")

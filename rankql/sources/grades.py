@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str,
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(table):
         return table, names
-    return _add_grades(table, "rel", "1", "INTEGER", "1 for every row"), names
+    return _add_grades(table, "rel", "1", "INTEGER", [], "1 for every row"), names
 
 
 def _may_be_graded(table: Table) -> bool:
@@ -73,14 +73,11 @@ def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Tab
     kind = "INTEGER" if whole else "DOUBLE"
     pairs = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     sql = f"CAST(CASE {value} {cases} END AS {kind})"
-    return _add_grades(table, MAPPED, sql, kind, f"{event} ({pairs})")
+    return _add_grades(table, MAPPED, sql, kind, [event], f"{event} ({pairs})")
 
 
-def _add_grades(table: Table, name: str, value: str, kind: str, assumed: str) -> Table:
+def _add_grades(
+    table: Table, name: str, value: str, kind: str, reads: Sequence[str], assumed: str
+) -> Table:
     """The table with a column of grades, and what the Columns line says of them."""
-    return replace(
-        table,
-        sql=f"(SELECT *, {value} AS {quote(name)} FROM {table.sql})",
-        columns={**table.columns, name: kind},
-        assumed={"rel": assumed},
-    )
+    return replace(table.with_column(name, value, kind, reads), assumed={"rel": assumed})

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rankql.errors import RankqlError, did_you_mean
+from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
+from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import MAPPED, assume_grades, map_events
 from rankql.sources.session import Session
@@ -18,7 +19,9 @@ from rankql.sources.tables import (
     assign_roles,
     find_common_id_columns,
     hash_column,
+    require_column,
     same_kind,
+    unknown_column,
 )
 
 _OF_QRELS = ("query", "item", "rel")
@@ -158,8 +161,11 @@ def read_inputs(
             judgments = map_events(session, judgments, grades)
         else:
             runs = {name: map_events(session, table, grades) for name, table in runs.items()}
-    require_named_columns(columns, [*runs.values(), *filter(None, (judgments, compared))])
-    sides = [_side(columns, 0), _side(columns, 1)]
+    about = None if attributes is None else session.table(attributes, "attributes")
+    tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
+    sides, (opened, others, abouts) = resolve_columns(session, columns, tables, bool(judgments))
+    runs = dict(zip(runs, opened, strict=True))
+    judgments, compared = (others[0] if table else None for table in (judgments, compared))
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
@@ -179,19 +185,17 @@ def read_inputs(
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
-    about = None
-    if attributes is not None:
-        about = _assign_attributes(session.table(attributes, "attributes"), sides, ranked)
+    about = _assign_attributes(abouts[0], sides, ranked) if about else None
     if not (weight is None or isinstance(weight, str)):
         raise RankqlError(f"weight must be the name of a column, not {weight!r}")
     weights = [] if weight is None else [weight]
     homes, by = {}, list(dict.fromkeys([*(name for group in groups for name in group), *weights]))
     for name in by:
-        tables = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
-        homes[name] = _home(name, tables, "weight" if name == weight else "by")
+        places = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
+        homes[name] = _home(name, places, "weight" if name == weight else "by")
     if system is not None:
         for table in runs.values():
-            _require_column(table, system, "system")
+            require_column(table, system, "system")
         if is_several_runs(run):
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
@@ -232,31 +236,6 @@ def _only(table: Table, roles: Sequence[str]) -> Table:
     return replace(table, roles={role: table.roles[role] for role in roles})
 
 
-def _side(columns: Mapping[str, Any], side: int) -> dict[str, str | None]:
-    """The columns that the caller names for the run (0) or the judgments (1)."""
-    return {
-        role: names[side] if isinstance(names, list | tuple) else names
-        for role, names in columns.items()
-    }
-
-
-def require_named_columns(columns: Mapping[str, Any], tables: Sequence[Table]) -> None:
-    """Refuse a column that no table has."""
-    known = list(dict.fromkeys(name for table in tables for name in table.columns))
-    for role, names in columns.items():
-        if isinstance(names, list | tuple):
-            if len(names) != 2 or len(tables) < 2:
-                raise RankqlError(f"{role}={names!r}: a pair names the columns of run and qrels")
-            for name, side in ((names[0], tables[:-1]), (names[1], tables[-1:])):
-                for table in side:
-                    _require_column(table, name, role)
-        for name in names if isinstance(names, list | tuple) else [names]:
-            if name is not None and str(name).lower() not in map(str.lower, known):
-                raise RankqlError(
-                    f"{role}={name!r}: no column of that name{did_you_mean(str(name), known)}"
-                )
-
-
 def _refuse_swapped(
     run: Table, qrels: Table, left: Mapping[str, Any], right: Mapping[str, Any]
 ) -> None:
@@ -292,7 +271,7 @@ def _assign_attributes(
     table: Table, sides: Sequence[Mapping[str, str | None]], tables: Sequence[Table]
 ) -> Table:
     """The attributes with their query column: named by the caller, or as in the other tables."""
-    names = sides[0] if sides[0]["query"] in table.columns else sides[1]
+    names = sides[0] if sides[0].get("query") in table.columns else sides[1]
     same = {"query": [other.roles["query"].lower() for other in tables]}
     return _only(assign_roles(table, names, ["query"], same), ["query"])
 
@@ -316,17 +295,12 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     return not descending
 
 
-def _require_column(table: Table, name: str, what: str) -> None:
-    if name.lower() not in map(str.lower, table.columns):
-        hint = did_you_mean(name, list(table.columns))
-        raise RankqlError(f"{what}={name!r}: {table.label} has no column of that name{hint}")
-
-
 def _home(name: str, tables: Mapping[str, Any], argument: str) -> str:
     """The table of an attribute: attributes, judgments, reference or run."""
-    columns: list[str] = []
+    known: list[Table] = []
     for home, table in tables.items():
         sources = list(table.values()) if isinstance(table, Mapping) else [table] if table else []
+        known += sources
         if any(name in source.columns for source in sources):
             for source in sources:
                 if name.lower() not in map(str.lower, source.columns):
@@ -340,8 +314,4 @@ def _home(name: str, tables: Mapping[str, Any], argument: str) -> str:
                         "them"
                     )
             return home
-        columns += [column for source in sources for column in source.columns]
-    raise RankqlError(
-        f"{argument}: no table has a column {name!r}"
-        f"{did_you_mean(name, list(dict.fromkeys(columns)))}"
-    )
+    raise unknown_column(argument, name, known)

@@ -62,7 +62,9 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
     except duckdb.Error as error:
         line = session.reword(error) if session else reword_error(error)
         if line.endswith("must be a whole number from 1, not 0"):
-            line += ". Position 1 is the top: add 1, or rank by scores: score='...'"
+            line += ". Position 1 is the top: add 1"
+        if line.endswith("Position 1 is the top: add 1"):
+            line += ", or rank by scores: score='...'"
         raise RankqlError(line) from error
     except RuntimeError as error:
         if "interrupt" in str(error).lower():
@@ -124,7 +126,7 @@ class Session:
         """A path, or the name of a table of the connection."""
         if not name:
             raise RankqlError(f"{label} must be a path or the name of a table, not an empty text")
-        if match := find_table(self.con, name, label):
+        if match := self._find_table(name, label):
             *path, lasting = match
             sql = ".".join(map(quote, path))
             if database_type(self.con, path[0]) == "sqlite":
@@ -197,7 +199,12 @@ class Session:
         """A name that no table has yet."""
         name = "rankql_" + re.sub(r"\W+", "_", label)
         names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
-        return next(name for name in names if not find_table(self.con, name))
+        taken = (*self.registered, *self.loaded)
+        return next(x for x in names if x not in taken and not self._find_table(x))
+
+    def _find_table(self, name: str, label: str = "") -> tuple[str, str, str, bool] | None:
+        """The user's table of this name; a connection of our own has none."""
+        return None if self._own else find_table(self.con, name, label)
 
     def reword(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, quote
+from rankql.text import join_words
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -79,6 +80,8 @@ class Table:
     ascending: bool = False
     # What the Columns line says of roles whose values are not in a column of the source.
     assumed: Mapping[str, str] = field(default_factory=dict)
+    # The columns of the source that each computed column reads.
+    computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # The frame, if it is from pandas.
     frame: Any = field(default=None, repr=False, compare=False)
 
@@ -100,9 +103,35 @@ class Table:
         assumed = {role: what for role, what in self.assumed.items() if role in self.roles}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
+    def has(self, name: str) -> bool:
+        """Is there a column of this name?"""
+        return name.lower() in map(str.lower, self.columns)
+
+    def with_column(
+        self,
+        name: str,
+        value: str,
+        kind: str,
+        reads: Sequence[str] = (),
+        source: str = "",
+        kept: str = "*",
+    ) -> Table:
+        """The table with a computed column, from a source with other types if needed."""
+        return replace(
+            self,
+            sql=f"(SELECT {kept}, {value} AS {quote(name)} FROM {source or self.sql})",
+            columns={**self.columns, name: kind},
+            computed={**self.computed, name: reads},
+            lasting=False,  # it may call temporary macros
+        )
+
+    def sources(self, names: Iterable[str]) -> list[str]:
+        """The columns of the source that these columns are, or are computed from."""
+        return [source for name in names for source in self.computed.get(name, [name])]
+
     def find(self, role: str, name: Any = None, preferred: Sequence[str] = ()) -> str | None:
         """The column of a role: the one of this name, or a preferred or known name."""
-        if isinstance(name, str) and name.lower() in map(str.lower, self.columns):
+        if isinstance(name, str) and self.has(name):
             return self.actual_name(name)
         # Ranks of a TREC run are ignored, as in trec_eval.
         names = () if self.trec and role == "pos" and "tag" in self.columns else ROLES[role]
@@ -155,6 +184,27 @@ class Table:
         column = quote(self.roles[role])
         as_text = as_text or is_text(self.columns[self.roles[role]])
         return f"CAST({column} AS VARCHAR)" if as_text else column
+
+
+def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
+    """The error about a column that no table has."""
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    labels = join_words(list(dict.fromkeys(table.label for table in tables)))
+    return RankqlError(
+        f"{argument}={name!r}: no column of that name in {labels}{did_you_mean(name, columns)}"
+    )
+
+
+def require_column(table: Table, name: str, argument: str) -> str:
+    """The name of a column as the table spells it; an error if it has none."""
+    if not table.has(name):
+        raise unknown_column(argument, name, [table])
+    return table.actual_name(name)
+
+
+def mentioned(columns: Iterable[str], text: str) -> list[str]:
+    """The columns whose names occur in a text of SQL, and maybe some more."""
+    return [column for column in columns if column.lower() in text.lower()]
 
 
 def is_text(kind: str) -> bool:

@@ -234,7 +234,7 @@ def test_convert(files, tmp_path):
         (["eval", "no.run", "qrels"], "rankql: run: file 'no.run' does not exist"),
         (["eval", "qrels", "one.run"], "rankql: run and qrels look swapped"),
         (["eval", "one.run", "qrels", "-m", "nDGC"], "rankql: Unknown metric 'nDGC'. Did you"),
-        (["eval", "one.run", "qrels", "--by", "x"], "rankql: by: no table has a column 'x'"),
+        (["eval", "one.run", "qrels", "--by", "x"], "rankql: --by x: no column of that name in "),
         (["eval", "one.run", "qrels", "--query", "x"], "rankql: --query x: no column of that name"),
         (["eval", "one.run", "qrels", "--output", "no/such/x.parquet"], "rankql: "),
         (["eval", "one.run", "qrels", "--ties", "x"], "Invalid value for '--ties'"),

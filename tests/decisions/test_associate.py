@@ -531,20 +531,20 @@ NAN, INF = math.nan, math.inf
     [
         (
             {"on": "user"},
-            "Unknown column of per_query in on=: 'user'. Did you mean 'query'? Available: query",
+            "on='user': no column of that name in per_query. Did you mean 'query'?",
         ),
-        ({"on": {"query": "search"}}, "Unknown column of outcomes in on=: 'search'"),
+        ({"on": {"query": "search"}}, "on='search': no column of that name in outcomes"),
         ({"on": []}, "on= must name the columns of the key, not []"),
         ({"on": 3}, "on= must name the columns of the key, not 3"),
         ({"on": ["query", "system"]}, "on= cannot contain 'system'"),
-        ({"metrics": "nDCG@10"}, "Unknown column of per_query in metrics=: 'nDCG@10'"),
-        ({"metrics": "who"}, "Unknown column of per_query in metrics=: 'who'"),
+        ({"metrics": "nDCG@10"}, "metrics='nDCG@10': no column of that name in per_query"),
+        ({"metrics": "who"}, "metrics='who': no column of that name in per_query"),
         ({"metrics": []}, "metrics= must name columns of per_query, not []"),
         ({"metrics": 1}, "metrics= must name columns of per_query, not 1"),
-        ({"outcome": "CTR"}, "Unknown column of outcomes in outcome=: 'CTR'"),
+        ({"outcome": "CTR"}, "outcome='CTR': no column of that name in outcomes"),
         (
             {"outcome": {"CTR": ("clicks", "views")}},
-            "Unknown column of outcomes in outcome=: 'views'",
+            "outcome='views': no column of that name in outcomes",
         ),
         ({"outcome": {"CTR": ("clicks",) * 3}}, "outcome= must name columns, or be a dict"),
         ({"outcome": {}}, "outcome= must name columns, or be a dict of ratios"),
@@ -557,7 +557,10 @@ NAN, INF = math.nan, math.inf
             {"outcome": {"AP": "clicks"}},
             "Two columns of the result would be named 'AP'. Choose other metrics=",
         ),
-        ({"by": "segment"}, "Unknown column in by=: 'segment'. Available: query, AP, part, clicks"),
+        (
+            {"by": "segment"},
+            "by='segment': no column of that name in per_query and outcomes. Available: query, AP",
+        ),
         (
             {"per_query": SCORES.with_columns(system=pl.lit("new")), "by": "system"},
             "by= cannot contain 'system'. Leave it out",
@@ -881,8 +884,8 @@ def test_launches_that_did_not_move():
 @pytest.mark.parametrize(
     ("past", "options", "message"),
     [
-        (table(a=[1]), {}, "Unknown column of experiments in offline=: 'offline'"),
-        (table(offline=[1]), {}, "Unknown column of experiments in online=: 'online'"),
+        (table(a=[1]), {}, "offline='offline': no column of that name in experiments"),
+        (table(offline=[1]), {}, "online='online': no column of that name in experiments"),
         (table(offline=[1], online=["x"]), {}, "online must be a number, not text"),
         (table(offline=[NAN], online=[1]), {}, "offline must be a finite number, not nan"),
         (table(offline=[1.0], online=[INF]), {}, "online must be a finite number, not inf"),

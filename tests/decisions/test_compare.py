@@ -339,7 +339,9 @@ def test_a_difference_beyond_the_range_of_a_metric_is_not_called_detectable():
         other = base.with_columns(pl.Series(metric, [0.1, 0.6, 0.5]))
         return rankql.compare({"a": base, "b": other}, metrics=metric).table.row(0, named=True)
 
-    assert compared("nDCG@10")["detectable"] > 1
+    assert compared("nDCG@10")["detectable"] is None
+    assert (compared("nDCG@10")["lo"], compared("nDCG@10")["hi"]) == (-1, 1)
+    assert compared("revenue")["detectable"] > 1 and compared("revenue")["lo"] < -1
     assert compared("nDCG@10")["sentence"].endswith(
         "These are too few queries to detect any difference with 80% power"
     )

@@ -425,7 +425,7 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
         ),
         (RUN, RUN, {"metrics": "x = 1"}, "correlate does not support SQL expressions such as 'x'"),
         (RUN, RUN, {"k": 0}, "k must be a whole number from 1, not 0"),
-        (RUN, RUN, {"by": "kind"}, "by: no table has a column 'kind'"),
+        (RUN, RUN, {"by": "kind"}, "by='kind': no column of that name in "),
         (RUN, RUN, {"pos": "place"}, "pos='place': no column of that name"),
         (RUN.clear(), RUN, {}, "run is empty: it has no rows"),
     ],

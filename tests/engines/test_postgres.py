@@ -129,6 +129,23 @@ def test_several_runs(place):
     )
 
 
+def test_dicts_events_and_expressions(server):
+    """Columns that expressions and mappings read are fetched; dicts stay in memory."""
+    event = pl.when(pl.col("rel") > 1).then(pl.lit("buy")).otherwise(pl.lit("click"))
+    events = QRELS.drop_nulls("rel").with_columns(event=event).drop("rel")
+    run = RUN.select("query", "score", docno=pl.col("item") + "#1")
+    stored(server, run=run, events=events)
+    grades, item = {"buy": 3, "click": 1}, ["split_part(docno, '#', 1)", "item"]
+    ours = rankql.evaluate(run, events, "nDCG", item=item, rel=grades)
+    theirs = rankql.evaluate("run", "events", "nDCG", con=server.con, item=item, rel=grades)
+    assert_alike(ours, theirs)
+    lists = dict(events.group_by("query").agg("item").iter_rows())
+    ours = rankql.evaluate(run, lists, "RR", item=item)
+    assert_alike(ours, rankql.evaluate("run", lists, "RR", con=server.con, item=item))
+    ours = rankql.evaluate(lists, events, "nDCG", rel=grades)
+    assert_alike(ours, rankql.evaluate(lists, "events", "nDCG", con=server.con, rel=grades))
+
+
 def test_ids_of_two_types(server):
     """They are compared as text, as in DuckDB."""
     database, con = server, server.con

@@ -255,7 +255,7 @@ def test_a_file_may_replace_itself(tmp_path):
 def test_wrong_use(tmp_path):
     target = tmp_path / "a.run"
     assert "does not exist" in refused(RUN, tmp_path / "nowhere" / "a.run")
-    assert "no column of that name. Available: query" in refused(RUN, target, score="nope")
+    assert "no column of that name in source" in refused(RUN, target, score="nope")
     assert "system='nope'" in refused(RUN, target, system="nope")
     assert "No item column" in refused(RUN.drop("item"), target)
     assert "No score column" in refused(RUN.drop("score"), target)

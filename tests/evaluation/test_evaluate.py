@@ -894,17 +894,20 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
-            "query='q': qrels has no column",
+            "query='q': no column of that name in qrels",
         ),
-        (lambda: rankql.evaluate(RUN, QRELS, query=["query"]), "a pair names the columns of run"),
-        (lambda: rankql.evaluate(RUN, QRELS, by="segmnt"), "by: no table has a column 'segmnt'"),
+        (lambda: rankql.evaluate(RUN, QRELS, item=["item"]), "a pair names the columns of run"),
+        (
+            lambda: rankql.evaluate(RUN, QRELS, by="segmnt"),
+            "by='segmnt': no column of that name in ",
+        ),
         (
             lambda: rankql.evaluate(RUN, QRELS, by="query"),
             "by: 'query' is the column of the queries",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, system="model"),
-            "system='model': run has no column of that name",
+            "system='model': no column of that name in run",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, "nDGC@10"),
@@ -1403,8 +1406,8 @@ con = duckdb.connect()
 rows = "FROM range(40000) AS t (q), range(100) AS u (i)"
 con.execute(f"CREATE TABLE run AS SELECT q, i, hash(q, i) AS score {{rows}}")
 con.execute(f"CREATE TABLE qrels AS SELECT q, i, i % 2 AS rel {{rows}}")
-threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.{signal})).start()
 print("started", flush=True)
+threading.Timer(0.6, lambda: os.kill(os.getpid(), signal.{signal})).start()
 metrics = ["AP", "Bpref", "ERR(max_rel=3)", "TauB"]
 path = {str(tmp_path / "out.parquet")!r}
 rankql.evaluate("run", "qrels", metrics, con=con, query="q", item="i", output=path)

@@ -293,7 +293,7 @@ def replace(column, values):
         (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query, so nothing counts"),
         (ABOUT[:12], "weight: same is NULL for query 'q12'"),
         (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
-        (ABOUT.drop("same"), "weight: no table has a column 'same'"),
+        (ABOUT.drop("same"), "weight='same': no column of that name in"),
         (
             pl.concat([ABOUT, ABOUT[:1].with_columns(same=9.0)]),
             "weight: same must have one value per query, but attributes has 2.5 and 9.0 for query",

@@ -125,7 +125,8 @@ POSITIONS = [0, -1, 1.5, NAN, INF]
 @pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO])
 def test_pos(metric, bad):
     options = {**PLAIN.get(metric, {}), **({"k": 2} if metric in WITH_K else {})}
-    pattern = message("pos must be a whole number from 1, not {}", bad)
+    remedy = ". Position 1 is the top: add 1" if bad == 0 else ""
+    pattern = message("pos must be a whole number from 1, not {}" + remedy, bad)
     for rel in (1, 0, -1, None):
         group = [(1, 1), (rel, bad)]
         if metric in signatures.MICRO:

@@ -304,8 +304,8 @@ def test_connections_that_cannot_be_used():
     [
         ("x =", "'x =' has no expression after '='. Write label = SQL expression, such as"),
         ("x =  ", "'x =  ' has no expression after '='"),
-        ("x = )", r"Cannot parse the metric 'x' = '\)': syntax error at or near"),
-        ("x = 1); SELECT (2", "The metric 'x' must be one SQL expression, not '1"),
+        ("x = )", r"The metric 'x' = '\)' is not valid SQL: syntax error at or near"),
+        ("x = 1); SELECT (2", r"The metric 'x' = '1\); SELECT \(2' must be one SQL expression"),
     ],
 )
 def test_expressions_that_are_none(folder, metric, message):
@@ -805,3 +805,13 @@ def test_the_same_rules_in_parts():
     note = "Only 1 of 80 items of the run is judged: check that run and qrels write item ids the "
     assert in_parts(run, qrels)[1] == [f"{note}same way"]
     assert rankql.evaluate(run, qrels, "RR").notes == [f"{note}same way"]
+
+
+def test_a_run_with_one_score_for_all_items_is_noted():
+    tied = [("q", "a", 1.0), ("q", "b", 1.0), ("r", "a", 1.0)]
+    tied = pl.DataFrame(tied, ["query", "item", "score"], orient="row")
+    qrels = pl.DataFrame({"query": ["q", "r"], "item": ["a", "a"], "rel": [1, 1]})
+    note = "all 3 rows of the run have the same score, so only ties= decides the order"
+    assert any(line.startswith(note) for line in rankql.evaluate(tied, qrels).notes)
+    first = tied.with_columns(score=pl.Series([1.0, 1.0, 2.0]))
+    assert not any("same score" in line for line in rankql.evaluate(first, qrels).notes)

@@ -1,0 +1,155 @@
+"""Columns by name, and columns that are computed: SQL expressions, and keys of several columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import duckdb
+
+from rankql.errors import RankqlError, database_message
+from rankql.macros import INTERNAL_PREFIX, quote
+from rankql.sources.private import private_connection
+from rankql.sources.session import Session
+from rankql.sources.tables import Table, mentioned, require_column, unknown_column
+
+# A column that the caller names: its name, an SQL expression, or several columns of a key.
+Spec: TypeAlias = str | tuple[str, ...]
+
+
+def resolve_columns(
+    session: Session,
+    columns: Mapping[str, Any],
+    groups: Sequence[Sequence[Table]],
+    judged: bool = False,
+) -> tuple[list[dict[str, str | None]], list[list[Table]]]:
+    """The names of columns in the runs and in the other table, and the tables with the columns
+    that are computed.
+
+    groups: the runs; the judgments if `judged`, else the reference; the attributes. The last two
+    may be empty or left out.
+    """
+    sides: list[dict[str, str | None]] = [{}, {}]
+    resolved = [[*tables] for tables in (*groups, [], [])[:3]]
+    ranked, graded = ([0], [1]) if judged else ([0, 1], [0])
+    places = {"query": [0, 1, 2], "item": [0, 1], "rel": graded}
+    for role, value in columns.items():
+        tables = [table for group in resolved[:2] for table in group]
+        pair = _parse_pair(role, value, tables, bool(resolved[1]))
+        needed = dict(enumerate(pair))
+        if pair[0] == pair[1]:
+            needed = dict.fromkeys(places.get(role, ranked), pair[0])
+        if isinstance(pair[0], str) and pair[0] == pair[1]:
+            if any(table.has(pair[0]) for table in tables):
+                needed = {}  # Other tables may have a recognised name.
+            elif pair[0].isidentifier():
+                raise unknown_column(role, pair[0], tables)
+        for side, spec in needed.items():
+            if spec is not None:
+                resolved[side] = [_add_column(session, t, role, spec) for t in resolved[side]]
+        for names, spec in zip(sides, pair, strict=True):
+            names[role] = _name(spec)
+    return sides, resolved
+
+
+def _name(spec: Spec | None) -> str | None:
+    """The name of a column, which is the expression itself if it is computed."""
+    return ", ".join(spec) if isinstance(spec, tuple) else spec
+
+
+def _parse_pair(
+    role: str, value: Any, tables: Sequence[Table], pairs: bool
+) -> tuple[Spec | None, Spec | None]:
+    """The columns in the runs and in the other table.
+
+    Two names that all tables have are both part of the key, not a pair.
+    """
+    if not isinstance(value, list | tuple):
+        return value, value
+    flat = all(isinstance(name, str) for name in value)
+    is_key = flat and (len(value) != 2 or not pairs or all(t.has(n) for t in tables for n in value))
+    if role == "query" and value and is_key:
+        return tuple(value), tuple(value)
+    if len(value) != 2 or not pairs:
+        raise RankqlError(f"{role}={value!r}: a pair names the columns of run and qrels")
+    first, second = (tuple(name) if isinstance(name, list) else name for name in value)
+    return first, second
+
+
+def _add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
+    """The table with a computed column, which is called like its expression."""
+    name = _name(spec) or ""
+    if table.has(name):
+        return table
+    if isinstance(spec, tuple):
+        for part in spec:
+            require_column(table, part, role)
+        # A comma within an id is doubled, so that different keys stay different.
+        parts = (f"replace(CAST({quote(part)} AS VARCHAR), ',', ',,')" for part in spec)
+        return table.with_column(name, " || ', ' || ".join(parts), "VARCHAR", spec)
+    if name.isidentifier():
+        raise unknown_column(role, name, [table])
+    require_scalar(name, f"{role}={name!r}")
+    reads = mentioned(table.columns, name)
+    source, kept = table.sql, "*"
+    if table.text and role not in ("query", "item"):
+        source, kept = _with_numbers(session, table, reads)
+    value = f"(\n{name}\n)"
+    try:
+        # A condition may have no aggregate and no window function.
+        sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
+        ((_, kind, *_),) = session.con.sql(sql).fetchall()
+    except (duckdb.Error, ValueError) as error:
+        why = database_message(error) if isinstance(error, duckdb.Error) else "it has many columns"
+        raise RankqlError(
+            f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
+            f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.columns)}"
+        ) from error
+    return table.with_column(name, value, kind, reads, source, kept)
+
+
+def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tuple[str, str]:
+    """A text file whose columns of numbers are numbers, and what selects their text again."""
+    numbers = [quote(column) for column in columns if holds_numbers(session, table, column)]
+    if not numbers:
+        return table.sql, "*"
+    texts = {f"{INTERNAL_PREFIX}text_{i}": column for i, column in enumerate(numbers)}
+    casts = ", ".join(f"CAST({column} AS DOUBLE) AS {column}" for column in numbers)
+    copies, originals = (
+        ", ".join(f"{one} AS {other}" for one, other in pairs)
+        for pairs in ([(column, text) for text, column in texts.items()], texts.items())
+    )
+    return (
+        f"(SELECT * REPLACE ({casts}), {copies} FROM {table.sql})",
+        f"* EXCLUDE ({', '.join(texts)}) REPLACE ({originals})",
+    )
+
+
+def holds_numbers(session: Session, table: Table, name: str) -> bool:
+    """Has a column of a text file numbers only, and at least one?"""
+    column = quote(name)
+    sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
+    ((values, numbers),) = session.con.sql(sql).fetchall()
+    return bool(values) and values == numbers
+
+
+def require_scalar(text: str, what: str) -> None:
+    """Refuse a text that is not one SQL expression, or has a subquery or a parameter."""
+    sql = "SELECT json_serialize_sql(?)"
+    with private_connection() as con:
+        trees = [
+            json.loads(con.execute(sql, [f"SELECT (\n{value}\n)"]).fetchall()[0][0])
+            for value in ("1", text)
+        ]
+    if trees[1]["error"]:
+        raise RankqlError(f"{what} is not valid SQL: {trees[1]['error_message']}")
+    values = [tree["statements"][0]["node"].pop("select_list", []) for tree in trees]
+    nested = any(
+        f'"class": "{part}"' in json.dumps(values[1]) for part in ("SUBQUERY", "PARAMETER")
+    )
+    if trees[0] != trees[1] or len(values[1]) != 1 or nested:
+        raise RankqlError(
+            f"{what} must be one SQL expression of the columns of a row, without a subquery, a "
+            "semicolon and parameters"
+        )

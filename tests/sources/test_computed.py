@@ -1,0 +1,161 @@
+"""Columns by SQL expressions, keys of several columns, and their errors."""
+
+import duckdb
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql import RankqlError
+from rankql.cli.main import main
+
+# Positions from 0, ratings, ids with a variant, and sessions of users.
+RUN = pl.DataFrame(
+    {
+        "query": ["a", "a", "b"],
+        "item": ["X#1", "y#2", "X#3"],
+        "position": [0, 1, 0],
+        "user": ["1", "1", "1,"],
+        "session": ["2", "3", "2"],
+    }
+)
+QRELS = pl.DataFrame(
+    {
+        "query": ["a", "a", "b"],
+        "docno": ["x", "y", "x"],
+        "rating": [3, 5, 4],
+        "user": ["1", "1", "1,"],
+        "session": ["2", "3", "2"],
+    }
+)
+ITEM = ("lower(split_part(item, '#', 1))", "docno")
+
+
+@pytest.fixture(params=["frames", "csv", "tables"])
+def data(request, tmp_path):
+    """Both tables: typed, as files without types, and in a database."""
+    if request.param == "frames":
+        return {"run": RUN, "qrels": QRELS}
+    RUN.write_csv(tmp_path / "run.csv")
+    QRELS.write_csv(tmp_path / "qrels.csv")
+    if request.param == "csv":
+        return {"run": tmp_path / "run.csv", "qrels": tmp_path / "qrels.csv"}
+    con = duckdb.connect(tmp_path / "some.db")
+    for name in ("run", "qrels"):
+        con.execute(f"CREATE TABLE {name} AS FROM '{tmp_path / name}.csv'")
+    return {"run": "run", "qrels": "qrels", "con": con}
+
+
+def test_expressions(data):
+    """By hand: y is second for a, x first for b; with the threshold 4, x is not relevant for a."""
+    options = data | {"pos": "position + 1", "item": ITEM}
+    found = rankql.evaluate(metrics="RR", rel="CAST(rating >= 4 AS INT)", **options)
+    assert found.per_query.rows() == [("a", 0.5), ("b", 1.0)]
+    assert "pos = position + 1" in repr(found) and "rel = CAST(rating >= 4 AS INT)" in repr(found)
+    found = rankql.evaluate(metrics="DCG@1", rel="rating / 2", **options)
+    assert found.per_query.rows() == [("a", 1.5), ("b", 2.0)]
+    assert rankql.evaluate(metrics="RR", score="-position", item=ITEM, rel="1", **data)["RR"] == 1
+    assert rankql.check(**options, rel="rating - 2").ok
+    assert rankql.limits(metrics="RR", rel="rating - 3", **options).result["RR"] == 0.75
+    assert rankql.explain(of="a", metric="RR", rel="rating - 3", **options).value == 0.5
+
+
+def test_an_exact_name_wins(data):
+    for name in ("position + 1", "Position + 1"):
+        run = RUN.with_columns(pl.Series(name, [3, 4, 5]))
+        found = rankql.evaluate(run, QRELS, "RR", pos="position + 1", item=ITEM)
+        assert found["RR"] == pytest.approx((1 / 3 + 1 / 5) / 2)
+
+
+def test_keys_of_several_columns(data):
+    """The key of 'b' is written so that no other key can be the same."""
+    options = data | {"metrics": "RR", "pos": "position + 1", "item": ITEM, "rel": "rating - 3"}
+    expected = [("1, 2", None), ("1, 3", 0.5), ("1,,, 2", 1.0)]
+    for query in (["user", "session"], [["user", "session"]] * 2):
+        found = rankql.evaluate(query=query, **options)
+        assert found.per_query.rows() == expected
+        assert "query = (user, session)" in repr(found)
+    about = pl.DataFrame({"user": ["1", "1"], "session": ["2", "3"], "device": ["tv", "pc"]})
+    if "con" not in data:
+        found = rankql.evaluate(query=["user", "session"], attributes=about, by="device", **options)
+        assert found.per_query["device"].to_list() == ["tv", "pc", None]
+    ranked = RUN.with_columns(rel=pl.Series([0, 1, 1]))
+    found = rankql.evaluate(ranked, metrics="RR", query=["user", "session"], pos="position + 1")
+    assert found["RR"] == 0.75 and found.meta["query"] == "user, session"
+
+
+def test_two_names_are_a_pair_unless_all_tables_have_both():
+    run = RUN.rename({"query": "qid"})
+    options = {"pos": "position + 1", "item": ITEM}
+    assert rankql.evaluate(run, QRELS, "RR", query=["qid", "query"], **options)["RR"] == 1
+    with pytest.raises(RankqlError, match=r"^query='query': no column of that name in run"):
+        rankql.evaluate(run, QRELS, "RR", query=["qid", "user", "query"], **options)
+
+
+SCALAR = "must be one SQL expression of the columns of a row"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("place", r"^pos='place': no column of that name in run and qrels. Available: query, "),
+        ("place + 1", r"in run, and not an SQL expression of its columns \(Referenced column"),
+        ("position +", "is not valid SQL: syntax error"),
+        ("position; DROP TABLE run", "is not valid SQL: syntax error"),
+        ("1); DROP TABLE run; SELECT (1", r"is not valid SQL: Only SELECT"),
+        ("1), (2", SCALAR),
+        ("1) FROM run WHERE (true", SCALAR),
+        ("1) UNION SELECT (2", SCALAR),
+        ("1) ORDER BY (2", SCALAR),
+        ("(SELECT 1)", SCALAR),
+        ("position IN (SELECT 1)", SCALAR),
+        ("position + ?", SCALAR),
+        ("max(position)", r"\(WHERE clause cannot contain aggregates\). Available: query"),
+        ("row_number() OVER ()", r"\(WHERE clause cannot contain window functions\)"),
+        ("COLUMNS(*)", r"\(it has many columns\)"),
+        ("*", r"not an SQL expression"),
+        ("position, 1", r"^run: position, 1 must be a number, not "),
+        ("item || '1'", r"^run: item \|\| '1' must be a number, not text. Cast it first"),
+        ("position", r"must be a whole number from 1, not 0. Position 1 is the top: add 1"),
+        ("position - 1", r"^run: position - 1 must be a whole number from 1, not -1"),
+    ],
+)
+def test_texts_that_are_no_expression(text, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(RUN, QRELS, "RR", pos=text, item=ITEM)
+
+
+def test_an_expression_must_hold_in_every_table():
+    with pytest.raises(RankqlError, match=r"in qrels, and not an SQL expression .*\"item\""):
+        rankql.evaluate(RUN, QRELS, "RR", item="lower(item)")
+    with pytest.raises(RankqlError, match=r"^item=\['a', 'b', 'c'\]: a pair names the columns"):
+        rankql.evaluate(RUN, QRELS, "RR", item=["a", "b", "c"])
+
+
+def test_macros_of_the_user_are_expressions_too():
+    con = duckdb.connect()
+    con.execute("CREATE TEMP MACRO place(x) AS x + 1")
+    con.execute("CREATE TABLE run AS FROM RUN; CREATE TABLE qrels AS FROM QRELS")
+    found = rankql.evaluate("run", "qrels", "P@1", pos="place(position)", item=ITEM, con=con)
+    assert found["P@1"] == 1
+
+
+def test_expressions_on_the_command_line(tmp_path):
+    RUN.write_csv(tmp_path / "run.csv")
+    QRELS.with_columns(item="docno", event=pl.Series(["click", "buy", "buy"])).drop(
+        "docno", "rating"
+    ).write_csv(tmp_path / "qrels.csv")
+    paths = [str(tmp_path / name) for name in ("run.csv", "qrels.csv")]
+    options = ["-m", "RR", "-q", "--format", "csv", "--pos", "position + 1"]
+    item = ["--item", "lower(split_part(item, '#', 1))"]
+    for rel in ("buy=3,click=0", "buy = 3, click=.5", "CASE event WHEN 'buy' THEN 1 ELSE 0 END"):
+        made = CliRunner().invoke(main, ["eval", *paths, *options, *item, "--rel", rel])
+        assert made.stdout == "query,RR\na,0.5\nb,1.0\n", made.output
+    keys = ["--query", "user,session", "--rel", "buy=1,click=0"]
+    made = CliRunner().invoke(main, ["eval", *paths, *options, *item, *keys])
+    assert made.stdout.splitlines()[-1] == '"1,,, 2",1.0', made.output
+    made = CliRunner().invoke(main, ["eval", *paths, *options, "--rel", "buy=3"])
+    assert made.exit_code == 2 and "has no grade for event 'click'" in made.stderr
+    made = CliRunner().invoke(main, ["convert", paths[0], str(tmp_path / "a.run"), *options[-2:]])
+    assert made.exit_code == 0, made.output
+    assert (tmp_path / "a.run").read_text().startswith("a Q0 X#1 1 ")
