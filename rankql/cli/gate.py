@@ -18,6 +18,7 @@ from rankql.cli.options import (
     CONVENTIONS,
     FORMAT,
     LOWER_IS_BETTER,
+    RANKINGS,
     SLICES,
     WEIGHT,
 )
@@ -87,6 +88,7 @@ from rankql.cli.options import (
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def gate_command(
     run: str,
     qrels: str | None,

@@ -16,6 +16,7 @@ from rankql.cli.options import (
     FORMAT,
     INPUTS,
     MEANS_OPTIONS,
+    RANKINGS,
     WEIGHT,
     metrics_option,
 )
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Compute metrics of runs.
 
@@ -106,6 +108,7 @@ def _print_means(
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def explain_command(
     inputs: Sequence[str], of: str | None, metric: str, form: str, **options: Any
 ) -> None:
@@ -127,6 +130,7 @@ def explain_command(
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def limits_command(
     inputs: Sequence[str], metrics: Sequence[str], form: str, **options: Any
 ) -> None:

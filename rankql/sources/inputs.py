@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,8 @@ from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import MAPPED, assume_grades, map_events
+from rankql.sources.id_lists import unnest_lists
+from rankql.sources.row_order import number_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
@@ -44,6 +47,8 @@ class Inputs:
     systems: Sequence[str] = ()
     # A condition on the query, if only some queries are evaluated.
     part: str = ""
+    # Notes on what was dropped.
+    notes: Sequence[str] = ()
     # The attribute by which queries are weighted in the means; it is in `by` too.
     weight: str | None = None
 
@@ -145,6 +150,7 @@ def read_inputs(
     groups: Sequence[Sequence[str]] = (),
     reference: Data | None = None,
     descending: bool | None = None,
+    order: str | None = None,
     weight: str | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns."""
@@ -154,6 +160,9 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
+    if compared is None:
+        kept = [*itertools.chain(*groups), *([system] if system else [])]
+        runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     grades = columns.get("rel")
     if isinstance(grades, Mapping):
         columns = {**columns, "rel": MAPPED}
@@ -164,6 +173,8 @@ def read_inputs(
     about = None if attributes is None else session.table(attributes, "attributes")
     tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
     sides, (opened, others, abouts) = resolve_columns(session, columns, tables, bool(judgments))
+    preferred = find_common_id_columns([*opened, *others])
+    opened = [number_rows(session, table, order, sides[0], preferred, system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments, compared = (others[0] if table else None for table in (judgments, compared))
     if judgments:
@@ -171,7 +182,6 @@ def read_inputs(
             _refuse_swapped(table, judgments, *sides)
         judgments, sides[1] = assume_grades(judgments, sides[1])
     alone = judgments is None and compared is None
-    preferred = find_common_id_columns([*runs.values(), *filter(None, (judgments, compared))])
     runs = {
         name: _order_scores(_assign_run(table, sides[0], not alone, preferred), descending)
         for name, table in runs.items()

@@ -95,8 +95,9 @@ class Session:
             data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):
             return self._open_name(os.fspath(data), label)
-        table = self._describe(label, self._register(data, label))
-        return replace(table, frame=data) if _library(data) == "pandas" else table
+        table, library = self.describe(label, self._register(data, label)), _library(data)
+        frame = data if library == "pandas" else None
+        return replace(table, frame=frame, ordered="duckdb" not in library)
 
     def _register(self, data: Data, label: str) -> str:
         name = self._free_name(label)
@@ -131,9 +132,11 @@ class Session:
             sql = ".".join(map(quote, path))
             if database_type(self.con, path[0]) == "sqlite":
                 # twice in one query DuckDB fails to read it
-                return self._load(label, sql, text=False)
-            return self._describe(label, sql, lasting=lasting)
-        name = expand_home(name)
+                return self.load(label, sql, text=False)
+            return self.describe(label, sql, lasting=lasting)
+        return replace(self._open_file(expand_home(name), label), ordered=True)
+
+    def _open_file(self, name: str, label: str) -> Table:
         paths, pattern = find_files(name, label, self.hint)
         kind = suffix(paths[0])
         if kind not in READERS or has_no_header(paths[0]):
@@ -141,10 +144,10 @@ class Session:
         sql = READERS[kind].format(literal(pattern))
         if kind in (".parquet", ".pq"):
             self.files[f"{label}: {name!r}"] = sql
-            return self._describe(label, sql, file=name)
+            return self.describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
         try:
-            return self._load(label, sql, text="all_varchar" in sql)
+            return self.load(label, sql, text="all_varchar" in sql)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
 
@@ -154,26 +157,26 @@ class Session:
         file = detect_trec(paths[0], pattern, label)
         if file.delimiter:
             with suppress(duckdb.Error):
-                return self._load(label, file.delimited, trec=True)
+                return self.load(label, file.delimited, trec=True)
         try:
             for (line,) in self.con.sql(file.malformed).fetchall():
                 many = len(file.columns)
                 raise RankqlError(
                     f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
                 )
-            return self._load(label, file.split, trec=True)
+            return self.load(label, file.split, trec=True)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
 
-    def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
+    def load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
         """A text file or a table of SQLite, read into a temporary table."""
         name = self._free_name(label)
         statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
         self.con.execute(statement).fetchall()
         self.loaded[name] = statement
-        return self._describe(label, quote(name), trec, text)
+        return self.describe(label, quote(name), trec, text)
 
-    def _describe(
+    def describe(
         self,
         label: str,
         sql: str,
