@@ -145,7 +145,7 @@ def _filter_rows(data: Data, macro: str, columns: Columns, options: Mapping[str,
     query = f"FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
 
     def rows(table: pl.DataFrame) -> pl.DataFrame:
-        return _run_query(query, table.with_row_index(_INDEX)).select(
+        return run_query(query, table.with_row_index(_INDEX)).select(
             pl.col(name).cast(kind) for name, kind in types.items()
         )
 
