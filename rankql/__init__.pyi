@@ -131,6 +131,8 @@ from .logs.missing_labels import item_propensity, propensity_scored
 from .logs.propensity import click_model, harvested_propensity, randomised_propensity
 from .logs.splits import leave_one_out, time_split
 from .macros import register
+from .online.experiment import experiment, plan_experiment
+from .online.experiment_result import Experiment
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 from .versions import show_versions
@@ -142,6 +144,7 @@ __all__ = [
     "AssociationTable",
     "Comparison",
     "Conventions",
+    "Experiment",
     "Explanation",
     "Finding",
     "Limits",
@@ -184,6 +187,7 @@ __all__ = [
     "evaluate",
     "exp2_gain",
     "expected_exposure_loss",
+    "experiment",
     "explain",
     "exposure",
     "exposure_disparity",
@@ -241,6 +245,7 @@ __all__ = [
     "near_duplicate_share",
     "novelty",
     "personalisation",
+    "plan_experiment",
     "precision_at",
     "precision_at_by_score",
     "propensity_scored",

@@ -1,4 +1,4 @@
-"""How often compare and gate decide wrongly: `python tests/run_simulation.py [--gate]`."""
+"""How often decisions are wrong: `python tests/run_simulation.py [--gate | --experiment]`."""
 
 from support.simulation import main
 

@@ -2,6 +2,7 @@
 
     python tests/run_simulation.py
     python tests/run_simulation.py --gate
+    python tests/run_simulation.py --experiment
 
 prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
 """
@@ -305,8 +306,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
+    parser.add_argument("--experiment", action="store_true", help="only those of experiments")
     arguments = parser.parse_args()
     repeats = arguments.repeats
+    if arguments.experiment:
+        from support.experiment_simulation import experiment_tables
+
+        experiment_tables(repeats)
+        return
     if arguments.gate:
         gate_tables(repeats)
         return
