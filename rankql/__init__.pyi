@@ -130,6 +130,7 @@ from .logs.interleaving import (
 from .logs.missing_labels import item_propensity, propensity_scored
 from .logs.propensity import click_model, harvested_propensity, randomised_propensity
 from .logs.splits import leave_one_out, time_split
+from .logs.weights import weighted_mean
 from .macros import register
 from .online.experiment import experiment, plan_experiment
 from .online.experiment_result import Experiment
@@ -278,4 +279,5 @@ __all__ = [
     "time_split",
     "translate",
     "unexpectedness",
+    "weighted_mean",
 ]

@@ -27,6 +27,7 @@ FAMILIES = (
     "propensity",
     "interleaving",
     "experiments",
+    "weights",
     "bounds",
 )
 

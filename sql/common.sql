@@ -433,9 +433,11 @@ CREATE OR REPLACE MACRO rankql_t_p(t, df) AS
                 x_['df'], y_['height'], (y_['end'] + x_['u']) / 2, abs(y_['end'] - x_['u']) / 2)],
                 lambda area: CASE WHEN x_['central'] THEN 1 - area ELSE area END)[1])[1])[1];
 
--- Half the width of a confidence interval in standard errors: the normal quantile.
-CREATE OR REPLACE MACRO rankql_z(confidence) AS
-    CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
-         THEN rankql_t_quantile((1 + rankql_option(confidence)) / 2, 1e13)
+-- The level of a confidence interval, checked.
+CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
+    CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1 THEN rankql_option(confidence)
          ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;
+
+-- Half the width of a confidence interval in standard errors: the normal quantile.
+CREATE OR REPLACE MACRO rankql_z(confidence) AS rankql_t_quantile((1 + rankql_confidence(confidence)) / 2, 1e13);

@@ -109,6 +109,5 @@ CREATE OR REPLACE MACRO rankql_start(burn_in) AS
 CREATE OR REPLACE MACRO experiment_difference(treatment, control, confidence := 0.95, burn_in := NULL) AS
     rankql_difference(rankql_lift(rankql_reach(rankql_freedom(rankql_errors(rankql_slope({
         't': rankql_arm(treatment), 'c': rankql_arm(control), 'start': rankql_start(burn_in),
-        'alpha': CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1 THEN 1 - rankql_option(confidence)
-             ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence)) END}))))));
+        'alpha': 1 - rankql_confidence(confidence)}))))));
 COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their states, with its interval, p-value and lift.';

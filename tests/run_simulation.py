@@ -1,4 +1,4 @@
-"""How often decisions are wrong: `python tests/run_simulation.py [--gate | --experiment]`."""
+"""How often decisions are wrong: `run_simulation.py [--gate | --weights | --experiment]`."""
 
 from support.simulation import main
 
