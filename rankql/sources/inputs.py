@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import MAPPED, assume_grades, map_events
+from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
@@ -156,7 +157,7 @@ def read_inputs(
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
-        judgments, sides[1] = assume_grades(judgments, sides[1])
+        judgments, sides[1] = assume_grades(session, judgments, sides[1])
     alone = judgments is None and compared is None
     preferred = find_common_id_columns([*runs.values(), *filter(None, (judgments, compared))])
     runs = {
@@ -169,11 +170,13 @@ def read_inputs(
         )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
+        if judgments.assumed:
+            judgments = keep_highest(session, judgments, [*itertools.chain(*groups)])
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
-    homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
+    homes, by = {}, list(dict.fromkeys(itertools.chain(*groups)))
     for name in by:
         places = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
         homes[name] = _home(name, places)

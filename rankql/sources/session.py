@@ -23,7 +23,16 @@ from rankql.errors import RankqlError
 from rankql.macros import duckdb_required, is_other_database, literal, quote
 from rankql.sources.catalog import database_type, find_table
 from rankql.sources.dicts import frame_from_dict, is_several_runs
-from rankql.sources.files import READERS, expand_home, find_files, refuse_utf16, suffix
+from rankql.sources.files import (
+    READERS,
+    copy_stream,
+    expand_home,
+    find_files,
+    is_stream,
+    read_head,
+    refuse_utf16,
+    suffix,
+)
 from rankql.sources.messages import reword_error, unreadable_source
 from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
@@ -131,11 +140,15 @@ class Session:
             sql = ".".join(map(quote, path))
             if database_type(self.con, path[0]) == "sqlite":
                 # twice in one query DuckDB fails to read it
-                return self._load(label, sql, text=False)
+                return self.load(label, sql, text=False)
             return self._describe(label, sql, lasting=lasting)
         name = expand_home(name)
-        paths, pattern = find_files(name, label, self.hint)
-        kind = suffix(paths[0])
+        if is_stream(name):
+            name, kind = copy_stream(name, label)
+            paths, pattern = [name], name
+        else:
+            paths, pattern = find_files(name, label, self.hint)
+            kind = suffix(paths[0])
         if kind not in READERS or has_no_header(paths[0]):
             return self._load_trec(paths, pattern, label)
         sql = READERS[kind].format(literal(pattern))
@@ -143,8 +156,10 @@ class Session:
             self.files[f"{label}: {name!r}"] = sql
             return self._describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
+        if paths == [pattern] and os.path.isfile(pattern) and not read_head(pattern):
+            raise RankqlError(f"{label}: {name!r} is empty")
         try:
-            return self._load(label, sql, text="all_varchar" in sql)
+            return self.load(label, sql, text="all_varchar" in sql)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
 
@@ -154,18 +169,18 @@ class Session:
         file = detect_trec(paths[0], pattern, label)
         if file.delimiter:
             with suppress(duckdb.Error):
-                return self._load(label, file.delimited, trec=True)
+                return self.load(label, file.delimited, trec=True)
         try:
             for (line,) in self.con.sql(file.malformed).fetchall():
                 many = len(file.columns)
                 raise RankqlError(
                     f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
                 )
-            return self._load(label, file.split, trec=True)
+            return self.load(label, file.split, trec=True)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
 
-    def _load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
+    def load(self, label: str, sql: str, trec: bool = False, text: bool = True) -> Table:
         """A text file or a table of SQLite, read into a temporary table."""
         name = self._free_name(label)
         statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
