@@ -27,7 +27,7 @@ from support.paths import PACKAGE
 
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("brief", max_examples=6, derandomize=True, **QUIET)
-settings.register_profile("ci", max_examples=12, derandomize=True, **QUIET)
+settings.register_profile("ci", max_examples=8, derandomize=True, **QUIET)
 settings.register_profile("long", max_examples=500, database=None, **QUIET)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "brief"))
 

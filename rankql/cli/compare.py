@@ -19,6 +19,7 @@ from rankql.cli.options import (
     FORMAT,
     INPUTS,
     LOWER_IS_BETTER,
+    RANKINGS,
     metrics_option,
 )
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--wide", is_flag=True, help="Print all columns of the table.")
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def compare_command(
     inputs: Sequence[str],
     metrics: Sequence[str],
@@ -79,6 +81,7 @@ def compare_command(
 @COMPARISON_OPTIONS
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def report_command(
     inputs: Sequence[str],
     metrics: Sequence[str],

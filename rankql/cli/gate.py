@@ -18,6 +18,7 @@ from rankql.cli.options import (
     CONVENTIONS,
     FORMAT,
     LOWER_IS_BETTER,
+    RANKINGS,
     SLICES,
 )
 
@@ -85,6 +86,7 @@ from rankql.cli.options import (
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def gate_command(
     run: str,
     qrels: str | None,

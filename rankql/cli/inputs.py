@@ -13,13 +13,18 @@ import click
 def split_inputs(inputs: Sequence[str], are_values: bool = False) -> tuple[Any, str | None]:
     """Split RUN... [QRELS] into the run, or the runs by name, and the judgments if there are any.
 
-    A run is named by NAME=PATH or after its file. The last input is a run too if `are_values`, or
-    if eval --output wrote it.
+    A run is named by NAME=PATH or after its file. The last input is a run too if `are_values`, if
+    eval --output wrote it, or if it has lists of retrieved ids.
     """
     from rankql.evaluation.combining import read_metadata
+    from rankql.sources.id_lists import has_retrieved_lists
 
+    last = split_name(inputs[-1])[1]
     no_qrels = (
-        len(inputs) == 1 or are_values or read_metadata(split_name(inputs[-1])[1]) is not None
+        len(inputs) == 1
+        or are_values
+        or read_metadata(last) is not None
+        or has_retrieved_lists(last)
     )
     runs, qrels = (inputs, None) if no_qrels else (inputs[:-1], inputs[-1])
     if len(runs) == 1 and split_name(runs[0])[1] == runs[0]:

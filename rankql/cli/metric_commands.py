@@ -16,6 +16,7 @@ from rankql.cli.options import (
     FORMAT,
     INPUTS,
     MEANS_OPTIONS,
+    RANKINGS,
     metrics_option,
 )
 from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, DEFAULT_METRICS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def eval_command(inputs: Sequence[str], form: str, **options: Any) -> None:
     """Compute metrics of runs.
 
@@ -104,6 +106,7 @@ def _print_means(
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def explain_command(
     inputs: Sequence[str], of: str | None, metric: str, form: str, **options: Any
 ) -> None:
@@ -125,6 +128,7 @@ def explain_command(
 @FORMAT
 @CONVENTIONS
 @COLUMNS
+@RANKINGS
 def limits_command(
     inputs: Sequence[str], metrics: Sequence[str], form: str, **options: Any
 ) -> None:

@@ -94,6 +94,16 @@ CONFIDENCE = click.option(
 CLUSTER = click.option(
     "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
 )
+# Of the commands that read rankings with judgments.
+RANKINGS = combine_options(
+    click.option("--order", type=click.Choice(["rows"]), help="Take positions from the order of "
+                 "the rows of each run."),
+    click.option("--collapse", metavar="COLUMN|SEPARATOR", help="Keep the best chunk of each "
+                 "document: a column, or the text before the number of a chunk, such as '#'."),
+    click.option("--positions", type=click.Choice(["renumber", "keep"]), help="With --collapse, "
+                 "move the rows below a dropped one up, or leave its position empty.",
+                 show_default="renumber"),
+)  # fmt: skip
 # Of eval and correlate.
 MEANS_OPTIONS = combine_options(
     SLICES,

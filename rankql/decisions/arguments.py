@@ -20,6 +20,7 @@ from rankql.evaluation.values import Request, align_results, read_result
 from rankql.registry.conventions import option_names
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.dicts import is_several_runs
+from rankql.sources.id_lists import has_retrieved_lists
 
 Results = Result | str | os.PathLike[str] | pl.DataFrame
 
@@ -38,11 +39,11 @@ def arrange_arguments(
     if positional and not several:
         # One more table is either judgments, or a second run or result.
         has_qrels = qrels is not None or len(positional) > 1
-        if has_qrels or _are_results(positional[0], runs, metrics, keywords):
+        if has_qrels or _are_systems(positional[0], runs, metrics, keywords):
             runs, listed = [runs, positional.pop(0)], True
     if positional and qrels is None:
         third = positional.pop()
-        if listed and not several and _are_results(third, runs[0], metrics, keywords):
+        if listed and not several and _are_systems(third, runs[0], metrics, keywords):
             positional.append(third)
         qrels = third
     if positional:
@@ -82,8 +83,10 @@ def _are_metrics(positional: Sequence[Any], several: bool) -> bool:
     return is_metric(last) or (not file and len(positional) > (1 if several else 2))
 
 
-def _are_results(second: Any, first: Any, metrics: Any, keywords: Mapping[str, Any]) -> bool:
-    """Return whether two positional arguments are results, not a run and its judgments."""
+def _are_systems(second: Any, first: Any, metrics: Any, keywords: Mapping[str, Any]) -> bool:
+    """Return whether two positional arguments are results or runs, not a run and judgments."""
+    if has_retrieved_lists(second, keywords.get("con")):
+        return True
     request = Request.of(keywords, metrics, (), None)
     return all(read_result(data, "run", request) is not None for data in (first, second))
 

@@ -24,6 +24,8 @@ from rankql.diagnostics.one_system import (
     select_system,
 )
 from rankql.errors import RankqlError
+from rankql.evaluation.arguments import RankingOptions
+from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.overlap import require_common_items, require_ranked_rows
@@ -36,7 +38,7 @@ from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric_record import Rows
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles
@@ -84,9 +86,12 @@ def explain(
     """
     require_whole_number("worst", worst, 1)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    ranking = RankingOptions.take(options)
     arguments = _parse_one(metric), choose(conventions, options)
     with open_session(con, run, qrels) as session:
-        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
+        inputs = read_rankings(
+            session, run, qrels, None, columns, system, (), descending, ranking, arguments[1]
+        )
         task = _prepare(_Task(session, inputs, *arguments, which))
         with evaluation_errors(session, inputs, task.conventions):
             if which is not None:
@@ -112,9 +117,12 @@ def explain_items(
     The second value is the formula of a contribution.
     """
     columns = {name: options.pop(name, None) for name in ("query", "item", "rel", "score", "pos")}
+    ranking = RankingOptions.take(options)
     arguments = _parse_one(metric), choose(conventions, options)
     with open_session(con, run, qrels) as session:
-        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
+        inputs = read_rankings(
+            session, run, qrels, None, columns, system, (), descending, ranking, arguments[1]
+        )
         task = _prepare(_Task(session, inputs, *arguments, None))
         terms = metric_terms(task.metric, task.conventions)
         inputs = select_queries(inputs, of)

@@ -19,14 +19,15 @@ from rankql.diagnostics.unjudged import (
     summarise_judged,
 )
 from rankql.engines.evaluate import evaluate
-from rankql.evaluation.arguments import DEFAULT_METRICS
+from rankql.evaluation.arguments import DEFAULT_METRICS, RankingOptions
+from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.planning import resolve_conventions
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.inputs import Inputs, open_runs, read_inputs
+from rankql.sources.inputs import Inputs, open_runs
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data
 
@@ -66,11 +67,12 @@ def limits(
     [('RR@2', 1, 0.5, 1), ('RR@2', 2, 0.5, 1)]
     """
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    ranking = RankingOptions.take(options)
     settings = choose(conventions, options)
     if settings.unjudged == "bounds":
         options["unjudged"], settings = "zero", replace(settings, unjudged="zero")
     arguments = {**columns, **options, "system": system, "descending": descending}
-    arguments |= {"conventions": conventions, "interval": None}
+    arguments |= {"conventions": conventions, "interval": None, **vars(ranking)}
     with open_session(con, run, qrels) as session:
         run = open_runs(session, run)
         qrels = None if qrels is None else session.table(qrels, "qrels")
@@ -79,7 +81,9 @@ def limits(
             return evaluate(run, qrels, names, con=session.con, **{**arguments, **changes})
 
         result = evaluate_with(metrics)
-        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
+        inputs = read_rankings(
+            session, run, qrels, None, columns, system, (), descending, ranking, settings
+        )
         return _find_limits(session, inputs, parse(metrics), settings, result, evaluate_with)
 
 

@@ -8,7 +8,12 @@ from typing import Any
 
 import duckdb
 
-from rankql.evaluation.arguments import DEFAULT_METRICS, EvaluateArguments, parse_groupings
+from rankql.evaluation.arguments import (
+    DEFAULT_METRICS,
+    EvaluateArguments,
+    RankingOptions,
+    parse_groupings,
+)
 from rankql.evaluation.execution import evaluate_in_duckdb
 from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.result import Result
@@ -33,6 +38,9 @@ def evaluate(
     pos: str | None = None,
     system: str | None = None,
     descending: bool | None = None,
+    order: str | None = None,
+    collapse: str | None = None,
+    positions: str | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
     output: str | os.PathLike[str] | None = None,
@@ -51,6 +59,13 @@ def evaluate(
     without grades mean grade 1, and a dict such as rel={"buy": 3, "click": 1} maps a text column
     `event` to grades. The highest score is best, or the lowest with descending=False or if the
     column is called distance.
+
+    A table with one row per query has lists of ids instead: `retrieved` in order, and `relevant`
+    (ids, a MAP of id: grade, or structs with an id and a grade), so `qrels` is not needed.
+    order='rows' takes positions from the order of the rows of files and frames. `collapse` keeps
+    the best chunk of each document: a column, or the text before the number of a chunk, such as
+    '#' in 'doc12#3'. The rows below a dropped chunk move up (positions='renumber', the default), or
+    its position stays empty (positions='keep'), which counts a duplicate once.
 
     `by` slices the means by attributes of the queries from `attributes` (a table with the query
     column), the qrels or the run. A nested list is a grouping of its own: by=[["segment"],
@@ -85,6 +100,7 @@ def evaluate(
         columns={"query": query, "item": item, "rel": rel, "score": score, "pos": pos},
         system=system,
         descending=descending,
+        ranking=RankingOptions(order, collapse, positions),
         groupings=parse_groupings(by),
         interval=interval,
         confidence=confidence,

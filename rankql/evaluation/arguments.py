@@ -8,11 +8,37 @@ from pathlib import Path
 from typing import Any
 
 from rankql.errors import RankqlError
+from rankql.registry.argument_checks import require, require_choice
 from rankql.sources.tables import Data
 
 DEFAULT_METRICS = ("nDCG@10", "AP", "RR@10", "P@5", "R@100")
 # Those of `correlate`.
 DEFAULT_CORRELATIONS = ("RBO(p=0.9)", "TauB", "TauAP", "TauDistance")
+
+
+@dataclass(frozen=True)
+class RankingOptions:
+    """How the rows of a run become rankings."""
+
+    order: str | None = None
+    # A column of documents, or the text before the number of a chunk.
+    collapse: str | None = None
+    positions: str | None = None
+
+    def __post_init__(self) -> None:
+        text = self.collapse is None or (isinstance(self.collapse, str) and self.collapse)
+        require(bool(text), f"collapse must be a column or a separator, not {self.collapse!r}")
+        if self.positions is not None:
+            require_choice("positions", self.positions, "renumber", "keep")
+            require(
+                self.collapse is not None,
+                f"positions={self.positions!r} is for collapse=. Name the column of the documents",
+            )
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> RankingOptions:
+        """Take these options out of others."""
+        return cls(*(options.pop(name, None) for name in ("order", "collapse", "positions")))
 
 
 @dataclass(frozen=True)
@@ -28,6 +54,7 @@ class EvaluateArguments:
     columns: Mapping[str, Any] = field(default_factory=dict)
     system: str | None = None
     descending: bool | None = None
+    ranking: RankingOptions = field(default_factory=RankingOptions)
     groupings: Sequence[Sequence[str]] = ()
     interval: str | None = "auto"
     confidence: float = 0.95

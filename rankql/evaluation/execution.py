@@ -15,13 +15,15 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from rankql.evaluation.arguments import EvaluateArguments
+from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
+from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
-from rankql.sources.inputs import Inputs, read_inputs
+from rankql.registry.conventions import choose
+from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute, prepare, render_script
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
@@ -34,13 +36,15 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
     """The result of `evaluate` for tables, files and frames that DuckDB reads."""
     sources = (arguments.run, arguments.qrels, arguments.attributes)
     with open_session(arguments.con, *sources) as session:
-        inputs = read_inputs(
+        inputs = read_rankings(
             session,
             *sources,
             arguments.columns,
             arguments.system,
             arguments.groupings,
-            descending=arguments.descending,
+            arguments.descending,
+            arguments.ranking,
+            choose(arguments.profile, arguments.options),
         )
         validate_columns(session, inputs, ("rel", "pos"))
         build, conventions = plan(
@@ -122,7 +126,8 @@ def render_query(
 ) -> str:
     """The SQL that `evaluate` would run, or with `readable` the same with a macro per metric."""
     columns = {role: options.pop(role, None) for role in ROLES}
+    ranking = RankingOptions.take(options)
     with open_session(None) as session:
-        inputs = read_inputs(session, run, qrels, None, columns, system, descending=descending)
+        inputs = read_rankings(session, run, qrels, None, columns, system, (), descending, ranking)
         build, _ = plan(session, inputs, metrics, conventions, options, packs=not readable)
         return render_script(session, build(inputs).sql)

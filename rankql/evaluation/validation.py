@@ -35,7 +35,7 @@ def validate_inputs(
     """
     run_sql = sql_runner(session, inputs, conventions)
     require_one_value_per_query(run_sql, inputs)
-    notes = [] if one else require_ranked_rows(run_sql, inputs)
+    notes = [*inputs.notes, *([] if one else require_ranked_rows(run_sql, inputs))]
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
         notes += _note_null_grades(session, inputs.qrels)
@@ -167,8 +167,11 @@ def find_duplicates(
         for row in rows
     )
     hint = ""
+    if column == "item" and source == "run":
+        (name, *_) = (table.roles["item"] for table in inputs.runs.values())
+        hint = f", or the best with collapse={name!r}"
     if source == "run" and not inputs.many:
-        hint = ", or pass the column of the systems: system="
+        hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""

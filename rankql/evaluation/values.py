@@ -24,6 +24,7 @@ from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.computed import holds_numbers
+from rankql.sources.id_lists import RETRIEVED, find_list
 from rankql.sources.macro_sql import execute
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
@@ -33,6 +34,7 @@ Direction = bool | Mapping[str, bool] | None
 
 # Columns of a run or of judgments. Data for which the caller names one is a run.
 _OF_RUNS = ("item", "rel", "score", "pos")
+_OPTIONS = ("order", "collapse")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Request:
     ) -> Request:
         """The request of a function that passes its keywords on to `evaluate`."""
         query = keywords.get("query")
-        is_run = any(keywords.get(role) is not None for role in _OF_RUNS)
+        is_run = any(keywords.get(name) is not None for name in (*_OF_RUNS, *_OPTIONS))
         is_run = is_run or not (query is None or isinstance(query, str))
         con = keywords.get("con")
         return cls(metrics, query, attributes, higher_is_better, con, is_run)
@@ -147,7 +149,7 @@ def _recognise_columns(
     session: Session, table: Table, label: str, request: Request
 ) -> _Columns | None:
     """The columns, if the table has one row per query."""
-    if table.trec:
+    if table.trec or find_list(table, RETRIEVED):
         return None
     columns = [name for name in table.columns if name not in ("system", MISSING)]
     if request.query is not None and request.query not in columns:

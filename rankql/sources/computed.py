@@ -36,7 +36,7 @@ def resolve_columns(
     places = {"query": [0, 1, 2], "item": [0, 1], "rel": graded}
     for role, value in columns.items():
         tables = [table for group in resolved[:2] for table in group]
-        pair = _parse_pair(role, value, tables, bool(resolved[1]))
+        pair = parse_pair(role, value, tables, bool(resolved[1]))
         needed = dict(enumerate(pair))
         if pair[0] == pair[1]:
             needed = dict.fromkeys(places.get(role, ranked), pair[0])
@@ -47,18 +47,18 @@ def resolve_columns(
                 raise unknown_column(role, pair[0], tables)
         for side, spec in needed.items():
             if spec is not None:
-                resolved[side] = [_add_column(session, t, role, spec) for t in resolved[side]]
+                resolved[side] = [add_column(session, t, role, spec) for t in resolved[side]]
         for names, spec in zip(sides, pair, strict=True):
-            names[role] = _name(spec)
+            names[role] = column_name(spec)
     return sides, resolved
 
 
-def _name(spec: Spec | None) -> str | None:
+def column_name(spec: Spec | None) -> str | None:
     """The name of a column, which is the expression itself if it is computed."""
     return ", ".join(spec) if isinstance(spec, tuple) else spec
 
 
-def _parse_pair(
+def parse_pair(
     role: str, value: Any, tables: Sequence[Table], pairs: bool
 ) -> tuple[Spec | None, Spec | None]:
     """The columns in the runs and in the other table.
@@ -77,9 +77,9 @@ def _parse_pair(
     return first, second
 
 
-def _add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
+def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
     """The table with a computed column, which is called like its expression."""
-    name = _name(spec) or ""
+    name = column_name(spec) or ""
     if table.has(name):
         return table
     if isinstance(spec, tuple):
@@ -93,7 +93,7 @@ def _add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
     require_scalar(name, f"{role}={name!r}")
     reads = mentioned(table.columns, name)
     source, kept = table.sql, "*"
-    if table.text and role not in ("query", "item"):
+    if table.text and role not in ("query", "item", "collapse"):
         source, kept = _with_numbers(session, table, reads)
     value = f"(\n{name}\n)"
     try:

@@ -12,6 +12,8 @@ from rankql.macros import INTERNAL_PREFIX
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
+from rankql.sources.id_lists import unnest_lists
+from rankql.sources.row_order import number_rows
 from rankql.sources.session import Session
 from rankql.sources.tables import (
     DISTANCES,
@@ -45,6 +47,8 @@ class Inputs:
     systems: Sequence[str] = ()
     # A condition on the query, if only some queries are evaluated.
     part: str = ""
+    # Notes on what was dropped.
+    notes: Sequence[str] = ()
 
     @property
     def many(self) -> bool:
@@ -134,6 +138,7 @@ def read_inputs(
     groups: Sequence[Sequence[str]] = (),
     reference: Data | None = None,
     descending: bool | None = None,
+    order: str | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns."""
     if descending is not None and not isinstance(descending, bool):
@@ -142,6 +147,9 @@ def read_inputs(
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
+    if compared is None:
+        kept = [*itertools.chain(*groups), *([system] if system else [])]
+        runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     grades = columns.get("rel")
     if isinstance(grades, Mapping):
         columns = {**columns, "rel": MAPPED}
@@ -152,6 +160,8 @@ def read_inputs(
     about = None if attributes is None else session.table(attributes, "attributes")
     tables = [[*runs.values()], *([t] if t else [] for t in (judgments or compared, about))]
     sides, (opened, others, abouts) = resolve_columns(session, columns, tables, bool(judgments))
+    preferred = find_common_id_columns([*opened, *others])
+    opened = [number_rows(session, table, order, sides[0], preferred, system) for table in opened]
     runs = dict(zip(runs, opened, strict=True))
     judgments, compared = (others[0] if table else None for table in (judgments, compared))
     if judgments:
@@ -159,7 +169,6 @@ def read_inputs(
             _refuse_swapped(table, judgments, *sides)
         judgments, sides[1] = assume_grades(session, judgments, sides[1])
     alone = judgments is None and compared is None
-    preferred = find_common_id_columns([*runs.values(), *filter(None, (judgments, compared))])
     runs = {
         name: _order_scores(_assign_run(table, sides[0], not alone, preferred), descending)
         for name, table in runs.items()
@@ -170,7 +179,7 @@ def read_inputs(
         )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
-        if judgments.assumed:
+        if "rel" in judgments.assumed:
             judgments = keep_highest(session, judgments, [*itertools.chain(*groups)])
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)

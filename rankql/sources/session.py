@@ -104,8 +104,9 @@ class Session:
             data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):
             return self._open_name(os.fspath(data), label)
-        table = self._describe(label, self._register(data, label))
-        return replace(table, frame=data) if _library(data) == "pandas" else table
+        table, library = self.describe(label, self._register(data, label)), _library(data)
+        frame = data if library == "pandas" else None
+        return replace(table, frame=frame, ordered="duckdb" not in library)
 
     def _register(self, data: Data, label: str) -> str:
         name = self._free_name(label)
@@ -135,14 +136,16 @@ class Session:
         """A path, or the name of a table of the connection."""
         if not name:
             raise RankqlError(f"{label} must be a path or the name of a table, not an empty text")
-        if match := find_table(self.con, name, label):
+        if match := self._find_table(name, label):
             *path, lasting = match
             sql = ".".join(map(quote, path))
             if database_type(self.con, path[0]) == "sqlite":
                 # twice in one query DuckDB fails to read it
                 return self.load(label, sql, text=False)
-            return self._describe(label, sql, lasting=lasting)
-        name = expand_home(name)
+            return self.describe(label, sql, lasting=lasting)
+        return replace(self._open_file(expand_home(name), label), ordered=True)
+
+    def _open_file(self, name: str, label: str) -> Table:
         if is_stream(name):
             name, kind = copy_stream(name, label)
             paths, pattern = [name], name
@@ -154,7 +157,7 @@ class Session:
         sql = READERS[kind].format(literal(pattern))
         if kind in (".parquet", ".pq"):
             self.files[f"{label}: {name!r}"] = sql
-            return self._describe(label, sql, file=name)
+            return self.describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
         if paths == [pattern] and os.path.isfile(pattern) and not read_head(pattern):
             raise RankqlError(f"{label}: {name!r} is empty")
@@ -186,9 +189,9 @@ class Session:
         statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
         self.con.execute(statement).fetchall()
         self.loaded[name] = statement
-        return self._describe(label, quote(name), trec, text)
+        return self.describe(label, quote(name), trec, text)
 
-    def _describe(
+    def describe(
         self,
         label: str,
         sql: str,
@@ -214,7 +217,12 @@ class Session:
         """A name that no table has yet."""
         name = "rankql_" + re.sub(r"\W+", "_", label)
         names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
-        return next(name for name in names if not find_table(self.con, name))
+        taken = (*self.registered, *self.loaded)
+        return next(x for x in names if x not in taken and not self._find_table(x))
+
+    def _find_table(self, name: str, label: str = "") -> tuple[str, str, str, bool] | None:
+        """The user's table of this name; a connection of our own has none."""
+        return None if self._own else find_table(self.con, name, label)
 
     def reword(self, error: duckdb.Error) -> str:
         """One line for an error of DuckDB, with the damaged file, which DuckDB may not name."""

@@ -19,7 +19,7 @@ ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
     "query": (
         *("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
-        "question_id",
+        *("question_id", "question", "user_input"),
     ),
     "item": (
         "item",
@@ -74,6 +74,8 @@ class Table:
     # Text files have no types: numbers are parsed from text, ids stay text.
     text: bool = False
     roles: dict[str, str] = field(default_factory=dict)
+    # It is a file or a frame, whose rows have an order.
+    ordered: bool = False
     # It is a permanent table of the database, not a view.
     lasting: bool = False
     # The lowest score is the best: `number` and `read` return -score.
@@ -133,6 +135,8 @@ class Table:
         """The column of a role: the one of this name, or a preferred or known name."""
         if isinstance(name, str) and self.has(name):
             return self.actual_name(name)
+        if role in self.roles:
+            return self.roles[role]
         # Ranks of a TREC run are ignored, as in trec_eval.
         names = () if self.trec and role == "pos" and "tag" in self.columns else ROLES[role]
         return find_name(self.columns, preferred) or find_name(self.columns, names)

@@ -81,6 +81,29 @@ def test_eval(files):
     assert [line.split()[0] for line in out.split("\n")[1:4]] == ["nDCG@5", "nDCG@10", "AP"]
 
 
+def test_lists_of_ids_and_chunks(tmp_path):
+    """One row per query; the last input is a run too, because it has retrieved ids."""
+    for name, ids in (("old", ["b#1", "b#2", "a#3"]), ("new", ["a#3", "b#1", "b#2"])):
+        row = {"question": "what?", "retrieved_ids": ids, "expected_ids": ["a"]}
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
+    collapse = ("--collapse", "#", "-m", "RR")
+    out, _ = run(tmp_path, "eval", "old.jsonl", "new.jsonl", *collapse, "--format", "json")
+    assert [row["mean"] for row in json.loads(out)["table"]] == [1, 0.5]
+    out, _ = run(tmp_path, "compare", "old.jsonl", "new.jsonl", *collapse)
+    assert out.startswith("metric  a    b")
+    run(tmp_path, "gate", "old.jsonl", *collapse[:2], "--min", "RR>=0.5")
+    out, _ = run(
+        tmp_path, "eval", "old.jsonl", *collapse, "--positions", "keep", "--interval", "none"
+    )
+    assert "RR      0.3333" in out and "1 of 3 rows repeat a document" in out
+    _, err = run(tmp_path, "eval", "old.jsonl", "--positions", "keep", code=2)
+    assert "--positions keep is for --collapse" in err
+    (tmp_path / "rows.csv").write_text("query,item\nq,x\nq,y\n")
+    (tmp_path / "qrels.csv").write_text("query,item,rel\nq,y,1\n")
+    out, _ = run(tmp_path, "eval", "rows.csv", "qrels.csv", "-m", "RR", "--order", "rows")
+    assert "pos = order of the rows" in out
+
+
 def test_formats(files):
     arguments = ["eval", "one.run", "qrels.parquet", "-m", "AP", "-m", "P@5", "--by", "segment"]
     expected = rankql.evaluate(

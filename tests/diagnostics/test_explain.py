@@ -278,7 +278,7 @@ def check_one(found):
 @pytest.mark.parametrize("metric", METRICS)
 def test_against_evaluate(metric):
     """Every query, and the whole run, under some of the options: all of them over the metrics."""
-    step = 3 if metric.startswith("nDCG") else 5
+    step = 6 if metric.startswith("nDCG") else 10
     for seed in range(METRICS.index(metric) % step, len(OPTIONS), step):
         options = OPTIONS[seed]
         run, qrels = drawn(f"{metric}{seed}", 4, "score" if random_bit(metric, seed) else "pos")

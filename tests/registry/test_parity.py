@@ -5,6 +5,7 @@ import doctest
 import inspect
 import re
 import sys
+from functools import cache
 
 import pytest
 
@@ -63,6 +64,7 @@ def functions():
     return {name: getattr(rankql, name) for name in rankql.__all__ if name not in OTHERS}
 
 
+@cache
 def described():
     """name -> (parameters, comment) of our macros, without their helpers."""
     rows = metric_engines.connection().execute("""

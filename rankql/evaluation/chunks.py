@@ -1,0 +1,215 @@
+"""Rankings of documents from rankings of chunks: collapse= keeps the best chunk of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rankql.errors import RankqlError
+from rankql.evaluation.arguments import RankingOptions
+from rankql.evaluation.column_checks import validate_columns
+from rankql.evaluation.ctes import BY_ITEM, sql_runner
+from rankql.evaluation.validation import require_unique
+from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.conventions import Conventions
+from rankql.sources.computed import add_column
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.session import Session
+from rankql.sources.tables import Data, Table
+
+# The columns of the positions and grades of documents, and of the ranks of chunks.
+POS, REL, PLACE = (f"{INTERNAL_PREFIX}{name}" for name in ("moved", "highest", "chunk"))
+
+
+def read_rankings(
+    session: Session,
+    run: Data | Mapping[str, Data],
+    qrels: Data | None,
+    attributes: Data | None,
+    columns: Mapping[str, Any],
+    system: str | None = None,
+    groups: Sequence[Sequence[str]] = (),
+    descending: bool | None = None,
+    ranking: RankingOptions | None = None,
+    conventions: Conventions | None = None,
+) -> Inputs:
+    """The inputs, with the chunks of a document collapsed if the caller says so."""
+    ranking = ranking or RankingOptions()
+    inputs = read_inputs(
+        session, run, qrels, attributes, columns, system, groups, None, descending, ranking.order
+    )
+    if ranking.collapse is None:
+        return inputs
+    validate_columns(session, inputs)
+    if not inputs.scored:  # renumbering would hide them
+        unique = [("run", "pos", "WHERE pos IS NOT NULL")]
+        require_unique(sql_runner(session, inputs, Conventions()), inputs, unique)
+    task = _Task(session, inputs, ranking.collapse, ranking.positions == "keep")
+    task.require_known_ties(conventions or Conventions())
+    runs = {name: task.add_document(table) for name, table in inputs.runs.items()}
+    task.require_documents(runs.values())
+    collapsed = {name: task.collapse_run(table) for name, table in runs.items()}
+    judged, notes = task.collapse_qrels(runs.values())
+    notes = [*map(task.note_dropped, runs.values(), collapsed.values()), *notes]
+    return replace(inputs, runs=collapsed, qrels=judged, notes=notes)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is collapsed, and how."""
+
+    session: Session
+    inputs: Inputs
+    # A column, a separator, or an SQL expression.
+    rule: str
+    # Do the positions of dropped rows stay empty?
+    keep: bool
+
+    @property
+    def is_separator(self) -> bool:
+        """Is it punctuation, as in 'doc12#3'?"""
+        return re.fullmatch(r"[^\w\s]+|_+", self.rule) is not None
+
+    def require_known_ties(self, conventions: Conventions) -> None:
+        """Refuse a convention for ties that positions='keep' makes void."""
+        if self.keep and self.inputs.scored and conventions.ties != "item":
+            raise RankqlError(
+                f"positions='keep' orders equal scores by item, so ties={conventions.ties!r} has "
+                "no effect. Pass ties='item', or positions='renumber'"
+            )
+
+    def name(self, table: Table) -> str:
+        """The name of the column of documents."""
+        if self.is_separator and not table.has(self.rule):
+            return f"{table.roles['item']} before the last {self.rule!r}"
+        return table.actual_name(self.rule) if table.has(self.rule) else self.rule
+
+    def add_document(self, table: Table) -> Table:
+        """The table with the column of documents."""
+        if table.has(self.rule):
+            return table
+        if not self.is_separator:
+            return add_column(self.session, table, "collapse", self.rule)
+        if "item" not in table.roles:
+            raise RankqlError(f"collapse={self.rule!r} needs ids in {table.label}. Pass item='...'")
+        item, pattern = table.key("item", as_text=True), rf"^(.*)\Q{self.rule}\E.*$"
+        document = rf"regexp_replace({item}, {literal(pattern)}, '\1', 's')"
+        return table.with_column(self.name(table), document, "VARCHAR", [table.roles["item"]])
+
+    def require_documents(self, runs: Iterable[Table]) -> None:
+        """Refuse rows without a document, and a separator that no id contains."""
+        chunks = 0
+        for table in runs:
+            document, item = (
+                quote(self.name(table)),
+                quote(table.roles.get("item", self.name(table))),
+            )
+            ((rows, known, chunked),) = self.session.con.sql(
+                f"SELECT count(*), count({document}), count(*) FILTER (WHERE CAST({item} AS "
+                f"VARCHAR) <> CAST({document} AS VARCHAR)) FROM {table.sql}"
+            ).fetchall()
+            if known < rows:
+                raise RankqlError(
+                    f"{table.label}: {self.name(table)} is NULL in {rows - known:,} of {rows:,} "
+                    "rows. Fill it, or leave them out"
+                )
+            chunks += chunked
+        if self.is_separator and not chunks:
+            raise RankqlError(
+                f"collapse={self.rule!r}: no id of the run contains {self.rule!r}. Pass the "
+                "separator of your ids, or a column of documents"
+            )
+
+    def collapse_run(self, table: Table) -> Table:
+        """The run with the best chunk of each document."""
+        document, item = self.name(table), table.roles.get("item")
+        roles, assumed = {**table.roles, "item": document}, dict(table.assumed)
+        keys = ", ".join(quote(name) for name in self.inputs.ids(table) if name != item)
+        best, order = table.number("score" if self.inputs.scored else "pos"), "ASC NULLS LAST"
+        if self.inputs.scored:
+            tied = f", {BY_ITEM.replace('item', quote(item))} NULLS LAST" if item else ""
+            order = f"DESC NULLS LAST{tied}"
+        place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {best} {order}) AS {PLACE}"
+        chunks = f"PARTITION BY {keys}, {quote(document)}"
+        kept, moved = "*", f"* EXCLUDE ({PLACE})"
+        if "rel" in roles:
+            kept += f", max({table.number('rel')}) OVER ({chunks}) AS {REL}"
+            roles["rel"], assumed["rel"] = REL, f"highest {table.roles['rel']} of a document"
+        if self.inputs.scored and self.keep:
+            moved += f", CASE WHEN {best} IS NOT NULL THEN {PLACE} END AS {POS}"
+            roles["pos"], assumed["pos"] = POS, f"rank by {table.roles['score']}"
+        elif not (self.inputs.scored or self.keep):
+            # Rows move up by the number of those dropped above them; other gaps stay.
+            rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
+            moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
+            roles["pos"], assumed["pos"] = POS, f"{table.roles['pos']}, renumbered"
+        rows = f"(SELECT *, {place} FROM {table.sql})"
+        first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
+        rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"
+        return self._load(table, f"(SELECT {moved} FROM {rows})", roles, assumed)
+
+    def collapse_qrels(self, runs: Collection[Table]) -> tuple[Table | None, list[str]]:
+        """The judgments of documents, and a note if they were of chunks."""
+        qrels = self.inputs.qrels
+        if qrels is None or self.rule.lower() == qrels.roles["item"].lower():
+            return qrels, []
+        try:
+            table = self.add_document(qrels)
+        except RankqlError:  # it has no such column
+            return qrels, []
+        if not qrels.has(self.rule) and not self._judges_chunks(table, runs):
+            return qrels, []
+        document = self.name(table)
+        best = f"PARTITION BY {quote(table.roles['query'])}, {quote(document)} ORDER BY "
+        best += f"{table.number('rel')} DESC NULLS LAST"
+        sql = f"(SELECT * FROM {table.sql} QUALIFY row_number() OVER ({best}) = 1)"
+        judged = self._load(table, sql, {**table.roles, "item": document}, table.assumed)
+        return judged, [
+            f"qrels: {self._count(table):,} judgments of chunks count as {self._count(judged):,} "
+            "of documents, each with the highest grade of its chunks"
+        ]
+
+    def _judges_chunks(self, qrels: Table, runs: Iterable[Table]) -> bool:
+        """Are chunks judged, not documents? Refuses both."""
+        documents, judged = (
+            " UNION ALL ".join(
+                f"SELECT {table.key('query', True)} AS q_, {table.key('item', True)} AS i_, "
+                f"CAST({quote(self.name(table))} AS VARCHAR) AS d_ FROM {table.sql}"
+                for table in tables
+            )
+            for tables in (runs, [qrels])
+        )
+        sql = f"""WITH documents AS (SELECT DISTINCT q_, d_ FROM ({documents})),
+            judged AS ({judged})
+            SELECT (SELECT min(i_) FROM judged SEMI JOIN documents USING (q_, d_) WHERE i_ <> d_),
+                   (SELECT min(i_) FROM judged SEMI JOIN documents
+                    ON judged.q_ = documents.q_ AND i_ = documents.d_)"""
+        ((chunk, document),) = self.session.con.sql(sql).fetchall()
+        if chunk is not None and document is not None:
+            raise RankqlError(
+                f"qrels judges chunks, such as {chunk!r}, and documents, such as {document!r}. "
+                "Write ids of one kind"
+            )
+        return chunk is not None
+
+    def note_dropped(self, before: Table, after: Table) -> str:
+        """A note on the rows that were dropped from a run."""
+        rows = self._count(before)
+        return (
+            f"{before.label}: {rows - self._count(after):,} of {rows:,} rows repeat a document "
+            f"({self.name(before)}) and are dropped; "
+            f"{'their positions stay empty' if self.keep else 'the rows below move up'}"
+        )
+
+    def _count(self, table: Table) -> int:
+        ((rows,),) = self.session.con.sql(f"SELECT count(*) FROM {table.sql}").fetchall()
+        return int(rows)
+
+    def _load(
+        self, table: Table, sql: str, roles: dict[str, str], assumed: Mapping[str, str]
+    ) -> Table:
+        """The rows of documents, computed once: several queries read them."""
+        loaded = self.session.load(table.label, sql, text=table.text)
+        return replace(loaded, roles=roles, assumed=assumed, ascending=table.ascending)

@@ -1,0 +1,294 @@
+"""Tables with one row per query: the retrieved ids in order, and the relevant ids.
+
+Evaluations of RAG write them (Ragas, MLflow, LlamaIndex, Haystack). DuckDB unnests the lists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import duckdb
+
+from rankql.errors import RankqlError
+from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.sources.computed import Spec, add_column, column_name, parse_pair
+from rankql.sources.files import is_path
+from rankql.sources.private import private_connection
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import (
+    ROLES,
+    Data,
+    Table,
+    assign_roles,
+    find_name,
+    is_number,
+    is_text,
+)
+
+_IDS = ("_ids", "_doc_ids", "_document_ids", "_context_ids", "_chunk_ids", "_node_ids", "_item_ids")
+_ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
+# The names of lists that are recognised, the likeliest first.
+RETRIEVED = [name + end for name in ("retrieved", "recommended", "ranked") for end in _ENDS]
+RELEVANT = [
+    name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
+    for end in _ENDS
+]  # fmt: skip
+# The columns with the places in a list, and with the grades.
+PLACE, GRADE = f"{INTERNAL_PREFIX}place", f"{INTERNAL_PREFIX}grade"
+
+
+class _Lists(NamedTuple):
+    """A column of lists: its SQL, and that of an element's id and grade."""
+
+    column: str
+    values: str
+    item: str
+    grade: str
+    # What the Columns line says of the grades.
+    assumed: str
+
+
+def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
+    """The column of lists with this name or a known one; None if the table has a row per item."""
+    if isinstance(name, str):
+        named = find_name(table.columns, [name])
+        return named if named and _is_nested(table.columns[named]) else None
+    ranks = known is RELEVANT or any(map(table.known, ("pos", "score")))
+    if table.known("item") and ranks and (known is RETRIEVED or table.known("rel")):
+        return None
+    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
+    if column := find_name(nested, known):
+        return column
+    column = find_name(table.columns, known)
+    if column and not table.known("item") and find_name(table.columns, RETRIEVED):
+        raise _wrong_type(table, column)
+    return None
+
+
+def has_retrieved_lists(data: Data, con: duckdb.DuckDBPyConnection | None = None) -> bool:
+    """Is it a run with lists of ids? Of a file, only the header is read."""
+    if isinstance(data, Mapping):
+        return False
+    try:
+        if isinstance(data, str | os.PathLike) and is_path(os.fspath(data)):
+            with private_connection() as own:
+                file = own.sql(f"FROM {literal(os.fspath(data))} LIMIT 0")
+                columns = dict(zip(file.columns, map(str, file.types), strict=True))
+                return find_list(Table("run", "", columns), RETRIEVED) is not None
+        with open_session(con, data) as session:
+            return find_list(session.table(data, "run"), RETRIEVED) is not None
+    except (RankqlError, duckdb.Error):
+        return False  # `evaluate` says why it cannot be read
+
+
+def _is_nested(kind: str) -> bool:
+    """Is it a type of lists, maps or structs?"""
+    return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
+
+
+def _wrong_type(table: Table, column: str) -> RankqlError:
+    kind = "text" if is_text(table.columns[column]) else table.columns[column]
+    return RankqlError(
+        f"{table.label}: {column} must be a list of ids, not {kind}. Write lists, as in "
+        f'{{"query": "q1", "{column}": ["d1", "d2"]}}, or one row per item'
+    )
+
+
+def _refuse_unknown_lists(table: Table, item: Any) -> None:
+    """Refuse a run of lists that no name says what they are."""
+    nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
+    if nested and not item and not table.known("item"):
+        pair = [*nested, "..."][:2]
+        raise RankqlError(
+            f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "
+            f"{RETRIEVED[0]} and {RELEVANT[0]}. Name the retrieved and the relevant ids: "
+            f"item={pair!r} (CLI: --item {','.join(pair)})"
+        )
+
+
+def unnest_lists(
+    session: Session,
+    runs: Mapping[str | None, Table],
+    qrels: Table | None,
+    columns: Mapping[str, Any],
+    kept: Sequence[str] = (),
+    system: str | None = None,
+) -> tuple[dict[str | None, Table], Table | None, Mapping[str, Any]]:
+    """The runs and judgments with one row per item, if they are tables of lists, and the columns.
+
+    kept: the attributes of queries that are read.
+    """
+    tables = [*runs.values(), *([qrels] if qrels else [])]
+    query = parse_pair("query", columns.get("query"), tables, qrels is not None)
+    item = columns.get("item")
+    item = item if isinstance(item, list | tuple) and len(item) == 2 else (item, item)
+    own = item[1] if item[1] != item[0] else None  # the relevant ids of a run
+    unnested, relevant = dict(runs), []
+    for name, table in runs.items():
+        column = find_list(table, RETRIEVED, item[0])
+        if column is None:
+            _refuse_unknown_lists(table, item[0])
+            continue
+        numbered = _add_query(session, table, query[0])
+        keys = [numbered.roles["query"], *([numbered.actual_name(system)] if system else [])]
+        _require_one_row(session, numbered, keys, column)
+        unnested[name] = _unnest_run(session, numbered, column, kept)
+        if qrels is None and (ids := find_list(table, RELEVANT, own)):
+            relevant.append((numbered, _read_lists(session, numbered, ids)))
+        elif qrels is None:
+            raise RankqlError(
+                f"{table.label} has lists of retrieved ids ({column}), but none of relevant ids: "
+                f"expected {', '.join(RELEVANT[:3])} or {RELEVANT[len(_IDS)]}. Found: "
+                f"{', '.join(table.columns)}. Pass qrels=, or item=[{column!r}, '...']"
+            )
+    if relevant:
+        if len(runs) > 1 or system:
+            _require_equal_lists(session, relevant)
+        columns = {**columns, "query": column_name(query[0])}
+        return unnested, _collect_judgments(session, relevant), columns
+    if qrels is not None and (column := find_list(qrels, RELEVANT, item[1])):
+        if find_list(qrels, RETRIEVED):
+            raise RankqlError(
+                "qrels has lists of retrieved ids, as a run. Pass several runs as a dict, such as "
+                "{'a': a, 'b': b}, without qrels, because their relevant ids are in the same table"
+            )
+        qrels = _unnest_qrels(session, _add_query(session, qrels, query[1]), column, kept)
+    return unnested, qrels, columns
+
+
+def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
+    """The table with its query column; without one, each row is a query with the row's number."""
+    if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
+        table = add_column(session, table, "query", spec)
+    if column := table.find("query", column_name(spec)):
+        return replace(table, roles={"query": column})
+    if not table.ordered:
+        return assign_roles(table, {}, ["query"])  # an error
+    return replace(
+        table,
+        sql=f"(SELECT row_number() OVER () AS query, * FROM {table.sql})",
+        columns={"query": "BIGINT", **table.columns},
+        roles={"query": "query"},
+        assumed={"query": "row number"},
+    )
+
+
+def _read_lists(session: Session, table: Table, column: str) -> _Lists:
+    """How to read the ids and grades of a column of lists."""
+    kind, name = table.columns[column], quote(column)
+    graded = f"grades in {column}"
+    if kind.startswith("STRUCT(") and not kind.endswith("]"):  # a JSON object {"id": grade}
+        fields = session.describe(table.label, f"(SELECT {name}.* FROM {table.sql})").columns
+        if not all(map(is_number, fields.values())):
+            raise _wrong_type(table, column)
+        pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
+        pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
+        return _Lists(column, pairs, "x_['key']", "x_['value']", graded)
+    if kind.startswith("MAP(") and not kind.endswith("]"):
+        return _Lists(column, f"map_entries({name})", "x_['key']", "x_['value']", graded)
+    every = "1 for every row"
+    if kind.startswith("STRUCT("):
+        rows = f"(SELECT unnest(x_) FROM (SELECT unnest({name}) AS x_ FROM {table.sql}))"
+        fields = session.describe(table.label, rows).columns
+        item, grade = (find_name(fields, names) for names in ((*ROLES["item"], "id"), ROLES["rel"]))
+        if item is None:
+            raise RankqlError(
+                f"{table.label}: {column} has no id: expected a field called id, or one of "
+                f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
+            )
+        rel = f"x_[{literal(grade)}]" if grade else "1"
+        return _Lists(column, name, f"x_[{literal(item)}]", rel, graded if grade else every)
+    if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
+        nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
+        nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
+        if session.con.sql(nested).fetchall():
+            raise _wrong_type(table, column)
+        return _Lists(column, name, "x_ ->> '$'", "1", every)
+    return _Lists(column, name, "x_", "1", every)
+
+
+def _kept(table: Table, kept: Sequence[str]) -> str:
+    """The columns next to the ids: numbers, keys and attributes, but no texts."""
+    names = {*map(str.lower, kept), *(role.lower() for role in table.roles.values())}
+    return ", ".join(
+        quote(name)
+        for name, kind in table.columns.items()
+        if name.lower() in names or not (_is_nested(kind) or is_text(kind))
+    )
+
+
+def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
+    """The run with a row per retrieved id and its place in the list."""
+    lists, others = _read_lists(session, table, column), _kept(table, kept)
+    sql = (
+        f"(SELECT {others}, {lists.item} AS {quote(column)}, {PLACE} FROM (SELECT {others}, "
+        f"unnest({lists.values}) AS x_, unnest(range(1, len({lists.values}) + 1)) AS {PLACE} "
+        f"FROM {table.sql}))"
+    )
+    roles = {**table.roles, "item": column, "pos": PLACE}
+    return _load(session, table, sql, roles, {"pos": f"order in {column}"})
+
+
+def _unnest_qrels(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
+    """The judgments with a row per relevant id."""
+    lists, others = _read_lists(session, table, column), _kept(table, kept)
+    sql = (
+        f"(SELECT DISTINCT {others}, {lists.item} AS {quote(column)}, {lists.grade} AS {GRADE} "
+        f"FROM (SELECT {others}, unnest({lists.values}) AS x_ FROM {table.sql}))"
+    )
+    roles = {**table.roles, "item": column, "rel": GRADE}
+    return _load(session, table, sql, roles, {"rel": lists.assumed})
+
+
+def _collect_judgments(session: Session, relevant: Sequence[tuple[Table, _Lists]]) -> Table:
+    """The judgments in the tables of the runs."""
+    first, lists = relevant[0]
+    query, item = first.roles["query"], lists.column
+    parts = [
+        f"SELECT q_ AS {quote(query)}, {ids.item} AS {quote(item)}, {ids.grade} AS {GRADE} FROM "
+        f"(SELECT {quote(run.roles['query'])} AS q_, unnest({ids.values}) AS x_ FROM {run.sql})"
+        for run, ids in relevant
+    ]
+    sql = f"(SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}))"
+    roles = {"query": query, "item": item, "rel": GRADE}
+    return _load(session, replace(first, label="qrels"), sql, roles, {"rel": lists.assumed})
+
+
+def _load(
+    session: Session, table: Table, sql: str, roles: dict[str, str], assumed: dict[str, str]
+) -> Table:
+    """The rows of a table with lists, unnested once: several queries read them."""
+    loaded = session.load(table.label, sql, text=False)
+    return replace(loaded, roles=roles, assumed={**table.assumed, **assumed})
+
+
+def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:
+    """Refuse two lists for one query."""
+    names = ", ".join(map(quote, keys))
+    repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
+    for row in session.con.sql(f"{repeated} ORDER BY {names} LIMIT 1").fetchall():
+        raise RankqlError(
+            f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
+            "row is expected. Keep one, or pass the column of the systems: system="
+        )
+
+
+def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _Lists]]) -> None:
+    """Refuse runs whose relevant ids differ."""
+    parts = [
+        f"SELECT CAST({quote(table.roles['query'])} AS VARCHAR) AS q_, coalesce(CAST(list_sort("
+        f"list_distinct(list_transform({lists.values}, lambda x_: [CAST({lists.item} AS VARCHAR), "
+        f"CAST(CAST({lists.grade} AS DOUBLE) AS VARCHAR)]))) AS VARCHAR), '[]') AS lists_ "
+        f"FROM {table.sql}"
+        for table, lists in relevant
+    ]
+    rows = f"SELECT q_ FROM ({' UNION ALL '.join(parts)}) GROUP BY q_"
+    different = f"{rows} HAVING count(DISTINCT lists_) > 1 ORDER BY q_ LIMIT 1"
+    for (query,) in session.con.sql(different).fetchall():
+        raise RankqlError(
+            f"The runs have different relevant ids for query {query!r}. Write the same into all "
+            "runs, or pass the judgments once: qrels="
+        )

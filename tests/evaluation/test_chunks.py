@@ -1,0 +1,152 @@
+"""collapse= keeps the best chunk of each document: cases by hand, all forms of runs, errors."""
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+
+# By place: A, A, B, A, C. Relevant: B and C (and D, which is not retrieved).
+RUN = pl.DataFrame(
+    {
+        "query": ["q"] * 5,
+        "item": ["A#1", "A#2", "B#7", "A#3", "C"],
+        "score": [5.0, 4.0, 3.0, 2.0, 1.0],
+        "document": ["A", "A", "B", "A", "C"],
+    }
+)
+QRELS = pl.DataFrame({"query": ["q"] * 3, "item": ["B", "C", "D"], "rel": [1, 1, 1]})
+PLACED = RUN.with_columns(pos=pl.int_range(1, 6)).drop("score")
+METRICS = ["RR", "P@3", "AP", "SetP"]
+# Renumbered: A, B, C. Kept: A, -, B, -, C.
+RENUMBERED = (1 / 2, 2 / 3, (1 / 2 + 2 / 3) / 3, 2 / 3)
+KEPT = (1 / 3, 1 / 3, (1 / 3 + 2 / 5) / 3, 2 / 3)
+
+
+def values(result):
+    return pytest.approx(result.per_query.rows()[0][1:], abs=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["document", "#", "split_part(item, '#', 1)"])
+def test_both_rules_and_both_positions(rule):
+    distances = RUN.select(pl.exclude("score"), distance=-pl.col("score"))
+    shuffled = RUN.sample(fraction=1, shuffle=True, seed=1)
+    for run in (RUN, PLACED, distances, shuffled):
+        found = rankql.evaluate(run, QRELS, METRICS, collapse=rule)
+        assert values(found) == RENUMBERED
+        assert values(rankql.evaluate(run, QRELS, METRICS, collapse=rule, positions="keep")) == KEPT
+    assert found.columns["run"]["item"] == {"#": "item before the last '#'"}.get(rule, rule)
+    assert found.notes == [
+        f"run: 2 of 5 rows repeat a document ({found.columns['run']['item']}) and are dropped; "
+        "the rows below move up"
+    ]
+
+
+def test_gaps_in_positions_stay():
+    placed = PLACED.with_columns(pos=pl.Series([1, 3, 4, 5, 9]))  # A, -, A, B, A, -, -, -, C
+    found = rankql.evaluate(placed, QRELS, ["RR", "P@7"], collapse="#")  # A, -, B, -, -, -, C
+    assert values(found) == (1 / 3, 2 / 7)
+    unplaced = pl.concat([PLACED, PLACED.tail(1).with_columns(item=pl.lit("B#9"), pos=None)])
+    assert values(rankql.evaluate(unplaced, QRELS, METRICS, collapse="#")) == RENUMBERED
+
+
+def test_every_source(tmp_path):
+    RUN.write_csv(tmp_path / "run.csv")
+    PLACED.write_parquet(tmp_path / "run.parquet")
+    lists = pl.DataFrame({"query": ["q"], "retrieved": [RUN["item"]], "relevant": [[*"BCD"]]})
+    con = duckdb.connect()
+    con.register("frame", RUN.to_arrow())
+    con.execute("CREATE TABLE run AS FROM frame")
+    for run, qrels, options in (
+        (tmp_path / "run.csv", QRELS, {}),
+        (tmp_path / "run.parquet", QRELS, {}),
+        ("run", QRELS, {"con": con}),
+        (RUN.to_pandas(), QRELS.to_pandas(), {}),
+        ({"q": RUN["item"].to_list()}, {"q": [*"BCD"]}, {}),
+        (RUN.select("query", "item"), QRELS, {"order": "rows"}),
+        (lists, None, {}),
+    ):
+        for rule, expected in (("renumber", RENUMBERED), ("keep", KEPT)):
+            found = rankql.evaluate(run, qrels, METRICS, collapse="#", positions=rule, **options)
+            assert values(found) == expected
+    assert con.sql("SHOW TABLES").fetchall() == [("frame",), ("run",)]
+
+
+def test_several_systems_and_functions():
+    best = RUN.with_columns(score=-pl.col("score"))  # C, A, B
+    found = rankql.compare({"a": RUN, "b": best}, QRELS, "RR", collapse="#")
+    assert found.result.summary["mean"].to_list() == [0.5, 1.0]
+    assert [note[:9] for note in found.notes if "repeat" in note] == ["run 'a': ", "run 'b': "]
+    both = pl.concat([RUN.with_columns(s=pl.lit("a")), best.with_columns(s=pl.lit("b"))])
+    found = rankql.evaluate(both, QRELS, "RR", collapse="document", system="s")
+    assert found.summary["mean"].to_list() == [0.5, 1.0]
+    assert rankql.gate(RUN, QRELS, minimum="RR>=0.5", collapse="#")
+    assert rankql.explain(RUN, QRELS, "q", "RR", collapse="#").value == 0.5
+    assert rankql.limits(RUN, QRELS, "RR", collapse="#").result["RR"] == 0.5
+
+
+def test_a_title_that_is_shown_twice_counts_once():
+    run = pl.DataFrame({"query": ["q"] * 3, "item": [1, 1, 2], "pos": [1, 2, 3]})
+    qrels = pl.DataFrame({"query": ["q"] * 2, "item": [1, 2]})
+    found = rankql.evaluate(run, qrels, ["P@3", "AP"], collapse="item", positions="keep")
+    assert values(found) == (2 / 3, (1 + 2 / 3) / 2)
+    assert values(rankql.evaluate(run, qrels, "AP", collapse="item")) == (1,)
+    with pytest.raises(RankqlError, match=r"^run has dupl.* or the best with collapse='item', or"):
+        rankql.evaluate(run, qrels, "P@3")
+
+
+def test_grades_of_chunks():
+    """A document has the highest grade of its chunks, in judgments and in ranked tables."""
+    chunks = pl.DataFrame({"query": ["q"] * 4, "item": ["B#1", "B#7", "C", "D#1"],
+                           "rel": [1, 3, 1, 1]})  # fmt: skip
+    expected = QRELS.with_columns(rel=pl.Series([3, 1, 1]))
+    wanted = values(rankql.evaluate(RUN, expected, ["nDCG@3"], collapse="#"))
+    # Only C is judged as a document, and it has no chunks.
+    found = rankql.evaluate(RUN.head(4), chunks, ["nDCG@3"], collapse="#")
+    assert found.notes[1] == (
+        "qrels: 4 judgments of chunks count as 3 of documents, each with the highest grade of its "
+        "chunks"
+    )
+    by_column = chunks.with_columns(document=pl.col("item").str.head(1))
+    found = rankql.evaluate(RUN, by_column, ["nDCG@3"], collapse="document")
+    assert wanted == values(found).expected
+    ranked = PLACED.with_columns(rel=pl.Series([None, 0, 1, 2, 1]))
+    found = rankql.evaluate(ranked, metrics=["DCG@1", "P@3"], collapse="document")
+    assert values(found) == (2, 1)
+    assert found.columns["run"]["rel"] == "highest rel of a document"
+    with pytest.raises(
+        RankqlError, match=r"^qrels judges chunks, such as 'B#1', and documents, .*'C'"
+    ):
+        rankql.evaluate(RUN, chunks, "RR", collapse="#")
+
+
+@pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\"])
+def test_the_last_separator_counts(separator):
+    document = f"a{separator}b"
+    run = {"q": [f"{document}{separator}12", f"c{separator}1"]}
+    assert rankql.evaluate(run, {"q": [document]}, "RR", collapse=separator)["RR"] == 1
+
+
+@pytest.mark.parametrize(
+    "run, options, message",
+    [
+        (RUN, {"collapse": "documnet"}, r"^collapse='documnet': no column of that name in run\."),
+        (RUN, {"collapse": ""}, r"^collapse must be a column or a separator, not ''"),
+        (RUN, {"positions": "keep"}, r"^positions='keep' is for collapse=\. Name the column"),
+        (RUN, {"collapse": "#", "positions": "gap"}, r"^positions must be 'renumber' or 'keep'"),
+        (RUN, {"collapse": "#", "positions": "keep", "ties": "expected"},
+         r"^positions='keep' orders equal scores by item, so ties='expected' has no effect"),
+        # Half the documents are missing.
+        (RUN.with_columns(document=pl.Series(["A", None, "B", None, "C"])),
+         {"collapse": "document"}, r"^run: document is NULL in 2 of 5 rows\. Fill"),
+        # Two rankings in one.
+        (pl.concat([PLACED, PLACED]), {"collapse": "#"}, r"^run has duplicates: query 'q', pos 1"),
+        (RUN.with_columns(score=pl.lit("x")), {"collapse": "#"}, r"^run: score must be a number"),
+        (RUN.with_columns(score=float("nan")), {"collapse": "#"}, r"^run: score must be a number"),
+        (RUN, {"collapse": "/"}, r"^collapse='/': no id of the run contains '/'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_collapsed(run, options, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(run, QRELS, "RR", **options)

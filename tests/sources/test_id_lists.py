@@ -1,0 +1,258 @@
+"""One row per query, with lists of ids, as tools for RAG write them; positions by rows."""
+
+import json
+
+import duckdb
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+
+METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
+# q1 finds its only relevant id at position 2; q2 one of two, at position 1.
+ROWS = [
+    {"query": "q1", "retrieved": ["d1", "d2", "d3"], "relevant": ["d2"], "lang": "en"},
+    {"query": "q2", "retrieved": ["d1", "d4"], "relevant": ["d1", "d9"], "lang": "de"},
+]
+LISTS = pl.DataFrame(ROWS)
+RUN = LISTS.explode("retrieved").select(
+    "query", item="retrieved", pos=pl.int_range(pl.len()).over("query") + 1
+)
+QRELS = LISTS.explode("relevant").select("query", item="relevant", rel=1)
+
+
+def expected():
+    return rankql.evaluate(RUN, QRELS, METRICS).per_query
+
+
+def write(path, rows):
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return path
+
+
+def test_lists_are_evaluated_like_rows(tmp_path):
+    assert expected().rows()[0][1:3] == (0.5, 1.0)
+    LISTS.write_parquet(tmp_path / "lists.parquet")
+    con = duckdb.connect()
+    con.execute("CREATE TABLE lists AS FROM read_parquet(?)", [str(tmp_path / "lists.parquet")])
+    fixed = LISTS.head(1).with_columns(pl.col("retrieved").list.to_array(3))
+    for data, options in (
+        (LISTS, {}),
+        (LISTS.to_pandas(), {}),
+        (LISTS.to_arrow(), {}),
+        (tmp_path / "lists.parquet", {}),
+        (write(tmp_path / "lists.jsonl", ROWS), {}),
+        ("lists", {"con": con}),
+    ):
+        found = rankql.evaluate(data, None, METRICS, **options)
+        assert found.per_query.equals(expected())
+        assert found.notes == []
+    assert found.columns["run"] == {
+        "query": "query", "item": "retrieved", "pos": "order in retrieved",
+    }  # fmt: skip
+    assert found.columns["qrels"]["rel"] == "1 for every row"
+    assert rankql.evaluate(fixed, None, "RR")["RR"] == 0.5
+    by = rankql.evaluate(LISTS, None, "RR", by="lang").per_query
+    assert by.rows() == [("q1", "en", 0.5), ("q2", "de", 1.0)]
+
+
+def test_lists_on_one_side():
+    retrieved, relevant = LISTS.drop("relevant", "lang"), LISTS.drop("retrieved")
+    for run, qrels in ((retrieved, relevant), (retrieved, QRELS), (RUN, relevant)):
+        assert rankql.evaluate(run, qrels, METRICS).per_query.equals(expected())
+    assert rankql.evaluate(LISTS, QRELS.head(1), "RR").per_query.rows() == [("q1", 0.5)]
+    by = rankql.evaluate(retrieved, relevant, "RR", by="lang")
+    assert by.per_query["lang"].to_list() == ["en", "de"]
+
+
+@pytest.mark.parametrize(
+    "query, retrieved, relevant",
+    [
+        ("user_input", "retrieved_context_ids", "reference_context_ids"),  # Ragas
+        ("question", "retrieved_doc_ids", "ground_truth_doc_ids"),  # MLflow
+        ("query", "retrieved_ids", "expected_ids"),  # LlamaIndex
+        ("question", "retrieved_documents", "ground_truth_documents"),  # Haystack
+    ],
+)
+def test_names_of_tools(query, retrieved, relevant):
+    names = {"query": query, "retrieved": retrieved, "relevant": relevant}
+    found = rankql.evaluate(LISTS.rename(names), None, METRICS)
+    assert found.per_query.rename({query: "query"}).equals(expected())
+    assert found.columns["run"]["item"] == retrieved
+
+
+def test_names_by_keyword():
+    lists = LISTS.rename({"retrieved": "hits", "relevant": "right"})
+    assert rankql.evaluate(lists, None, METRICS, item=["hits", "right"]).per_query.equals(
+        expected()
+    )
+    with pytest.raises(
+        RankqlError, match=r"^run has lists \(hits, right\), but none .* item=\['hits', 'right'\]"
+    ):
+        rankql.evaluate(lists, None, METRICS)
+
+
+def test_rows_without_a_query_are_numbered(tmp_path):
+    path = write(tmp_path / "lists.jsonl", [{**row, "query": None} for row in ROWS])
+    for data in (LISTS.drop("query"), write(path, [dict(list(r.items())[1:]) for r in ROWS])):
+        found = rankql.evaluate(data, None, "RR")
+        assert found.per_query.rows() == [(1, 0.5), (2, 1.0)]
+        assert found.columns["run"]["query"] == found.columns["qrels"]["query"] == "row number"
+    con = duckdb.connect()
+    con.execute("CREATE TABLE lists AS SELECT ['a'] AS retrieved, ['a'] AS relevant")
+    with pytest.raises(RankqlError, match=r"^No query column in run: .* Pass query='\.\.\.'"):
+        rankql.evaluate("lists", None, "RR", con=con)
+
+
+GRADES = {"q1": {"d2": 2, "d7": 3}, "q2": {"d1": 1.5}}
+
+
+def test_relevant_ids_with_grades(tmp_path):
+    wanted = rankql.evaluate({"q1": ["d1", "d2", "d3"], "q2": ["d1", "d4"]}, GRADES, METRICS)
+    rows = [{**row, "relevant": GRADES[row["query"]]} for row in ROWS]
+    listed = [
+        {
+            **row,
+            "relevant": [{"text": "t", "grade": g, "id": d} for d, g in row["relevant"].items()],
+        }
+        for row in rows
+    ]
+    con = duckdb.connect()
+    con.execute("""CREATE TABLE maps (query VARCHAR, retrieved VARCHAR[],
+                                      relevant MAP(VARCHAR, DOUBLE))""")
+    for row in rows:
+        con.execute("INSERT INTO maps VALUES (?, ?, ?)", [row[n] for n in list(row)[:3]])
+    for data, options in (
+        (write(tmp_path / "objects.jsonl", rows), {}),
+        (write(tmp_path / "lists.jsonl", listed), {}),
+        (pl.DataFrame(listed), {}),
+        ("maps", {"con": con}),
+    ):
+        found = rankql.evaluate(data, None, METRICS, **options)
+        assert found.per_query.equals(wanted.per_query)
+        assert found.columns["qrels"]["rel"] == "grades in relevant"
+    hits = [
+        {**row, "retrieved": [{"id": i, "score": 0.5} for i in row["retrieved"]]} for row in ROWS
+    ]
+    assert rankql.evaluate(pl.DataFrame(hits), None, METRICS).per_query.equals(expected())
+
+
+def test_ids_of_other_types(tmp_path):
+    rows = [{"query": 1, "retrieved": [7, "d2"], "relevant": ["d2", 9]}]
+    path = write(tmp_path / "mixed.jsonl", rows)
+    assert rankql.evaluate(path, None, "RR")["RR"] == 0.5
+    numbers = pl.DataFrame({"query": [1], "retrieved": [[7, 8]], "relevant": [["8", "8"]]})
+    assert rankql.evaluate(numbers, None, "R@2")["R@2"] == 1
+
+
+def test_lists_without_ids(tmp_path):
+    empty = [{"query": "q3", "retrieved": [], "relevant": ["d1"]},
+             {"query": "q4", "retrieved": ["d1"], "relevant": []},
+             {"query": "q5", "retrieved": None, "relevant": ["d1"]}]  # fmt: skip
+    found = rankql.evaluate(write(tmp_path / "some.jsonl", ROWS + empty), None, "RR")
+    assert found.summary.select("mean", "queries", "missing").rows() == [(0.375, 4, 2)]
+    assert found.notes[0].startswith("1 of 3 queries of the run is not judged and left out ('q4')")
+    path = write(tmp_path / "none.jsonl", [{"query": "q", "retrieved": [], "relevant": ["d"]}])
+    with pytest.raises(RankqlError, match=r"^run is empty: it has no rows"):
+        rankql.evaluate(path, None, "RR")
+
+
+def test_several_runs_of_lists(tmp_path):
+    worse = LISTS.with_columns(pl.col("retrieved").list.reverse())
+    both = rankql.compare({"a": LISTS, "b": worse}, metrics="RR")
+    assert both.result.summary["mean"].to_list() == [0.75, 0.5]
+    assert rankql.compare(LISTS, worse, metrics="RR").systems == ["run 1", "run 2"]
+    LISTS.write_parquet(tmp_path / "a.parquet")
+    path = write(tmp_path / "b.jsonl", worse.to_dicts())
+    assert rankql.compare(tmp_path / "a.parquet", path, "RR").systems == ["a", "b"]
+    assert rankql.gate(
+        worse, baseline=LISTS, minimum="RR>=0.5", max_drop="RR:0.3", beyond_noise=False
+    )
+    assert rankql.explain(LISTS, None, "q1", "RR").value == 0.5
+    assert rankql.limits(LISTS, None, "RR").result["RR"] == 0.75
+    assert rankql.check(LISTS).ok
+    systems = pl.concat(
+        [LISTS.with_columns(system=pl.lit("a")), worse.with_columns(system=pl.lit("b"))]
+    )
+    found = rankql.evaluate(systems, None, "RR", system="system")
+    assert found.summary["mean"].to_list() == [0.75, 0.5]
+
+
+OTHER = LISTS.with_columns(relevant=pl.lit(["d3"]))
+
+
+@pytest.mark.parametrize(
+    "run, message",
+    [
+        # Half the ids are missing.
+        (LISTS.with_columns(retrieved=pl.lit(["d1", None])), "^run: retrieved is NULL in 2 of 4"),
+        (LISTS.with_columns(relevant=pl.lit(["d1", None])), "^qrels: relevant is NULL in 2"),
+        (LISTS.drop("relevant"), r"^run has lists of retrieved ids \(retrieved\), but none of"),
+        # Wrong types.
+        (LISTS.with_columns(retrieved=pl.lit("['d1']")), "^run: retrieved must be a list of ids, "),
+        (LISTS.with_columns(relevant=pl.lit("d1")), "^run: relevant must be a list of ids, not te"),
+        (LISTS.with_columns(relevant=pl.struct(a=pl.lit("x"))), "^run: relevant must be a "),
+        (LISTS.with_columns(relevant=pl.concat_list(pl.struct(a=1))), "^run: relevant has no id"),
+        # Duplicates.
+        (LISTS.with_columns(retrieved=pl.lit(["d1", "d1"])), "^run has duplicates: query 'q2'"),
+        (pl.concat([LISTS, LISTS]), "^run has several rows for query 'q1', but retrieved is"),
+        # Nothing in common.
+        (LISTS.with_columns(relevant=pl.lit(["x"])), "^No item of the run is judged for its query"),
+        ({"a": LISTS, "b": OTHER}, "^The runs have different relevant ids for query 'q1'"),
+    ],
+)  # fmt: skip
+def test_lists_that_cannot_be_right(run, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(run, None, "RR")
+
+
+def test_runs_of_lists_are_not_judgments(tmp_path):
+    with pytest.raises(RankqlError, match=r"^qrels has lists of retrieved ids, as a run. Pass sev"):
+        rankql.evaluate(LISTS, LISTS, "RR")
+    nested = [{**ROWS[0], "relevant": [["d1"], {"id": "d2"}]}]
+    with pytest.raises(RankqlError, match=r"^run: relevant must be a list of ids, not "):
+        rankql.evaluate(write(tmp_path / "nested.jsonl", nested), None, "RR")
+
+
+# order='rows'
+
+
+def test_positions_from_the_order_of_rows(tmp_path):
+    run = RUN.drop("pos")
+    run.write_csv(tmp_path / "run.csv")
+    run.write_parquet(tmp_path / "run.parquet")
+    mixed = pl.concat([run[[0]], run[[3]], run[1:3], run[4:]])
+    scored = run.with_columns(score=pl.int_range(pl.len()))  # which order='rows' ignores
+    for data in (
+        run,
+        mixed,
+        scored,
+        run.to_pandas(),
+        tmp_path / "run.csv",
+        tmp_path / "run.parquet",
+    ):
+        found = rankql.evaluate(data, QRELS, METRICS, order="rows")
+        assert found.per_query.equals(expected())
+        assert found.columns["run"]["pos"] == "order of the rows"
+    worse = run.reverse()
+    assert rankql.compare({"a": run, "b": worse}, QRELS, "RR", order="rows").systems == ["a", "b"]
+    assert rankql.evaluate(LISTS, None, METRICS, order="rows").per_query.equals(expected())
+    both = pl.concat([run.with_columns(s=pl.lit("a")), worse.with_columns(s=pl.lit("b"))])
+    found = rankql.evaluate(both, QRELS, "RR", order="rows", system="s").summary
+    assert found["mean"].to_list() == pytest.approx([0.75, 0.5])
+
+
+def test_rows_without_an_order():
+    con = duckdb.connect()
+    con.register("frame", RUN.drop("pos").to_arrow())
+    con.execute("CREATE TABLE run AS SELECT query, item FROM frame")
+    for run in ("run", con.table("run")):
+        with pytest.raises(
+            RankqlError, match=r"^order='rows' needs a file .* row_number\(\) OVER \("
+        ):
+            rankql.evaluate(run, QRELS, "RR", con=con, order="rows")
+    with pytest.raises(RankqlError, match=r"^order must be 'rows' or None, not 'score'"):
+        rankql.evaluate(RUN.drop("pos"), QRELS, "RR", order="score")
+    with pytest.raises(RankqlError, match=r"^order='rows' and pos='pos' exclude each other"):
+        rankql.evaluate(RUN, QRELS, "RR", order="rows", pos="pos")
