@@ -77,11 +77,11 @@ def _suffix_of(path: str) -> str:
 def ends_with_number(fields: Sequence[str]) -> bool:
     """Are the fields a line of TREC or MS MARCO, and not the names of columns?"""
     place = {3: 2, 4: 3, 6: 4}.get(len(fields))
-    return place is not None and is_number(fields[place])
+    return place is not None and reads_as_number(fields[place])
 
 
-def is_number(word: str) -> bool:
-    """Is the word a number?"""
+def reads_as_number(word: str) -> bool:
+    """Is the word a number, as Python writes them?"""
     try:
         float(word)
     except ValueError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
-from rankql.sources.files import ends_with_number, is_number, read_head
+from rankql.sources.files import ends_with_number, read_head, reads_as_number
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
@@ -73,7 +73,7 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
     columns: tuple[str, ...] | None = {4: _QRELS, 6: _RUN}.get(len(first))
     if len(first) in (3, 4) and _is_marco(lines):
         columns = _MARCO[: len(first)]
-    if len(first) > 6 and is_number(first[4]) and not is_number(first[5]):
+    if len(first) > 6 and reads_as_number(first[4]) and not reads_as_number(first[5]):
         columns = _RUN
     if columns is None:
         raise RankqlError(
