@@ -130,6 +130,7 @@ from .logs.interleaving import (
 from .logs.missing_labels import item_propensity, propensity_scored
 from .logs.propensity import click_model, harvested_propensity, randomised_propensity
 from .logs.splits import leave_one_out, time_split
+from .logs.weights import weighted_mean
 from .macros import register
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
@@ -273,4 +274,5 @@ __all__ = [
     "time_split",
     "translate",
     "unexpectedness",
+    "weighted_mean",
 ]

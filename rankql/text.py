@@ -158,6 +158,8 @@ def format_table(frame: pl.DataFrame) -> TableRows:
             return format_decimal(value, count_decimals(*ends, least))
         if isinstance(value, float) and name in _GRADES:
             return f"{value:z.6g}"
+        if isinstance(value, float) and name == "n_eff":
+            return f"{value:,.1f}"
         if isinstance(value, float) and name in _P_VALUES and value < 0.0001:
             return "<0.0001"
         if isinstance(value, int) and name in _COUNTS:

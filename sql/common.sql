@@ -420,9 +420,11 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
 
--- Half the width of a confidence interval in standard errors: the normal quantile.
-CREATE OR REPLACE MACRO rankql_z(confidence) AS
-    CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1
-         THEN rankql_t_quantile((1 + rankql_option(confidence)) / 2, 1e13)
+-- The level of a confidence interval, checked.
+CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
+    CASE WHEN rankql_option(confidence) > 0 AND rankql_option(confidence) < 1 THEN rankql_option(confidence)
          ELSE rankql_fail('confidence must lie between 0 and 1, not ' || rankql_number_text(confidence))
     END;
+
+-- Half the width of a confidence interval in standard errors: the normal quantile.
+CREATE OR REPLACE MACRO rankql_z(confidence) AS rankql_t_quantile((1 + rankql_confidence(confidence)) / 2, 1e13);

@@ -1,4 +1,4 @@
-"""How often compare and gate decide wrongly: `python tests/run_simulation.py [--gate]`."""
+"""How often compare and gate are wrong: `python tests/run_simulation.py [--gate | --weights]`."""
 
 from support.simulation import main
 

@@ -17,6 +17,7 @@ from rankql.cli.options import (
     INPUTS,
     MEANS_OPTIONS,
     RANKINGS,
+    WEIGHT,
     metrics_option,
 )
 from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, DEFAULT_METRICS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @INPUTS
 @metrics_option()
 @MEANS_OPTIONS
+@WEIGHT
 @click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
 @FORMAT
 @CONVENTIONS

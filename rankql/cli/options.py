@@ -94,6 +94,9 @@ CONFIDENCE = click.option(
 CLUSTER = click.option(
     "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
 )
+WEIGHT = click.option(
+    "--weight", metavar="COLUMN", help="Column with one weight per query, such as its traffic."
+)
 # Of the commands that read rankings with judgments.
 RANKINGS = combine_options(
     click.option("--order", type=click.Choice(["rows"]), help="Take positions from the order of "
@@ -145,6 +148,7 @@ COMPARISON_OPTIONS = combine_options(
     click.option("--correction", metavar="NAME", show_default="holm",
                  help="Adjustment for multiple tests: holm, bonferroni, bh or none."),
     CLUSTER,
+    WEIGHT,
     click.option("--resamples", type=int, show_default="9999", help="Number of resamples."),
     click.option("--seed", type=int, show_default="7", help="Seed of the resampling."),
     SLICES,

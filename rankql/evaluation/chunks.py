@@ -34,11 +34,21 @@ def read_rankings(
     descending: bool | None = None,
     ranking: RankingOptions | None = None,
     conventions: Conventions | None = None,
+    weight: str | None = None,
 ) -> Inputs:
     """The inputs, with the chunks of a document collapsed if the caller says so."""
     ranking = ranking or RankingOptions()
     inputs = read_inputs(
-        session, run, qrels, attributes, columns, system, groups, None, descending, ranking.order
+        session,
+        run,
+        qrels,
+        attributes,
+        columns,
+        system,
+        groups,
+        descending=descending,
+        order=ranking.order,
+        weight=weight,
     )
     if ranking.collapse is None:
         return inputs

@@ -99,7 +99,7 @@ def _return_rows(
     query = f"FROM {_macro_call(macro, {**names, **options})}"
 
     def rows(table: pl.DataFrame) -> pl.DataFrame:
-        return _run_query(query, table).select(
+        return run_query(query, table).select(
             pl.col(name).cast(kind) for name, kind in types.items()
         )
 
@@ -126,7 +126,7 @@ def _add_column(
 
     def values(rows: pl.Series) -> pl.Series:
         table = rows.struct.unnest().with_row_index(_INDEX)
-        return _run_query(query, table)[name]
+        return run_query(query, table)[name]
 
     added = pl.struct(exprs).map_batches(values, pl.String, is_elementwise=False)
     return frame.with_columns(added.alias(name))
@@ -189,10 +189,10 @@ def _name_columns(frame: Frame, columns: Columns) -> tuple[list[pl.Expr], dict[s
 
 def _macro_call(macro: str, arguments: Mapping[str, object]) -> str:
     options = (f", {name} := {value_sql(value)}" for name, value in arguments.items())
-    return f"{macro}('{_TABLE}'{''.join(options)})"
+    return f"{macro}('{ROWS_TABLE}'{''.join(options)})"
 
 
-_TABLE = "__rankql_rows"
+ROWS_TABLE = "__rankql_rows"
 
 
 def value_sql(value: object) -> str:
@@ -213,13 +213,13 @@ def value_sql(value: object) -> str:
     return macros.literal(value if isinstance(value, str) else str(value))
 
 
-def _run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
+def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
     create, renamed = macros.isolate_macros(query, True)
     with private_connection() as con:
         try:
             # In one chunk: errors must not depend on the frame's chunks.
-            con.register(_TABLE, table.rechunk())
+            con.register(ROWS_TABLE, table.rechunk())
             con.execute(create).fetchall()
             result: pl.DataFrame = con.sql(renamed).pl()
             return result

@@ -57,6 +57,7 @@ FAMILIES = [
     "debias",
     "interleaving",
     "propensity",
+    "weights",
 ]
 
 
@@ -177,6 +178,7 @@ def test_families_stand_on_common(family):
     source += "['x'] AS clicks, 1 AS preference, "
     source += "'view' AS event, 1 AS user, 1 AS popularity, 1 AS exposure, 1 AS merit, "
     source += "1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes, [1] AS embedding, "
+    source += "1 AS value, 1 AS weight, "
     source += "true AS baseline, [1] AS subtopics, 1 AS click, 0.5 AS propensity)"
     for name in re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE):
         if name in signatures.EVERYTHING and name not in signatures.TABLES:

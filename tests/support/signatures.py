@@ -96,6 +96,7 @@ DEBIAS_SIGNATURES = """
 debiased(click, propensity, clip=None, predicted=None)
 effective_sample_size(click, propensity, clip=None)
 item_propensity(popularity, users, a=0.55, b=1.5)
+weighted_mean(value, weight, confidence=0.95)
 """
 
 NEEDED = "a parameter without a default"
