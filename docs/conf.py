@@ -51,6 +51,7 @@ KEYWORDS = {
     "conventions": ["ties", "tie", "negative grades"],
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
     "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
+    "experiment": ["a/b test on users", "cuped", "peeking", "sample ratio mismatch", "lift"],
     "gate": ["ci", "regression test", "pull request"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],

@@ -134,6 +134,8 @@ from .logs.propensity import click_model, harvested_propensity, randomised_prope
 from .logs.splits import leave_one_out, time_split
 from .logs.weights import weighted_mean
 from .macros import register
+from .online.experiment import experiment, plan_experiment
+from .online.experiment_result import Experiment
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 from .versions import show_versions
@@ -145,6 +147,7 @@ __all__ = [
     "AssociationTable",
     "Comparison",
     "Conventions",
+    "Experiment",
     "Explanation",
     "Finding",
     "Limits",
@@ -188,6 +191,7 @@ __all__ = [
     "evaluate",
     "exp2_gain",
     "expected_exposure_loss",
+    "experiment",
     "explain",
     "exposure",
     "exposure_disparity",
@@ -246,6 +250,7 @@ __all__ = [
     "near_duplicate_share",
     "novelty",
     "personalisation",
+    "plan_experiment",
     "precision_at",
     "precision_at_by_score",
     "propensity_scored",

@@ -21,7 +21,7 @@ import polars as pl
 
 from rankql import macros
 from rankql.errors import RankqlError, database_message
-from rankql.expressions.columns import Column, column, require_plain_name
+from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
 from rankql.sources.private import private_connection
@@ -35,7 +35,7 @@ Args = ParamSpec("Args")
 
 
 class TableFunction(Protocol[Args]):
-    """A function of a table: returns a LazyFrame for a LazyFrame, else a DataFrame."""
+    """A function of a table: returns the kind of frame that it gets, for other data polars."""
 
     __name__: str
 
@@ -67,7 +67,7 @@ def table_function(
         of_columns = {n for n, p in signature.parameters.items() if "Column" in p.annotation}
 
         @wraps(function)
-        def of_table(*args: Any, **options: Any) -> Frame:
+        def of_table(*args: Any, **options: Any) -> Any:
             call = signature.bind(*args, **options)
             call.apply_defaults()
             data, *arguments = call.arguments.items()
@@ -91,7 +91,7 @@ def _return_rows(
     columns: Columns,
     options: Mapping[str, object],
     schema: Schema,
-) -> Frame:
+) -> Any:
     """The rows of a table macro, one row per group or position."""
     frame = _read_frame(data, columns.values())
     exprs, names = _name_columns(frame, columns)
@@ -107,17 +107,24 @@ def _return_rows(
         )
 
     output = _map_rows(selected, rows, types)
-    return output if isinstance(frame, pl.LazyFrame) else output.collect()
+    if isinstance(frame, pl.LazyFrame):
+        return output
+    return output.collect().to_pandas() if is_pandas(data) else output.collect()
 
 
 def _add_column(
     data: Data, macro: str, columns: Columns, options: Mapping[str, object], name: str
-) -> Frame:
+) -> Any:
     """The data with the text column that a table macro adds; its rows keep their order."""
+    if is_pandas(data):
+        require(name not in data.columns, _taken(name))
+        rows = _read_frame(data, columns.values()).lazy()
+        split = _add_column(rows, macro, columns, options, name).collect()[name]
+        return data.assign(**{name: split.to_pandas().to_numpy()})
     frame = _read_frame(data)
     exprs, names = _name_columns(frame, columns)
     known = map(str.lower, frame.collect_schema().names())
-    require(name not in known, f"the log has a column {name!r} already: drop or rename it")
+    require(name not in known, _taken(name))
     query = f"SELECT {name} FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
 
     def values(rows: pl.Series) -> pl.Series:
@@ -154,6 +161,10 @@ def _filter_rows(data: Data, macro: str, columns: Columns, options: Mapping[str,
 
 
 _INDEX = "__rankql_index"
+
+
+def _taken(name: str) -> str:
+    return f"the log has a column {name!r} already: drop or rename it"
 
 
 def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:
