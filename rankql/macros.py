@@ -26,6 +26,8 @@ FAMILIES = (
     "debias",
     "propensity",
     "interleaving",
+    "experiments",
+    "weights",
     "bounds",
 )
 

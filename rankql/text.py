@@ -135,8 +135,9 @@ def join_words(words: Sequence[str]) -> str:
 
 # Columns of results that are not formatted as others of their type.
 _COUNTS = {
-    "agree", "count", "disagree", "items", "launches", "losses", "missing", "n", "queries",
-    "queries_needed", "rows", "ties", "times", "undefined", "unjudged", "unmoved", "wins",
+    "agree", "count", "disagree", "items", "launches", "losses", "missing", "n", "n_a", "n_b",
+    "queries", "queries_needed", "rows", "ties", "times", "undefined", "units", "units_needed",
+    "unjudged", "unmoved", "wins",
 }  # fmt: skip
 _P_VALUES = {"p", "p_adjusted", "p_error", "pearson_p", "spearman_p"}
 _GRADES = {"rel", "gain", "ideal_rel"}
@@ -158,6 +159,8 @@ def format_table(frame: pl.DataFrame) -> TableRows:
             return format_decimal(value, count_decimals(*ends, least))
         if isinstance(value, float) and name in _GRADES:
             return f"{value:z.6g}"
+        if isinstance(value, float) and name == "n_eff":
+            return f"{value:,.1f}"
         if isinstance(value, float) and name in _P_VALUES and value < 0.0001:
             return "<0.0001"
         if isinstance(value, int) and name in _COUNTS:

@@ -1,4 +1,4 @@
-"""How often compare and gate decide wrongly: `python tests/run_simulation.py [--gate]`."""
+"""How often decisions are wrong: `run_simulation.py [--gate | --weights | --experiment]`."""
 
 from support.simulation import main
 

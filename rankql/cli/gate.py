@@ -20,6 +20,7 @@ from rankql.cli.options import (
     LOWER_IS_BETTER,
     RANKINGS,
     SLICES,
+    WEIGHT,
 )
 
 
@@ -74,6 +75,7 @@ from rankql.cli.options import (
     help="A slice with fewer queries cannot pass: it is reported, or fails if the drop is certain.",
 )
 @CLUSTER
+@WEIGHT
 @LOWER_IS_BETTER
 @SLICES
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")

@@ -20,6 +20,7 @@ from rankql.cli.options import (
     MEANS_OPTIONS,
     RANKINGS,
     SLICES,
+    WEIGHT,
     metrics_option,
 )
 from rankql.evaluation.arguments import DEFAULT_CORRELATIONS, DEFAULT_METRICS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @INPUTS
 @metrics_option()
 @MEANS_OPTIONS
+@WEIGHT
 @click.option("--output", metavar="FILE", help="Write the values per query to a Parquet file.")
 @FORMAT
 @CONVENTIONS

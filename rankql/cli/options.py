@@ -94,6 +94,9 @@ CONFIDENCE = click.option(
 CLUSTER = click.option(
     "--cluster", metavar="COLUMN", help="Column that groups dependent queries, such as the user."
 )
+WEIGHT = click.option(
+    "--weight", metavar="COLUMN", help="Column with one weight per query, such as its traffic."
+)
 # Of the commands that read rankings with judgments.
 RANKINGS = combine_options(
     click.option("--order", type=click.Choice(["rows"]), help="Take positions from the order of "
@@ -131,6 +134,10 @@ def _parse_bounds(
     return bounds or None
 
 
+BOUNDS = click.option(
+    "--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_parse_bounds,
+    help="Range of a metric that has none, for --test anytime or --sequential.",
+)  # fmt: skip
 LOWER_IS_BETTER = click.option(
     "--lower-is-better", multiple=True, metavar="NAME",
     help="Column of your own where lower is better, such as a waiting time. Repeatable.",
@@ -145,10 +152,10 @@ COMPARISON_OPTIONS = combine_options(
     click.option("--correction", metavar="NAME", show_default="holm",
                  help="Adjustment for multiple tests: holm, bonferroni, bh or none."),
     CLUSTER,
+    WEIGHT,
     click.option("--resamples", type=int, show_default="9999", help="Number of resamples."),
     click.option("--seed", type=int, show_default="7", help="Seed of the resampling."),
     SLICES,
-    click.option("--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_parse_bounds,
-                 help="Range of a metric that has none, for --test anytime."),
+    BOUNDS,
     CONFIDENCE,
 )  # fmt: skip

@@ -37,7 +37,8 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
     )
     for name in by:
-        _require_one_value(queries, key, name)
+        argument = "weight" if name == result.meta.get("weight") else "by"
+        _require_one_value(queries, key, name, argument)
     _require_overlap(rows, key, systems)
     filled = [name for name in metrics if not result.lower_is_better(name)]
     aligned = (
@@ -64,14 +65,15 @@ def _zero(name: str) -> str:
     return f"{INTERNAL_PREFIX}zero_{name}"
 
 
-def _require_one_value(queries: pl.DataFrame, key: str, name: str) -> None:
+def _require_one_value(queries: pl.DataFrame, key: str, name: str, argument: str) -> None:
     """Refuse an attribute that has different values for one query."""
     different = queries.filter(pl.col(name).list.len() > 1).sort(key)
     if len(different):
         first, second, *_ = different[name][0]
         raise RankqlError(
-            f"by: {name} must have one value per query, but query {different[key][0]!r} has "
-            f"{first!r} and {second!r} in different systems. Make them the same"
+            f"{argument}: {name} must have one value per query, but query "
+            f"{different[key][0]!r} has {first!r} and {second!r} in different systems. Make them "
+            "the same"
         )
 
 

@@ -161,7 +161,7 @@ def require_attributes(result: Result, names: Sequence[str], label: str = "") ->
             raise RankqlError(label + (unknown if known else _NO_ATTRIBUTES.format(name)))
 
 
-_NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by= or cluster="
+_NO_ATTRIBUTES = "The results have no attribute {!r}. Evaluate with by=, cluster= or weight="
 
 
 def require_no_run_options(keywords: Mapping[str, Any]) -> None:

@@ -38,6 +38,7 @@ def compare(
     baseline: str | None = None,
     by: str | Sequence[str | Sequence[str]] = (),
     cluster: str | None = None,
+    weight: str | None = None,
     test: str = "t",
     correction: str = "holm",
     confidence: float = 0.95,
@@ -68,8 +69,10 @@ def compare(
     'holm', 'bonferroni', 'bh' or 'none'. Each interval has the level of its own test, so it
     excludes 0 exactly where the verdict is better or worse. `cluster` names the attribute of
     queries that belong together, such as a user. It needs test='t' or 'randomisation', and at least
-    10 clusters. `resamples` and `seed` are for 'randomisation' and 'bootstrap'. Slices with fewer
-    than `min_queries` queries are shown, but not tested.
+    10 clusters. `weight` names a column with one weight per query, such as its traffic, which means
+    and tests then respect: test='t' or 'randomisation'. `resamples` and `seed` are for
+    'randomisation' and 'bootstrap'. Slices with fewer than `min_queries` queries are shown, but not
+    tested.
 
     >>> import polars as pl
     >>> old = pl.DataFrame({"query": ["a", "b", "c"], "AP": [0.5, 0.2, 0.4]})
@@ -84,7 +87,7 @@ def compare(
     from rankql.decisions.pair_table import compare_pairs
 
     settings = Settings(test, correction, confidence, cluster, baseline, resamples, seed,
-                        min_queries, bounds)  # fmt: skip
+                        min_queries, bounds, weight)  # fmt: skip
     settings.check()
     for option in ("interval", "output"):
         if option in options:
@@ -94,7 +97,7 @@ def compare(
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
-    attributes = [*itertools.chain(*groups), *([] if cluster is None else [cluster])]
+    attributes = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     request = Request.of(keywords, metrics, attributes, higher_is_better)
     result = combine_results(runs, qrels, request)
     if result is not None:
@@ -103,9 +106,13 @@ def compare(
         result = select_metrics(result, metrics)
     else:
         keywords["by"] = groups if cluster is None else [*groups, [cluster]]
-        result = evaluate(runs, qrels, metrics or DEFAULT_METRICS, interval=None, **keywords)
+        result = evaluate(
+            runs, qrels, metrics or DEFAULT_METRICS, interval=None, weight=weight, **keywords
+        )
         source = ComparedRuns(runs, qrels, keywords, compare)
-    result = set_directions(result, higher_is_better)
+    result = set_directions(result.weighted_by(weight), higher_is_better)
+    settings = replace(settings, weight=result.meta.get("weight"))
+    settings.check()
     result.notes[:0] = name_notes
     if is_several_runs(runs):
         systems = list(runs)

@@ -56,6 +56,7 @@ def gate(
     by: str | Sequence[str | Sequence[str]] = (),
     min_queries: int = 10,
     cluster: str | None = None,
+    weight: str | None = None,
     higher_is_better: bool | Mapping[str, bool] | None = None,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
@@ -84,8 +85,9 @@ def gate(
     its interval is beyond the limit, and is reported as too small otherwise.
 
     The interval is Student's t, widened for skewed differences. `cluster` names the attribute of
-    queries that belong together, such as a user. Queries that only the run has are left out of the
-    drops. Queries that the run lacks count as the conventions say.
+    queries that belong together, such as a user. `weight` names a column with one weight per query,
+    such as its traffic, which means, drops and intervals then respect. Queries that only the run
+    has are left out of the drops. Queries that the run lacks count as the conventions say.
 
     >>> old = pl.DataFrame({"query": [*"abcde"], "AP": [0.7, 0.5, 0.6, 0.8, 0.4]})
     >>> new = pl.DataFrame({"query": [*"abcde"], "AP": [0.4, 0.3, 0.3, 0.6, 0.1]})
@@ -105,14 +107,14 @@ def gate(
     if baseline is not None or minimum_bound:
         require_package("scipy", "stats", "gate")
     groups = parse_groupings(by)
-    attributes = [*groups, *([[cluster]] if cluster else [])]
+    attributes = [*groups, *([name] for name in (cluster, weight) if name)]
     require_known_options(gate, options)
     keywords = {"conventions": conventions, **options, "con": con}
     texts = (*split_limits("minimum", minimum), *split_limits("max_drop", max_drop or ()))
     names = [re.split("[<>=:]", text)[0].strip() for text in texts]
     request = Request.of(keywords, names, [*itertools.chain(*attributes)], higher_is_better)
     data = {"run": run} | ({} if baseline is None else {"baseline": baseline})
-    inputs = read_gate_inputs(data, qrels, attributes, request, keywords)
+    inputs = read_gate_inputs(data, qrels, attributes, request, keywords, weight)
     minima = parse_minima(minimum, inputs.known)
     drops = parse_drops(max_drop or (), inputs.known)
     if without_limits := baseline is not None and max_drop is None:

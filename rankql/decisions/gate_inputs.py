@@ -36,6 +36,7 @@ class GateInputs:
     attributes: Sequence[Sequence[str]]
     con: duckdb.DuckDBPyConnection | None
     keywords: Mapping[str, Any]
+    weight: str | None = None
 
     @property
     def known(self) -> list[list[str]]:
@@ -56,21 +57,21 @@ class GateInputs:
                 data = {name: data}
             result = evaluate(
                 data, self.qrels, metrics, by=self.attributes, con=self.con, interval=None,
-                **self.keywords,
+                weight=self.weight, **self.keywords,
             )  # fmt: skip
-        return _require_one_system(name, result)
+        return _require_one_system(name, result.weighted_by(self.weight))
 
 
 def read_gate_inputs(
     data: Mapping[str, Any], qrels: Any, attributes: Sequence[Sequence[str]],
-    request: Request, keywords: Mapping[str, Any],
+    request: Request, keywords: Mapping[str, Any], weight: str | None,
 ) -> GateInputs:  # fmt: skip
     """Find out which inputs are results. Options of runs are refused if both are."""
     results = {name: _read_result(value, name, qrels, request) for name, value in data.items()}
     options = {name: value for name, value in keywords.items() if name != "con"}
     if all(results.values()):
         require_no_run_options({"qrels": qrels, **options})
-    return GateInputs(data, results, qrels, attributes, keywords["con"], options)
+    return GateInputs(data, results, qrels, attributes, keywords["con"], options, weight)
 
 
 def _read_result(data: Any, label: str, qrels: Any, request: Request) -> Result | None:
@@ -96,6 +97,12 @@ def _require_one_system(name: str, result: Result) -> Result:
 
 def match_conventions(run: Result, baseline: Result, frames: Sequence[str], scaled: bool) -> Result:
     """The run, which must have the conventions of the baseline. Plain tables adopt the other's."""
+    weights = [result.meta.get("weight") for result in (run, baseline)]
+    if weights[0] != weights[1]:
+        raise RankqlError(
+            f"The run has weight={weights[0]!r}, but the baseline has weight={weights[1]!r}. "
+            "Evaluate both with the same weight"
+        )
     if "baseline" in frames:
         return run
     if "run" in frames:
@@ -123,7 +130,8 @@ def select_run(
     cluster: str | None,
 ) -> Result:
     """The run with the metrics of the limits, and with the slices and attributes."""
-    by = list(dict.fromkeys(itertools.chain(*attributes)))
+    weights = [run.meta["weight"]] if run.meta.get("weight") else []
+    by = list(dict.fromkeys([*itertools.chain(*attributes), *weights]))
     for name in by:
         option = "cluster" if name == cluster else "by"
         require_attributes(run, [name], f"{option}: ")

@@ -58,6 +58,8 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
     rules, rows = run.conventions, run.frame()
     if rules["missing"] == "skip":
         rows = rows.filter(~pl.col(MISSING))
+    if weight := run.meta.get("weight"):
+        rows = rows.filter(pl.col(weight) > 0)
     zero = set(run.metrics) - set(run.meta["weights"]) if rules["undefined"] == "zero" else set()
     summary = replace(run, values=rows, _summary=None).summary
     return {
@@ -84,16 +86,14 @@ def drop_rows(
     means = {(row["system"], row["slice"]): row["mean"] for row in summary.iter_rows(named=True)}
     for row in summary.filter(pl.col("system") == "run").iter_rows(named=True):
         part = row["slice"]
-        baseline, run, _ = pairs.values.pair(name, "baseline", "run", part)
+        n = len(pairs.values.pair(name, "baseline", "run", part)[0])
         if name in pairs.result.meta["weights"]:
             base, mean = means["baseline", part], means["run", part]
         else:
-            base, mean = pl.Series(baseline).mean(), pl.Series(run).mean()
+            base, mean = pairs.means(name, part)
         if base is None or mean is None:
             yield _undefined_row(limit, pairs.result, row, min_queries, " in both")
             continue
-        assert isinstance(mean, float) and isinstance(base, float)
-        n = len(run)
         difference = mean - base
         loss = difference if lower else -difference
         judgement = (judgements or {}).get(part)

@@ -30,9 +30,9 @@ def judge_means(
     for limit in limits:
         samples = {}
         for part in values.slices:
-            defined, _, clusters = values.pair(limit.name(run), "run", "run", part)
+            defined, _, clusters, weights = values.pair(limit.name(run), "run", "run", part)
             if len(defined):
-                samples[part] = Sample(limit.sign * (defined - limit.bound), clusters)
+                samples[part] = Sample(limit.sign * (defined - limit.bound), clusters, weights)
         ends = [limit.sign * (end - limit.bound) for end in values.range(limit.name(run))]
         decided = judge_slices(samples, limit.margin, alpha, min_queries)
         judgements.append({part: x.within(min(ends), max(ends)) for part, x in decided.items()})

@@ -18,7 +18,7 @@ from scipy import special
 
 from rankql.decisions.margin import Judgement, Margin
 from rankql.decisions.pairwise_tests import t
-from rankql.decisions.sample import POWER, Array, Sample, SignificanceOptions
+from rankql.decisions.sample import POWER, Sample, SignificanceOptions
 from rankql.decisions.significance import explain_untestable
 from rankql.decisions.verdict import FAILED, INCONCLUSIVE, PASSED, TOO_FEW
 
@@ -120,7 +120,7 @@ def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
     skewness = _skewness(sample)
     if abs(skewness) < 1e-6:
         return 1.0, 1.0
-    quantile = float(special.stdtrit(n - 1, 1 - alpha / 2))
+    quantile = float(special.stdtrit(sample.freedom, 1 - alpha / 2))
     slopes = skewness / math.sqrt(n) * np.linspace(0.05, 1, 20)
 
     def reach(x: float) -> float:
@@ -132,9 +132,7 @@ def _skewness_factors(sample: Sample, alpha: float) -> tuple[float, float]:
 def _skewness(sample: Sample) -> float:
     """The skewness of the differences of queries or clusters, inflated for small samples."""
     n = sample.units
-    off: Array = sample.differences - sample.mean
-    if sample.clusters is not None:
-        off = np.bincount(sample.clusters, off).astype(float)
+    off = sample.residuals
     spread = float(np.square(off).mean())
     if n < 3 or spread <= sample.rounding**2:
         return 0.0
@@ -170,7 +168,7 @@ def testable_margin(sample: Sample, interval: tuple[float, float], level: float)
 
 def _with_power(sample: Sample, width: float, level: float) -> float:
     """How far the true mean must be from the margin, given the interval's width on that side."""
-    quantile = float(special.stdtrit(sample.units - 1, 1 - level / 2))
+    quantile = float(special.stdtrit(sample.freedom, 1 - level / 2))
     return width * (1 + float(special.ndtri(POWER)) / quantile)
 
 

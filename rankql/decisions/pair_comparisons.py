@@ -53,6 +53,7 @@ class Settings:
     seed: int
     min_queries: int
     bounds: Mapping[str, Sequence[float]] | None = None
+    weight: str | None = None
 
     def check(self) -> None:
         """Refuse unknown choices, and options that do not go together."""
@@ -62,12 +63,13 @@ class Settings:
         require_probability("confidence", self.confidence, LEAST_ALPHA)
         for name, smallest in _SMALLEST.items():
             require_whole_number(name, getattr(self, name), smallest)
-        if self.cluster is not None and not TESTS[self.test].clusters:
-            supported = ", ".join(repr(name) for name, test in TESTS.items() if test.clusters)
-            raise RankqlError(
-                f"test={self.test!r} does not support cluster={self.cluster!r}. Use one of: "
-                f"{supported}"
-            )
+        for option, support in (("cluster", "clusters"), ("weight", "weights")):
+            value, known = getattr(self, option), [x for x in TESTS if getattr(TESTS[x], support)]
+            if value is not None and self.test not in known:
+                raise RankqlError(
+                    f"test={self.test!r} does not support {option}={value!r}. Use one of: "
+                    f"{', '.join(map(repr, known))}"
+                )
         if self.bounds is not None and self.test != "anytime":
             raise RankqlError(f"bounds= has no effect on test={self.test!r}. Pass test='anytime'")
 
@@ -93,6 +95,7 @@ class PairComparison:
     values_a: Array
     values_b: Array
     clusters: NDArray[np.intp] | None = None
+    weights: Array | None = None
     micro: bool = False
     lower_is_better: bool = False
     # The largest difference that is possible.
@@ -103,7 +106,11 @@ class PairComparison:
     level: float | None = None
 
     def __post_init__(self) -> None:
-        self.sample = Sample(self.values_b - self.values_a, self.clusters)
+        self.sample = Sample(self.values_b - self.values_a, self.clusters, self.weights)
+
+    def mean(self, values: Array) -> float:
+        """The mean of the values of one system."""
+        return float(np.average(values, weights=self.weights))
 
     def explain_untested(self, settings: Settings) -> str:
         """The reason why this pair is not tested, or ''."""

@@ -15,7 +15,10 @@ EXACT = 20
 
 
 def t(sample: Sample, options: SignificanceOptions) -> SignificanceResult:
-    """Student's paired t test: mean / (s / sqrt(n)) with n - 1 degrees of freedom."""
+    """Student's paired t test: mean / (s / sqrt(n)) with n - 1 degrees of freedom.
+
+    With clusters or weights, the standard error and degrees of freedom are those of `Sample`.
+    """
     p = 2 * special.stdtr(sample.freedom, -abs(sample.mean / sample.error))
     width = special.stdtrit(sample.freedom, 1 - options.alpha / 2) * sample.error
     return SignificanceResult(float(p), float(sample.mean - width), float(sample.mean + width))
@@ -36,7 +39,8 @@ def randomisation(sample: Sample, options: SignificanceOptions) -> SignificanceR
     def root(difference: Array, among: Array) -> Array:
         return np.where(np.abs(difference) <= dust, 0.0, difference) / among
 
-    mixed = np.abs(count) < size - 0.5  # all signs the same: holds at every shift
+    # All signs the same: holds at every shift.
+    mixed = np.abs(count) < size - sample.sizes.min() / 2
     shift_minus = root(total - signed[mixed], size - count[mixed])
     shift_plus = root(total + signed[mixed], size + count[mixed])
     free = np.full(len(signed) - len(shift_minus), np.inf)

@@ -58,24 +58,37 @@ class SignificanceResult:
 
 @dataclass(frozen=True)
 class Sample:
-    """The differences of two systems by query, and the clusters of the queries."""
+    """The differences of two systems by query, with the clusters and weights of the queries.
+
+    Weights are above 0. A cluster counts as the sum of its weights, like that many queries.
+    """
 
     differences: Array
     clusters: NDArray[np.intp] | None = None
+    weights: Array | None = None
 
     @cached_property
     def sums(self) -> Array:
         """The sum of the differences of each cluster. Without clusters, each query is one."""
-        if self.clusters is None:
-            return self.differences
-        return np.bincount(self.clusters, self.differences).astype(float)
+        return self._by_cluster(self.differences * self._weights)
 
     @cached_property
     def sizes(self) -> Array:
-        """The number of queries of each cluster."""
-        if self.clusters is None:
+        """The number of queries of each cluster, or the sum of their weights, 1 on average."""
+        return self._by_cluster(self._weights)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """The weights, divided by their mean."""
+        if self.weights is None:
             return np.ones(len(self.differences))
-        return np.bincount(self.clusters).astype(float)
+        normalised: Array = self.weights / self.weights.mean()
+        return normalised
+
+    def _by_cluster(self, values: Array) -> Array:
+        if self.clusters is None:
+            return values
+        return np.bincount(self.clusters, values).astype(float)
 
     @property
     def units(self) -> int:
@@ -85,7 +98,7 @@ class Sample:
     @cached_property
     def mean(self) -> float:
         """The mean difference, over queries."""
-        return float(self.differences.mean())
+        return float(np.average(self.differences, weights=self.weights))
 
     @cached_property
     def residuals(self) -> Array:
@@ -93,31 +106,35 @@ class Sample:
         return self.sums - self.sizes * self.mean
 
     @cached_property
-    def error(self) -> float:
-        """The standard error of the mean: s / sqrt(n); with clusters, the jackknife's (CR3).
+    def odds(self) -> Array:
+        """The size of each cluster over that of all others."""
+        odds: Array = self.sizes / (self.sizes.sum() - self.sizes)
+        return odds
 
-        The jackknife leaves out one cluster at a time. With few or unequal clusters it stays large
+    @cached_property
+    def error(self) -> float:
+        """The standard error of the mean: s / sqrt(n); with clusters or weights, the jackknife's.
+
+        The jackknife (CR3) leaves out one cluster at a time: linearisation, with each residual
+        divided by the share of all other clusters. With few or unequal clusters it stays large
         enough, while CR1, the usual one, is too small.
         """
-        total = self.sizes.sum()
-        squares = np.square(self.residuals / (1 - self.sizes / total)).sum()
-        return float(math.sqrt((self.units - 1) / self.units * squares) / total)
+        squares = np.square(self.residuals / self.sizes * self.odds).sum()
+        return float(math.sqrt((self.units - 1) / self.units * squares))
 
     @cached_property
     def freedom(self) -> float:
-        """Degrees of freedom: n - 1; for clusters of unequal sizes, Satterthwaite's.
+        """Degrees of freedom: n - 1; for unequal clusters or weights, Satterthwaite's.
 
-        2 E(V)^2 / Var(V) of the squared jackknife error V, for independent normal differences
-        (Bell and McCaffrey 2002), written without the matrix of all pairs of clusters.
+        2 E(V)^2 / Var(V) of the squared jackknife error V, for independent normal sums with a
+        variance in proportion to their size (Bell and McCaffrey 2002), written without the matrix
+        of all pairs of clusters. It is about 1 less than the effective number of clusters.
         """
         if np.ptp(self.sizes) == 0:
             return self.units - 1.0
-        total = self.sizes.sum()
-        weights = np.square(1 / (1 - self.sizes / total))
-        own, shared = weights * self.sizes, weights * np.square(self.sizes)
-        trace = own.sum() - shared.sum() / total
-        product = np.square(own).sum() - 2 / total * (own * shared).sum()
-        return float(trace**2 / (product + (shared.sum() / total) ** 2))
+        squares = np.square(self.odds)
+        product = squares.sum() + squares.sum() ** 2 - np.square(squares).sum()
+        return float(np.clip(self.odds.sum() ** 2 / product, 1, self.units - 1))
 
     @cached_property
     def rounding(self) -> float:
@@ -134,7 +151,9 @@ class Sample:
         """Cohen's d_z: the mean difference over the standard deviation of the differences."""
         if len(self.differences) < 2 or np.ptp(self.differences) <= self.rounding:
             return None
-        return self.mean / float(self.differences.std(ddof=1))
+        weights = self._weights
+        squares = (weights * np.square(self.differences - self.mean)).sum()
+        return self.mean / math.sqrt(squares / (weights.sum() - np.square(weights).mean()))
 
     def detectable(self, alpha: float, power: float = POWER) -> float | None:
         """About the difference that a t test at this level detects with this power."""

@@ -40,15 +40,21 @@ class SignificanceTest:
     label: str
     pair: PairwiseTest
     clusters: bool = False
+    weights: bool = False
     constant: bool = False  # works if all queries have the same difference
     resamples: bool = False
     least_units: int = 2  # the number of queries it needs
 
 
 TESTS = {
-    "t": SignificanceTest("paired t test", t, clusters=True),
+    "t": SignificanceTest("paired t test", t, clusters=True, weights=True),
     "randomisation": SignificanceTest(
-        "randomisation test", randomisation, clusters=True, constant=True, resamples=True
+        "randomisation test",
+        randomisation,
+        clusters=True,
+        weights=True,
+        constant=True,
+        resamples=True,
     ),
     "bootstrap": SignificanceTest(
         "studentised bootstrap", bootstrap, resamples=True, least_units=BOOTSTRAP_QUERIES

@@ -35,6 +35,7 @@ class SystemValues:
     values: dict[str, Array]
     slices: dict[str, NDArray[np.intp]]
     clusters: NDArray[np.intp] | None
+    weights: Array | None
     # The number of queries that each system lacks, and by metric, that are undefined in a system.
     missing: dict[str, int]
     undefined: dict[str, int]
@@ -66,6 +67,8 @@ class SystemValues:
                     f"cluster: {cluster} is NULL for query {query!r}. Fill it, or remove the query"
                 )
             codes = queries[cluster].rank("dense").to_numpy().astype(np.intp) - 1
+        weight = result.meta.get("weight")
+        weights = None if weight is None else queries[weight].to_numpy().astype(float)
         missing = {name: int(frame[MISSING].sum()) for name, frame in frames.items()}
         kept = ~pl.col(MISSING) | pl.lit(rules["missing"] != "skip")
         undefined = {
@@ -73,20 +76,28 @@ class SystemValues:
             for name in result.metrics
         }
         lower = frozenset(filter(result.lower_is_better, result.metrics))
-        return cls(list(systems), queries, values, places, codes, missing, undefined, lower)
+        return cls(
+            list(systems), queries, values, places, codes, weights, missing, undefined, lower
+        )
 
     def pair(
         self, metric: str, a: str, b: str, label: str
-    ) -> tuple[Array, Array, NDArray[np.intp] | None]:
-        """The values of two systems on a slice, for queries where both are defined."""
+    ) -> tuple[Array, Array, NDArray[np.intp] | None, Array | None]:
+        """The values of two systems on a slice, with the clusters and weights of the queries.
+
+        Only queries where both are defined, and whose weight is above 0.
+        """
         rows = self.slices[label]
         of_a, of_b = (self.values[metric][rows, self.systems.index(name)] for name in (a, b))
         kept = ~np.isnan(of_a) & ~np.isnan(of_b)
-        clusters = None
+        clusters = weights = None
+        if self.weights is not None:
+            kept &= self.weights[rows] > 0
+            weights = self.weights[rows][kept]
         if self.clusters is not None:
             codes = self.clusters[rows][kept]
             clusters = np.unique(codes, return_inverse=True)[1]
-        return of_a[kept], of_b[kept], clusters
+        return of_a[kept], of_b[kept], clusters, weights
 
     def range(self, metric: str) -> tuple[float, float]:
         """The range of a metric; infinite if it is unknown.
@@ -145,11 +156,19 @@ class PairedRuns:
         frame = query_differences(self.result, metric, "baseline", "run", ("baseline", "run"))
         return frame.select(frame.columns[0], "baseline", "run", "difference")
 
+    def means(self, metric: str, part: str) -> tuple[float, float] | tuple[None, None]:
+        """The means of baseline and run on a slice; None if no query counts."""
+        baseline, run, _, weights = self.values.pair(metric, "baseline", "run", part)
+        if not len(run):
+            return None, None
+        ones = np.ones(len(run)) if weights is None else weights
+        return float(baseline @ ones / ones.sum()), float(run @ ones / ones.sum())
+
     def losses(self, metric: str) -> dict[str, Sample]:
         """How much worse the run is on each query, by slice; empty slices are left out."""
         sign, samples = 1 if metric in self.values.lower else -1, {}
         for part in self.values.slices:
-            baseline, run, clusters = self.values.pair(metric, "baseline", "run", part)
+            baseline, run, clusters, weights = self.values.pair(metric, "baseline", "run", part)
             if len(run):
-                samples[part] = Sample(sign * (run - baseline), clusters)
+                samples[part] = Sample(sign * (run - baseline), clusters, weights)
         return samples

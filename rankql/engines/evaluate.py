@@ -30,6 +30,7 @@ def evaluate(
     *,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: Data | None = None,
+    weight: str | None = None,
     con: duckdb.DuckDBPyConnection | Any = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
@@ -72,6 +73,8 @@ def evaluate(
     ["segment", "device"]]. `interval` is 'auto', 't', 'bootstrap' or None: 't' is the mean ±
     Student's t times the standard error, cut at the metric's range; 'auto' applies t to the logit
     of the mean if the metric has two bounds, which covers skewed values better, and otherwise 't'.
+    `weight` names a column with one weight per query, found like those of `by`: its traffic, its
+    revenue, or 1 / the probability that it was sampled. Means and intervals then respect it.
     `output` writes the values per query to a Parquet file.
 
     `con` can be a connection to Postgres: a SQLAlchemy engine or connection, or a psycopg or ADBC
@@ -102,6 +105,7 @@ def evaluate(
         descending=descending,
         ranking=RankingOptions(order, collapse, positions),
         groupings=parse_groupings(by),
+        weight=weight,
         interval=interval,
         confidence=confidence,
         output=None

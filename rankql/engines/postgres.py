@@ -99,6 +99,7 @@ def _needed_columns(
         inputs = read_inputs(
             session, arguments.run, arguments.qrels, arguments.attributes, arguments.columns,
             arguments.system, arguments.groupings, descending=arguments.descending,
+            weight=arguments.weight,
         )  # fmt: skip
     ties = choose(arguments.profile, arguments.options).ties
     if ties == "order" and inputs.scored:
@@ -129,7 +130,7 @@ def _require_known_types(inputs: Inputs, tables: Mapping[str, _RemoteTable]) -> 
     """Raise an error if the type of an id or attribute is not supported."""
     for table in (table for table in inputs.tables if table.label in tables):
         for name in _keys(inputs, table):
-            if name not in tables[table.label].exact:
+            if name != inputs.weight and name not in tables[table.label].exact:
                 raise RankqlError(
                     f"{table.label}: the type of {name} is not supported for ids and slices. "
                     "Cast it in a view."

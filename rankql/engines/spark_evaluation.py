@@ -38,6 +38,7 @@ def evaluate_in_spark(
     *,
     by: str | Sequence[str | Sequence[str]] = (),
     attributes: DataFrame | None = None,
+    weight: str | None = None,
     query: str | Sequence[str] | None = None,
     item: str | Sequence[str] | None = None,
     rel: str | None = None,
@@ -74,8 +75,9 @@ def evaluate_in_spark(
         if not hasattr(frame, "asTable"):
             raise RankqlError(f"{label} must be a Spark DataFrame, not {type(frame).__name__}.")
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
+    attached = [*groups, *([] if weight is None else [[weight]])]
     task = partitions.Task(
-        [*runs], columns, system, (), groups, parse(metrics), resolved, memory, descending
+        [*runs], columns, system, (), attached, parse(metrics), resolved, memory, descending
     )
     with open_session(None) as duckdb_session:
         empty = {
@@ -98,6 +100,7 @@ def evaluate_in_spark(
     rows = values.filter(pl.col(partitions.REPORT).is_null()).drop(partitions.REPORT)
     result.values = rows.sort(result.keys, nulls_last=True)
     result.check()
+    result = result.weighted_by(weight)
     if target:
         result.save_values(target)
     return result

@@ -56,6 +56,7 @@ class EvaluateArguments:
     descending: bool | None = None
     ranking: RankingOptions = field(default_factory=RankingOptions)
     groupings: Sequence[Sequence[str]] = ()
+    weight: str | None = None
     interval: str | None = "auto"
     confidence: float = 0.95
     # The file for the values per query.

@@ -34,11 +34,21 @@ def read_rankings(
     descending: bool | None = None,
     ranking: RankingOptions | None = None,
     conventions: Conventions | None = None,
+    weight: str | None = None,
 ) -> Inputs:
     """The inputs, with the chunks of a document collapsed if the caller says so."""
     ranking = ranking or RankingOptions()
     inputs = read_inputs(
-        session, run, qrels, attributes, columns, system, groups, None, descending, ranking.order
+        session,
+        run,
+        qrels,
+        attributes,
+        columns,
+        system,
+        groups,
+        descending=descending,
+        order=ranking.order,
+        weight=weight,
     )
     if ranking.collapse is None:
         return inputs
@@ -144,7 +154,7 @@ class _Task:
             # Rows move up by the number of those dropped above them; other gaps stay.
             rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
             moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
-            roles["pos"], assumed["pos"] = POS, f"{table.roles['pos']}, renumbered"
+            roles["pos"], assumed["pos"] = POS, f"{table.role_columns['pos']} (renumbered)"
         rows = f"(SELECT *, {place} FROM {table.sql})"
         first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
         rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"

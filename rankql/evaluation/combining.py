@@ -44,7 +44,7 @@ def combine(
     if not results:
         raise RankqlError("combine needs at least one result")
     parts = [open_result(result) for result in results]
-    _require_same(parts, ("query", "system", "metrics", "by", "groupings", "conventions"))
+    _require_same(parts, ("query", "system", "metrics", "by", "groupings", "weight", "conventions"))
     rows = _concat([part.frame() for part in parts], parts[0].keys).sort(parts[0].keys)
     combined = Result(parts[0].meta, notes=_merge_notes(parts), values=rows)
     return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)
@@ -56,7 +56,7 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     for name, part in results.items():
         if part.meta["system"]:
             raise RankqlError(f"The result {name!r} has several systems. Pass it alone")
-    _require_same(parts, ("query", "by", "conventions"))
+    _require_same(parts, ("query", "by", "weight", "conventions"))
     first = parts[0]
     metrics = [name for name in first.metrics if all(name in part.metrics for part in parts)]
     if not metrics:
@@ -153,10 +153,10 @@ def _require_same(parts: Sequence[Result], fields: Sequence[str]) -> None:
     first = parts[0]
     for part in parts[1:]:
         for field in fields:
-            if part.meta[field] != first.meta[field]:
+            values = first.meta.get(field), part.meta.get(field)  # files of before lack the weight
+            if values[0] != values[1]:
                 raise RankqlError(
-                    f"Results with different {field} cannot be combined: "
-                    f"{_difference(first.meta[field], part.meta[field])}"
+                    f"Results with different {field} cannot be combined: {_difference(*values)}"
                 )
 
 

@@ -48,8 +48,11 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
     def keys(table: Table) -> list[str]:
         return [f"{table.key(r, text[r])} AS {r}" for r in text if r in table.roles]
 
-    def attributes(home: str) -> list[str]:
-        return [f"{quote(name)} AS {inputs.attribute(name)}" for name in inputs.attributes_in(home)]
+    def attributes(table: Table) -> list[str]:
+        return [
+            f"{inputs.read_attribute(table, name)} AS {inputs.attribute(name)}"
+            for name in inputs.attributes_in(inputs.home(table))
+        ]
 
     runs = []
     for name, table in inputs.runs.items():
@@ -70,20 +73,20 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
                 f"CAST({grade} AS INTEGER) AS {INTERNAL_PREFIX}rel",
                 f"{place} AS {INTERNAL_PREFIX}pos",
             ]
-        runs.append(select_from(table.sql, fields + attributes("run")))
+        runs.append(select_from(table.sql, fields + attributes(table)))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
         table = inputs.qrels
         grade = _number(table, "rel", conventions)
-        fields = [*keys(table), f"{grade} AS rel", *attributes("qrels")]
+        fields = [*keys(table), f"{grade} AS rel", *attributes(table)]
         ctes["qrels"] = select_from(table.sql, fields, f"WHERE {grade} IS NOT NULL")
     if inputs.reference is not None:
         table = inputs.reference
         role = "pos" if "pos" in table.roles else "score"
         fields = [*keys(table), f"{_number(table, role, conventions)} AS {role}"]
-        ctes["reference"] = select_from(table.sql, fields + attributes("reference"))
+        ctes["reference"] = select_from(table.sql, fields + attributes(table))
     if inputs.attributes is not None:
-        fields = keys(inputs.attributes) + attributes("attributes")
+        fields = keys(inputs.attributes) + attributes(inputs.attributes)
         ctes["attributes"] = select_from(inputs.attributes.sql, fields)
     if inputs.part:
         ctes = {n: f"    FROM (\n{body}\n    ) WHERE {inputs.part}" for n, body in ctes.items()}

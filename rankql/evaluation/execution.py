@@ -45,6 +45,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.descending,
             arguments.ranking,
             choose(arguments.profile, arguments.options),
+            arguments.weight,
         )
         validate_columns(session, inputs, ("rel", "pos"))
         build, conventions = plan(

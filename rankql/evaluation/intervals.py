@@ -29,8 +29,7 @@ def interval_columns(
 ) -> list[pl.Series]:
     """The confidence interval of every mean, NULL if there is none."""
     if interval == "bootstrap":
-        pairs = zip(means["sample"].to_list(), means["weighed"], strict=True)
-        bounds = [_bootstrap_interval(sample, weighed, confidence) for sample, weighed in pairs]
+        bounds = [_bootstrap_interval(sample, confidence) for sample in means["sample"].to_list()]
         return [
             pl.Series(name, [pair[side] for pair in bounds], dtype=pl.Float64)
             for side, name in enumerate(("lo", "hi"))
@@ -75,14 +74,13 @@ def interval_within_range(logistic: bool) -> tuple[pl.Expr, pl.Expr]:
 
 
 def _bootstrap_interval(
-    sample: list[dict[str, float | None]], weighed: bool, confidence: float
+    sample: list[dict[str, float | None]], confidence: float
 ) -> tuple[Any, Any]:
     """The percentile interval of a mean, weighted or not, over resampled queries."""
     import numpy as np
     from scipy.stats import bootstrap
 
-    # An undefined value weighs in a weighted mean, and is left out of a plain one.
-    kept = [row for row in sample if row["weight"] and (weighed or row["value"] is not None)]
+    kept = [row for row in sample or () if row["weight"]]
     values = np.array([row["value"] or 0.0 for row in kept])
     weights = np.array([row["weight"] for row in kept])
     if len(values) < 2 or not weights.sum():

@@ -56,6 +56,7 @@ def pending_result(
             "system": inputs.many,
             "by": list(inputs.by),
             "groupings": list(groups),
+            "weight": inputs.weight,
             "metrics": query.metrics,
             "weights": query.weights,
             "conventions": conventions.as_dict(),

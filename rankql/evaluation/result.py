@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean, require_package
+from rankql.errors import RankqlError, describe_unknown, did_you_mean, require_package
 from rankql.evaluation.summary import attribute_column, summarise
+from rankql.evaluation.weights import check_weights, describe_weights
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names
@@ -120,13 +121,21 @@ class Result(TableResult):
         """The lines below the table: conventions, columns, notes."""
         tables: dict[str, list[str]] = {}
         for label, roles in self.columns.items():
-            named = {role: f"({x})" if ", " in x else x for role, x in roles.items()}
+            named = {
+                role: f"({x})" if ", " in x and "(" not in x else x for role, x in roles.items()
+            }
             used = ", ".join(f"{role} = {column}" for role, column in named.items())
             tables.setdefault(used, []).append(label)
         used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())
         conventions = f"Conventions: {Conventions(**self.conventions)}"
         columns = [f"Columns: {used}"] if used else []
-        return [conventions, *columns, *super().remarks(), *self._missing_interval()]
+        weighting = [self._weighting()] if self.meta.get("weight") else []
+        return [conventions, *columns, *weighting, *super().remarks(), *self._missing_interval()]
+
+    def _weighting(self) -> str:
+        """What the weights do, in one line."""
+        with self._connection() as con:
+            return describe_weights(con, self.meta)
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, if each is that of one query."""
@@ -137,7 +146,8 @@ class Result(TableResult):
         return ["Note: There is no confidence interval: it needs at least 2 queries"]
 
     def _details(self) -> dict[str, Any]:
-        return {"conventions": self.conventions, "columns": self.columns}
+        weight = {"weight": self.meta["weight"]} if self.meta.get("weight") else {}
+        return {"conventions": self.conventions, "columns": self.columns, **weight}
 
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all."""
@@ -162,8 +172,31 @@ class Result(TableResult):
             self.check()
         self.values = path
 
+    def weighted_by(self, weight: str | None) -> Result:
+        """The result with the means weighted by an attribute; None keeps its present weights."""
+        weight = weight or self.meta.get("weight")
+        if weight is None:
+            return self
+        if weight not in self.meta["by"]:
+            known = describe_unknown("attribute", weight, self.meta["by"])
+            raise RankqlError(f"weight: {known} Or evaluate with weight=")
+        values = self.frame()
+        numbers = values[weight].cast(pl.Float64, strict=False)
+        if (wrong := values.filter(numbers.is_null() & values[weight].is_not_null())).height:
+            raise RankqlError(
+                f"weight: {weight} must be a number, not {wrong[weight][0]!r}, the weight of query "
+                f"{wrong[self.meta['query']][0]!r}"
+            )
+        meta = self.meta | {"weight": weight}
+        weighted = replace(self, meta=meta, values=values.with_columns(numbers), _summary=None)
+        weighted.check()
+        return weighted
+
     def check(self) -> None:
-        """Refuse undefined values and missing queries if the conventions say so."""
+        """Refuse invalid weights, and what the conventions refuse: undefined or missing values."""
+        if self.meta.get("weight"):
+            with self._connection() as con:
+                check_weights(con, self.meta)
         for kind in ("undefined", "missing"):
             if self.conventions[kind] == "error":
                 self._refuse(kind)
@@ -230,4 +263,4 @@ class EvaluatedTable(TableResult):
         return replace(self.result, notes=self.notes).remarks()
 
     def _details(self) -> dict[str, Any]:
-        return {"conventions": self.conventions, "columns": self.result.columns}
+        return self.result._details()

@@ -14,7 +14,9 @@ from rankql.macros import INTERNAL_PREFIX, MISSING, isolate_macros, literal, quo
 from rankql.registry.parse import has_direction
 from rankql.sources.private import private_connection
 
-_SUMMARY = ("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing")
+_SUMMARY = (
+    *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
+)
 
 
 def summarise(
@@ -38,6 +40,7 @@ def summarise(
         "lo",
         "hi",
         *(pl.col(name).cast(pl.Int64) for name in ("queries", "undefined", "missing")),
+        *(["n_eff"] if meta.get("weight") else []),
     )
 
 
@@ -62,7 +65,7 @@ def _means_sql(
         [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
     ]
     label = ", ".join(
-        f"CASE WHEN grouping({column}) = 0 THEN {_slice_label(name, column)} END"
+        f"CASE WHEN grouping({column}) = 0 THEN {slice_label(name, column)} END"
         for name, column in attributes.items()
     )
     slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if attributes else "'all'"
@@ -71,30 +74,35 @@ def _means_sql(
         *(f"grouping({column}) DESC, {column} NULLS LAST" for column in attributes.values()),
         "i",
     ]
-    kept = "FILTER (WHERE NOT missing)" if meta["conventions"]["missing"] == "skip" else ""
-    sample = (
-        f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {kept}"
-        if interval == "bootstrap"
-        else "NULL"
-    )
-    # Student's t, if all queries have the same weight.
+    skip = meta["conventions"]["missing"] == "skip"
+    counted = "NOT missing" if skip else "true"
+    kept = f"FILTER (WHERE {counted} AND query_weight > 0)"
+    # An undefined value weighs in a mean over all queries at once.
+    defined = f"FILTER (WHERE {counted} AND query_weight > 0 AND (micro OR value IS NOT NULL))"
+    sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
+    # Student's t.
     width = (
-        "CASE WHEN NOT any_value(weighed) "
-        f"THEN stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
-        f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1) END"
-        if interval in ("auto", "t")
-        else "NULL::DOUBLE"
+        f"rankql_weighted_rows({sample}, {confidence})['width']"
+        if meta.get("weight")
+        else f"stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
+        f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1)"
     )
+    width = f"CASE WHEN NOT any_value(micro) THEN {width} END"
+    weighed = "true" if meta.get("weight") else "any_value(micro)"
     columns = ", ".join(attributes.values())
     return f"""
         SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
-               i, CASE WHEN any_value(weighed)
+               i, CASE WHEN {weighed}
                        -- without weight, all values are the same
                        THEN coalesce(fsum(value * weight) {kept}
-                                     / nullif(fsum(weight) {kept}, 0), max(value) {kept})
+                                     / nullif(fsum(weight) {defined}, 0), max(value) {kept})
                        ELSE favg(value) {kept} END AS mean,
-               {width} AS width, min(value) {kept} AS least, max(value) {kept} AS most,
-               {sample} AS sample, any_value(weighed) AS weighed,
+               {width if interval in ("auto", "t") else "NULL::DOUBLE"} AS width,
+               min(value) {kept} AS least, max(value) {kept} AS most,
+               {sample if interval == "bootstrap" else "NULL"} AS sample,
+               any_value(micro) AS micro,
+               pow(fsum(query_weight) {defined}, 2)
+               / fsum(query_weight * query_weight) {defined} AS n_eff,
                count(*) AS queries,
                count(*) FILTER (WHERE undefined) AS undefined,
                count(*) FILTER (WHERE missing) AS missing
@@ -107,6 +115,7 @@ def _means_sql(
 def _values_sql(meta: Mapping[str, Any]) -> str:
     """One row per query and metric: its value in the mean, and its weight."""
     conventions = meta["conventions"]
+    query_weight = quote(meta["weight"]) if meta.get("weight") else "1"
     zero = conventions["undefined"] == "zero"
     systems = ["system"] if meta["system"] else []
     by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta["by"]]
@@ -126,8 +135,9 @@ def _values_sql(meta: Mapping[str, Any]) -> str:
             value = f"CASE WHEN {undefined} THEN {instead} ELSE {column} END"
         parts.append(
             f"SELECT {keys}, {MISSING} AS missing, {i} AS i, {value} AS value, "
-            f"{undefined} AS undefined, {weight is not None} AS weighed, "
-            f"CAST({quote(weight) if weight else 1} AS DOUBLE) AS weight FROM rows"
+            f"{undefined} AS undefined, {weight is not None} AS micro, "
+            f"CAST({query_weight} AS DOUBLE) AS query_weight, "
+            f"CAST({quote(weight) if weight else 1} AS DOUBLE) * {query_weight} AS weight FROM rows"
         )
     return "\nUNION ALL ".join(parts)
 
@@ -139,7 +149,7 @@ def _bounded_metric(meta: Mapping[str, Any], name: str) -> str | None:
     return metric if bounds and metric in meta["metrics"] else None
 
 
-def _slice_label(name: str, column: str) -> str:
+def slice_label(name: str, column: str) -> str:
     """The label of the slices by an attribute, as SQL: every value has one of its own."""
     value, quote = f"CAST({column} AS VARCHAR)", literal("'")
     unclear = f"{value} = 'NULL' OR starts_with({value}, {quote}) OR contains({value}, ', ')"
@@ -156,7 +166,7 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
     with private_connection(threads=1) as con:
         con.register("rows", rows)
         for group in by:
-            labels = (_slice_label(name, inner[name]) for name in group)
+            labels = (slice_label(name, inner[name]) for name in group)
             label = f"concat_ws(', ', {', '.join(labels)})"
             names = ", ".join(inner[name] for name in group)
             order = ", ".join(f"{inner[name]} ASC NULLS LAST" for name in group)

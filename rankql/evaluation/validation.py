@@ -83,16 +83,19 @@ def _note_queries_without_attributes(run_sql: RunSql, inputs: Inputs) -> list[st
 
 
 def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
-    """Refuse attributes with several values for a query."""
+    """Refuse attributes with several values for a query; of a weight, NULL is a value too."""
     for home in ("attributes", "qrels", "run"):
         for name in inputs.attributes_in(home):
             column = inputs.attribute(name)
-            sql = f"""SELECT query, min({column}), max({column}) FROM {home} GROUP BY query
-                HAVING min({column}) <> max({column}) ORDER BY query LIMIT 1"""
+            several = f"min({column}) <> max({column})"
+            if name == inputs.weight:
+                several += f" OR count({column}) NOT IN (0, count(*))"
+            sql = f"""SELECT query, min({column}), nullif(max({column}), min({column})) FROM {home}
+                GROUP BY query HAVING {several} ORDER BY query LIMIT 1"""
             for key, low, high in run_sql(sql):
                 raise RankqlError(
-                    f"by: {name} must have one value per query, but {home} has "
-                    f"{low!r} and {high!r} for query {key!r}"
+                    f"{inputs.argument(name)}: {name} must have one value per query, but {home} "
+                    f"has {low!r} and {high!r} for query {key!r}"
                 )
 
 

@@ -260,6 +260,7 @@ def align_results(
             "query": first.meta["query"],
             "by": by,
             "groupings": [by] if by and not known else first.meta["groupings"],
+            "weight": first.meta.get("weight"),
             "conventions": conventions,
             "metrics": [metric for metric in result.metrics if metric not in by],
         }

@@ -77,7 +77,8 @@ def draw_differences(
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
     scale = alt.Scale(domain=_difference_range(comparison, metric, (a, b)))
-    mean = 0.0 if frame.is_empty() else float(frame.select(pl.col("difference").mean()).item())
+    means = comparison.table.filter(metric=metric, a=a, b=b, slice="all")["difference"]
+    mean = means[0] or 0.0
     bars = alt.Chart().mark_rect(stroke=None).encode(
         alt.X("from:Q", title=f"{len(frame):,} queries, sorted by gain",
               axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),

@@ -116,6 +116,9 @@ def make_limits_section(source: ReportSource) -> Section:
     if source.runs is None:
         section.notes = [source.reason]
         return section
+    if comparison.settings.weight is not None:
+        section.notes = ["Not shown: limits counts every query once, but these means are weighted."]
+        return section
     with source.errors_as_notes(section):
         metrics = [name for name in comparison.metrics if parse_metric(name)]
         result = source.runs.call(limits, metrics=metrics)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.macros import INTERNAL_PREFIX
+from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import MAPPED, assume_grades, map_events
+from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.row_order import number_rows
 from rankql.sources.session import Session
@@ -49,6 +49,8 @@ class Inputs:
     part: str = ""
     # Notes on what was dropped.
     notes: Sequence[str] = ()
+    # The attribute by which queries are weighted in the means; it is in `by` too.
+    weight: str | None = None
 
     @property
     def many(self) -> bool:
@@ -112,6 +114,16 @@ class Inputs:
         """The column of an attribute in the SQL, where its own name may be taken."""
         return f"{INTERNAL_PREFIX}by_{self.by.index(name)}"
 
+    def read_attribute(self, table: Table, name: str) -> str:
+        """The value of an attribute in a table: a number if it is the weight."""
+        if name != self.weight:
+            return quote(name)
+        return replace(table, roles={"rel": table.actual_name(name)}).read("rel")
+
+    def argument(self, name: str) -> str:
+        """The argument that names an attribute, for errors."""
+        return "weight" if name == self.weight else "by"
+
     def kinds(self, name: str) -> list[str]:
         """The types of an attribute in all tables that have it."""
         tables = (table for table in self.tables if self.home(table) == self.homes[name])
@@ -139,16 +151,20 @@ def read_inputs(
     reference: Data | None = None,
     descending: bool | None = None,
     order: str | None = None,
+    weight: str | None = None,
 ) -> Inputs:
     """Open the tables and recognise their columns."""
     if descending is not None and not isinstance(descending, bool):
         raise RankqlError(f"descending must be True or False, not {descending!r}")
+    if not (weight is None or isinstance(weight, str)):
+        raise RankqlError(f"weight must be the name of a column, not {weight!r}")
+    by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     opened = open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
     if compared is None:
-        kept = [*itertools.chain(*groups), *([system] if system else [])]
+        kept = [*by, *([system] if system else [])]
         runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     grades = columns.get("rel")
     if isinstance(grades, Mapping):
@@ -167,7 +183,7 @@ def read_inputs(
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
-        judgments, sides[1] = assume_grades(judgments, sides[1])
+        judgments, sides[1] = assume_grades(session, judgments, sides[1])
     alone = judgments is None and compared is None
     runs = {
         name: _order_scores(_assign_run(table, sides[0], not alone, preferred), descending)
@@ -179,14 +195,16 @@ def read_inputs(
         )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
+        if "rel" in judgments.assumed:
+            judgments = keep_highest(session, judgments, by)
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
-    homes, by = {}, list(dict.fromkeys(name for group in groups for name in group))
+    homes = {}
     for name in by:
         places = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
-        homes[name] = _home(name, places)
+        homes[name] = _home(name, places, "weight" if name == weight else "by")
     if system is not None:
         for table in runs.values():
             require_column(table, system, "system")
@@ -194,7 +212,7 @@ def read_inputs(
             raise RankqlError(
                 "system= is for a single run. The runs of a dict have their names already"
             )
-    inputs = Inputs(runs, judgments, about, system, by, homes, compared)
+    inputs = Inputs(runs, judgments, about, system, by, homes, compared, weight=weight)
     _require_different_names(inputs)
     return inputs
 
@@ -203,13 +221,16 @@ def _require_different_names(inputs: Inputs) -> None:
     """Refuse two columns of the result with the same name."""
     for name in inputs.by:
         if name.lower() == inputs.query.lower():
-            raise RankqlError(f"by: {name!r} is also the column of the queries. Rename one of them")
-    for what, names in (("query", [inputs.query]), ("by", inputs.by)):
+            raise RankqlError(
+                f"{inputs.argument(name)}: {name!r} is also the column of the queries. Rename one "
+                "of them"
+            )
+    for what, names in (("query", [inputs.query]), ("", inputs.by)):
         for name in names:
             if inputs.many and name.lower() == "system":
                 raise RankqlError(
-                    f"{what}: {name!r} is also the column that names the runs in the result. "
-                    "Rename it"
+                    f"{what or inputs.argument(name)}: {name!r} is also the column that names the "
+                    "runs in the result. Rename it"
                 )
 
 
@@ -286,7 +307,7 @@ def lowest_is_best(table: Table, descending: bool | None) -> bool:
     return not descending
 
 
-def _home(name: str, tables: Mapping[str, Any]) -> str:
+def _home(name: str, tables: Mapping[str, Any], argument: str) -> str:
     """The table of an attribute: attributes, judgments, reference or run."""
     known: list[Table] = []
     for home, table in tables.items():
@@ -296,12 +317,13 @@ def _home(name: str, tables: Mapping[str, Any]) -> str:
             for source in sources:
                 if name.lower() not in map(str.lower, source.columns):
                     raise RankqlError(
-                        f"by: {source.label} has no column {name!r}, but other runs have. "
+                        f"{argument}: {source.label} has no column {name!r}, but other runs have. "
                         "Add it, or pass attributes="
                     )
                 if name == source.roles["query"]:
                     raise RankqlError(
-                        f"by: {name!r} is the column of the queries. Name an attribute of them"
+                        f"{argument}: {name!r} is the column of the queries. Name an attribute of "
+                        "them"
                     )
             return home
-    raise unknown_column("by", name, known)
+    raise unknown_column(argument, name, known)

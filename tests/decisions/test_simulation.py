@@ -18,6 +18,7 @@ from support.simulation import (
     SHAPES,
     SIZES,
     SMALL,
+    WEIGHTS,
     at_most,
     by_chance,
     clustered,
@@ -28,8 +29,10 @@ from support.simulation import (
     peeking,
     single,
     small,
+    stratified,
     tried,
     unequal,
+    weighted,
 )
 
 # Tests that reject as often as they say. `anytime`, made for many looks, rejects less often.
@@ -119,6 +122,23 @@ def test_clusters_of_unequal_sizes(name, sizes, clusters, together):
     """At least 93%, however much the queries of a cluster have in common."""
     held = unequal(name, sizes, clusters, together=together)
     assert at_most(1 - held, 0.07)
+
+
+def test_stratified_sample_in_short():
+    held, plain = stratified(30, 300)
+    assert by_chance(1 - held, repeats=300) and plain < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("n", [10, 50])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_weighted_means(weights, n):
+    """At least 93% of normal values and of those like nDCG; less of more skewed ones."""
+    for shape in ("normal", "like nDCG"):
+        assert at_most(1 - weighted(weights, shape, n)[0], 0.07)
+    assert weighted(weights, "exponential", n)[0] > 0.86
+    assert at_most(1 - weighted(weights, "normal", 120, clusters=12)[0], 0.06)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

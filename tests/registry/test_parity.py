@@ -20,6 +20,7 @@ OTHERS = {
     "AssociationTable",
     "Comparison",
     "Conventions",
+    "Experiment",
     "Explanation",
     "Finding",
     "Funnel",
@@ -35,12 +36,14 @@ OTHERS = {
     "convert",
     "correlate",
     "evaluate",
+    "experiment",
     "explain",
     "funnel",
     "gate",
     "grade_events",
     "limits",
     "metrics",
+    "plan_experiment",
     "queries_needed",
     "register",
     "show_versions",
@@ -59,6 +62,8 @@ FAMILIES = [
     "debias",
     "interleaving",
     "propensity",
+    "experiments",
+    "weights",
 ]
 
 
@@ -73,6 +78,7 @@ def described():
         SELECT function_name, parameters, comment FROM duckdb_functions()
         WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
           AND NOT starts_with(function_name, 'rankql_')
+          AND NOT starts_with(function_name, 'experiment_')  -- `rankql.experiment` runs them
     """)
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 
@@ -179,6 +185,7 @@ def test_families_stand_on_common(family):
     source += "['x'] AS clicks, 1 AS preference, "
     source += "'view' AS event, 1 AS user, 1 AS popularity, 1 AS exposure, 1 AS merit, "
     source += "1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes, [1] AS embedding, "
+    source += "1 AS value, 1 AS weight, "
     source += "true AS baseline, [1] AS subtopics, 1 AS click, 0.5 AS propensity)"
     for name in re.findall(r"^CREATE OR REPLACE MACRO (\w+)", text, re.MULTILINE):
         if name in signatures.EVERYTHING and name not in signatures.TABLES:

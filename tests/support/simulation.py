@@ -2,6 +2,8 @@
 
     python tests/run_simulation.py
     python tests/run_simulation.py --gate
+    python tests/run_simulation.py --weights
+    python tests/run_simulation.py --experiment
 
 prints the tables of the documentation, in some minutes. test_simulation.py asserts what they say.
 """
@@ -281,6 +283,90 @@ def gate_tables(repeats):
     print(f"samples without variation: {percent(worst)} at most")
 
 
+# Values of queries with a known mean, and their weights: traffic that grows by a factor, by
+# hand-made strata, or as steeply as that of searches.
+VALUES = {
+    "normal": (lambda rng, n: rng.normal(0.5, 0.15, n), 0.5),
+    "like nDCG": (lambda rng, n: rng.beta(0.8, 1.2, n), 0.4),
+    "exponential": (lambda rng, n: rng.exponential(1, n), 1.0),
+    "one query in ten has 1, others 0": (lambda rng, n: (rng.random(n) < 0.1).astype(float), 0.1),
+}
+WEIGHTS = {
+    "half 10, half 1": lambda rng, n: np.where(np.arange(n) < n // 2, 10.0, 1.0),
+    "lognormal": lambda rng, n: rng.lognormal(0, 1, n),
+    "1, 1/2, 1/3, ...": lambda rng, n: 1 / np.arange(1, n + 1),
+}
+WEIGHT_SIZES = (10, 20, 50, 200)
+
+
+def weighted(weights, shape, n, repeats=REPEATS, clusters=None):
+    """How often the interval of a weighted mean holds the true one; the mean effective number.
+
+    With `clusters`, that many groups of queries share half of the variance.
+    """
+    rng = np.random.default_rng([n, 8])
+    draw, true = VALUES[shape]
+    held = effective = 0
+    for _ in range(repeats):
+        w, values, codes = WEIGHTS[weights](rng, n), draw(rng, n), None
+        if clusters:
+            codes = rng.permutation(np.arange(n) % clusters)
+            values = (values - true + (draw(rng, clusters) - true)[codes]) / math.sqrt(2) + true
+        sample = Sample(values - true, codes, w)
+        held += sample.constant or TESTS["t"].pair(sample, SignificanceOptions(ALPHA)).p > ALPHA
+        held -= sample.constant and abs(sample.mean) > 1e-9
+        effective += w.sum() ** 2 / (w**2).sum()
+    return held / repeats, effective / repeats
+
+
+# A stratified sample: the queries of each stratum, and the mean value of its queries.
+STRATA = {"head": (100, 0.8), "torso": (1_900, 0.6), "tail": (18_000, 0.3)}
+
+
+def stratified(each, repeats=REPEATS):
+    """As many queries of every stratum: how often the weighted and the plain interval hold."""
+    rng = np.random.default_rng([each, 9])
+    population = [rng.beta(2 * mean, 2 * (1 - mean), size) for size, mean in STRATA.values()]
+    true = np.concatenate(population).mean()
+    weights = np.repeat([size / each for size, _ in STRATA.values()], each)
+    held = np.zeros(2)
+    for _ in range(repeats):
+        values = np.concatenate([rng.choice(x, each, replace=False) for x in population]) - true
+        for i, w in enumerate((weights, None)):
+            p = TESTS["t"].pair(Sample(values, None, w), SignificanceOptions(ALPHA)).p
+            held[i] += p > ALPHA
+    return tuple((held / repeats).tolist())
+
+
+STRATUM_SIZES = (10, 30, 80)
+
+
+def weight_tables(repeats):
+    """The tables of the page on weights."""
+    body = [
+        [f"{shape}; {weights}", *(percent(weighted(weights, shape, n, repeats)[0])
+                                  for n in WEIGHT_SIZES)]
+        for weights in WEIGHTS
+        for shape in VALUES
+    ]  # fmt: skip
+    sizes = [f"n = {n}" for n in WEIGHT_SIZES]
+    print(rows(["values; weights", *sizes], *body), end="\n\n")
+    body = [
+        [name, *(f"{weighted(name, 'normal', n, 100)[1]:.0f}" for n in WEIGHT_SIZES)]
+        for name in WEIGHTS
+    ]
+    print(rows(["effective number", *sizes], *body), end="\n\n")
+    body = [
+        [name, *(percent(weighted(name, shape, 120, repeats, clusters)[0])
+                 for shape in ("normal", "like nDCG") for clusters in (12, 40))]
+        for name in WEIGHTS
+    ]  # fmt: skip
+    head = ["120 queries in clusters", *(f"{x}, {n}" for x in ("normal", "nDCG") for n in (12, 40))]
+    print(rows(head, *body), end="\n\n")
+    body = [[str(each), *map(percent, stratified(each, repeats))] for each in STRATUM_SIZES]
+    print(rows(["queries per stratum", "weighted", "without weight="], *body))
+
+
 def by_chance(rate, expected=ALPHA, repeats=REPEATS, confidence=0.999):
     """Does a share of so many repeats differ from the expected one by chance alone?"""
     low, high = stats.binom.interval(confidence, repeats, expected)
@@ -305,8 +391,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--gate", action="store_true", help="only the tables of the gate")
+    parser.add_argument("--experiment", action="store_true", help="only those of experiments")
+    parser.add_argument("--weights", action="store_true", help="only the tables of weights")
     arguments = parser.parse_args()
     repeats = arguments.repeats
+    if arguments.experiment:
+        from support.experiment_simulation import experiment_tables
+
+        experiment_tables(repeats)
+        return
+    if arguments.weights:
+        weight_tables(repeats)
+        return
     if arguments.gate:
         gate_tables(repeats)
         return

@@ -1,0 +1,337 @@
+"""Weighted means: evaluate, compare, gate, the macro and the command line."""
+
+import re
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+import rankql
+from rankql.cli.main import main
+from rankql.decisions.sample import Sample
+
+N = 24
+RNG = np.random.default_rng(5)
+QUERIES = [f"q{i:02}" for i in range(N)]
+RUNS = {
+    name: pl.DataFrame(
+        {"query": np.repeat(QUERIES, 3), "item": [*"abc"] * N, "score": RNG.random(3 * N)}
+    )
+    for name in ("old", "new")
+}
+QRELS = pl.DataFrame(
+    {
+        "query": np.repeat(QUERIES, 2),
+        "item": [*"ab"] * N,
+        "rel": [1, *RNG.integers(0, 3, 2 * N - 1)],
+    }
+)
+ABOUT = pl.DataFrame(
+    {
+        "query": QUERIES,
+        "traffic": [0, *RNG.integers(1, 30, N - 1)],
+        "same": [2.5] * N,
+        "segment": [*"xyz"] * (N // 3),
+    }
+)
+METRICS = ["nDCG@3", "DCG@3", "microR@1"]
+
+
+def evaluated(weight=None, **options):
+    return rankql.evaluate(RUNS["old"], QRELS, METRICS, attributes=ABOUT, weight=weight, **options)
+
+
+def compared(weight=None, **options):
+    return rankql.compare(RUNS, QRELS, METRICS, attributes=ABOUT, weight=weight, **options)
+
+
+def jackknife(values, weights, confidence=0.95):
+    """Each query left out once, and the matrix form of Satterthwaite's degrees of freedom."""
+    n, mean = len(values), np.average(values, weights=weights)
+    each = np.arange(n)
+    left_out = [np.average(values[each != i], weights=weights[each != i]) for i in each]
+    error = np.sqrt((n - 1) / n * np.square(np.array(left_out) - mean).sum())
+    shares = weights / weights.sum()
+    off = (np.eye(n) - shares[:, None]) / (1 - shares)[:, None]
+    form = np.sqrt(weights)[:, None] * (off.T @ off) * np.sqrt(weights)
+    freedom = np.trace(form) ** 2 / np.trace(form @ form)
+    return mean, stats.t.ppf((1 + confidence) / 2, freedom) * error, freedom
+
+
+def test_macro_is_the_jackknife():
+    weights = [3.0, 1, 2, 0, 0.5, 8]
+    frame = pl.DataFrame({"value": [0.2, 0.5, None, 0.9, 0.1, 0.7], "weight": weights})
+    kept = frame.drop_nulls().filter(pl.col("weight") > 0)
+    mean, width, freedom = jackknife(kept["value"].to_numpy(), kept["weight"].to_numpy(), 0.9)
+    con = duckdb.connect()
+    rankql.register(con)
+    in_sql = con.sql("SELECT weighted_mean(value, weight, confidence := 0.9) FROM frame").fetchall()
+    in_polars = frame.select(rankql.weighted_mean(confidence=0.9)).item()
+    expected = {"mean": mean, "lo": mean - width, "hi": mean + width, "n_eff": 12.5**2 / 74.25}
+    for found in (in_sql[0][0], in_polars):
+        assert found == pytest.approx(expected, abs=1e-12)
+    sample = Sample(kept["value"].to_numpy(), None, kept["weight"].to_numpy())
+    assert (sample.mean, sample.freedom) == pytest.approx((mean, freedom), abs=1e-12)
+
+
+def test_macro_by_group():
+    frame = pl.DataFrame({"g": [*"aab"], "value": [1.0, 3.0, 5.0], "weight": [1, 3, 2]})
+    rows = rankql.weighted_mean(frame, by="g").sort("g")["weighted_mean"].struct.unnest().rows()
+    assert [row[0] for row in rows] == [2.5, 5.0]
+    assert rows[1] == (5.0, None, None, 1.0)
+    none = frame.with_columns(weight=0).select(rankql.weighted_mean()).item()
+    assert none == dict.fromkeys(("mean", "lo", "hi", "n_eff"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"weight": [1, None]}, "weight must be given in every row: it is NULL. Use 0 where"),
+        ({"weight": [1, -1]}, "weight must be a finite number from 0, not -1"),
+        ({"weight": ["1", "2"]}, "weight must be a number, not text. Cast it first"),
+        ({"value": ["a", "b"]}, "value must be a number, not text. Cast it first"),
+        ({"value": [1.0, float("nan")]}, "value must be a finite number, not nan"),
+    ],
+)
+def test_macro_refuses(columns, message):
+    frame = pl.DataFrame({"value": [1.0, 2.0], "weight": [1, 1]} | columns)
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        frame.select(rankql.weighted_mean())
+
+
+@pytest.mark.parametrize("interval", ["auto", "t", "bootstrap"])
+def test_equal_weights_change_nothing(interval):
+    plain = evaluated(by="segment", interval=interval).summary
+    same = evaluated("same", by="segment", interval=interval).summary
+    assert same.drop("n_eff", "mean", "lo", "hi").equals(plain.drop("mean", "lo", "hi"))
+    for name in ("mean", "lo", "hi"):
+        assert same[name].to_list() == pytest.approx(plain[name].to_list(), abs=1e-12)
+    assert (same["n_eff"] - (same["queries"] - same["undefined"])).abs().max() < 3
+
+
+@pytest.mark.parametrize("test", ["t", "randomisation"])
+def test_equal_weights_compare_and_gate_alike(test):
+    one, other = (
+        compared(weight, by="segment", test=test, resamples=999).table for weight in ("same", None)
+    )
+    numbers = [name for name, kind in one.schema.items() if kind == pl.Float64]
+    for name in numbers:
+        assert one[name].to_list() == pytest.approx(other[name].to_list(), abs=1e-9)
+    assert one.select("verdict", "sentence", "n").equals(other.select("verdict", "sentence", "n"))
+    verdicts = [
+        rankql.gate(
+            RUNS["new"], QRELS, RUNS["old"], minimum="nDCG@3>=0.5", max_drop="nDCG@3:0.05",
+            minimum_bound=True, attributes=ABOUT, weight=weight, by="segment", min_queries=5,
+        ).table
+        for weight in ("same", None)
+    ]  # fmt: skip
+    assert verdicts[0]["message"].to_list() == verdicts[1]["message"].to_list()
+
+
+def test_evaluate_by_hand():
+    result = evaluated("traffic", interval="t")
+    rows = result.per_query.filter(pl.col("traffic") > 0).drop_nulls("DCG@3")
+    mean, width, _ = jackknife(rows["DCG@3"].to_numpy(), rows["traffic"].to_numpy())
+    row = result.summary.filter(metric="DCG@3").row(0, named=True)
+    assert (row["mean"], row["hi"]) == pytest.approx((mean, mean + width), abs=1e-12)
+    weights = rows["traffic"]
+    assert row["n_eff"] == pytest.approx(weights.sum() ** 2 / (weights**2).sum())
+    assert row["queries"] == N
+    line = next(x for x in result.remarks() if x.startswith("Weights: "))
+    assert re.fullmatch(
+        r"Weights: traffic\. 24 queries weigh as much as about \d+ with equal weights \(n_eff\); 1 "
+        "query of weight 0 does not count",
+        line,
+    )
+    assert result.to_dict()["weight"] == "traffic"
+
+
+def test_whole_weights_are_repeated_queries():
+    """Also of metrics over all queries at once."""
+    repeated = [
+        table.join(ABOUT.select("query", "traffic"), on="query")
+        .with_columns(pl.int_ranges("traffic").alias("copy"))
+        .explode("copy", empty_as_null=False)
+        .with_columns(query=pl.format("{} {}", "query", "copy"))
+        for table in (RUNS["old"], QRELS)
+    ]
+    expected = rankql.evaluate(*repeated, METRICS, interval=None)
+    result = evaluated("traffic", interval=None)
+    for metric in METRICS:
+        assert result[metric] == pytest.approx(expected[metric], abs=1e-12)
+
+
+def test_the_whole_is_the_mean_of_its_slices():
+    summary = evaluated("traffic", by="segment").summary.filter(metric="DCG@3")
+    weights = ABOUT.group_by("segment").agg(pl.col("traffic").sum()).sort("segment")["traffic"]
+    all_, *slices = summary["mean"].to_list()
+    assert all_ == pytest.approx(np.average(slices, weights=weights), abs=1e-12)
+    assert (summary["lo"] <= summary["mean"]).all() and (summary["mean"] <= summary["hi"]).all()
+
+
+def test_compare_weighs_everything():
+    comparison = compared("traffic", by="segment")
+    table = comparison.table.filter(metric="DCG@3")
+    means = comparison.summary.filter(metric="DCG@3")
+    for row in table.iter_rows(named=True):
+        both = means.filter(slice=row["slice"])
+        assert dict(both.select("system", "mean").rows()) == pytest.approx(
+            {"old": row["mean_a"], "new": row["mean_b"]}, abs=1e-12
+        )
+        assert row["difference"] == pytest.approx(row["mean_b"] - row["mean_a"], abs=1e-12)
+        assert row["lo"] < row["difference"] < row["hi"]
+    differences = comparison.differences("DCG@3", "old", "new").filter(pl.col("traffic") > 0)
+    values, weights = (differences[name].to_numpy() for name in ("difference", "traffic"))
+    alone = compared("traffic", correction="none").table.filter(metric="DCG@3").row(0, named=True)
+    mean, width, freedom = jackknife(values, weights)
+    assert (alone["lo"], alone["hi"]) == pytest.approx((mean - width, mean + width), abs=1e-12)
+    t = mean / (width / stats.t.ppf(0.975, freedom))
+    assert alone["p"] == pytest.approx(2 * stats.t.sf(abs(t), freedom), abs=1e-12)
+    assert alone["n"] == N - 1
+    assert comparison.to_dict()["settings"]["weight"] == "traffic"
+    assert "Weights: traffic" in comparison.to_markdown()
+
+
+def test_clusters_with_weights():
+    """The jackknife leaves out a cluster; p agrees with the interval."""
+    codes = np.repeat(np.arange(12), 2)
+    d, w = RNG.normal(0.1, 0.2, 24), RNG.uniform(0.5, 9, 24)
+    sample = Sample(d, codes, w)
+    left = [np.average(d[codes != c], weights=w[codes != c]) for c in range(12)]
+    error = np.sqrt(11 / 12 * np.square(np.array(left) - sample.mean).sum())
+    assert sample.error == pytest.approx(error, abs=1e-12)
+    about = ABOUT.with_columns(user=pl.Series(codes))
+    table = rankql.compare(
+        RUNS, QRELS, "DCG@3", attributes=about, weight="traffic", cluster="user"
+    ).table
+    assert (table["p"] is not None) and table["lo"][0] < table["difference"][0] < table["hi"][0]
+
+
+@pytest.mark.parametrize("test", ["bootstrap", "anytime"])
+def test_tests_without_weights_are_refused(test):
+    message = f"test='{test}' does not support weight='traffic'. Use one of: 't', 'randomisation'"
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        compared("traffic", test=test)
+    results = {name: evaluated("traffic") for name in RUNS}  # which bring their weights
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        rankql.compare(results, test=test, metrics="nDCG@3")
+
+
+def test_gate_weighs_means_and_drops():
+    options = {"attributes": ABOUT, "weight": "traffic", "min_queries": 5, "by": "segment"}
+    verdict = rankql.gate(
+        RUNS["new"], QRELS, RUNS["old"], minimum="DCG@3>=0.1", max_drop="DCG@3:0.3", **options
+    )
+    comparison = compared("traffic", by="segment").table.filter(metric="DCG@3")
+    means = dict(comparison.select("slice", "mean_b").rows())
+    for row in verdict.table.iter_rows(named=True):
+        assert row["mean"] == pytest.approx(means[row["slice"]], abs=1e-12)
+        if row["lo"] is not None:
+            assert row["lo"] < row["difference"] < row["hi"]
+    assert "Weights: traffic" in str(verdict)
+    with pytest.raises(rankql.RankqlError, match="The run has weight='traffic', but the baseline"):
+        rankql.gate(
+            evaluated("traffic"), baseline=rankql.evaluate(RUNS["old"], QRELS, METRICS),
+            max_drop="DCG@3:0.3",
+        )  # fmt: skip
+
+
+def test_saved_results_keep_their_weights(tmp_path):
+    result = evaluated("traffic")
+    result.save_values(tmp_path / "old.parquet")
+    again = rankql.combine(tmp_path / "old.parquet")
+    assert again.summary.equals(result.summary)
+    saved = rankql.compare({"a": result, "b": tmp_path / "old.parquet"}, metrics="nDCG@3")
+    assert saved.settings.weight == "traffic"
+    other = tmp_path / "plain.parquet"
+    evaluated(output=other)
+    with pytest.raises(rankql.RankqlError, match="Results with different"):
+        rankql.combine([tmp_path / "old.parquet", other])
+
+
+def test_values_per_query_with_weights():
+    values = [
+        ABOUT.select("query", "traffic", "segment").with_columns(AP=pl.Series(RNG.random(N)))
+        for _ in range(2)
+    ]
+    table = rankql.compare(values[0], values[1], weight="traffic").table
+    expected = [np.average(x["AP"][1:], weights=x["traffic"][1:]) for x in values]
+    assert [*table.select("mean_a", "mean_b").row(0)] == pytest.approx(expected, abs=1e-12)
+    verdict = rankql.gate(values[1], baseline=values[0], weight="traffic", max_drop="AP:0.5")
+    assert verdict.table["mean"][0] == pytest.approx(expected[1], abs=1e-12)
+
+
+def test_the_column_may_be_anywhere(tmp_path):
+    expected = evaluated("traffic", interval=None)["nDCG@3"]
+    weights = ABOUT.select("query", "traffic")
+    run, qrels = (table.join(weights, on="query") for table in (RUNS["old"], QRELS))
+    ABOUT.write_csv(tmp_path / "about.csv")
+    for data, options in (
+        ((run, QRELS), {}),
+        ((RUNS["old"], qrels), {}),
+        ((RUNS["old"], QRELS), {"attributes": str(tmp_path / "about.csv")}),
+    ):
+        result = rankql.evaluate(*data, "nDCG@3", weight="traffic", interval=None, **options)
+        assert result["nDCG@3"] == pytest.approx(expected, abs=1e-15)
+
+
+def replace(column, values):
+    return ABOUT.with_columns(pl.Series(column, [*values, *ABOUT[column][len(values) :]]))
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        (
+            replace("same", [None]),
+            "weight: same is NULL for query 'q00'. Give every query",
+        ),
+        (replace("same", [1.0, -2.0]), "weight: same must be a finite number from 0, not -2, the "),
+        (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query, so nothing counts"),
+        (ABOUT[:12], "weight: same is NULL for query 'q12'"),
+        (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
+        (ABOUT.drop("same"), "weight='same': no column of that name in"),
+        (
+            pl.concat([ABOUT, ABOUT[:1].with_columns(same=9.0)]),
+            "weight: same must have one value per query, but attributes has 2.5 and 9.0 for query",
+        ),
+        (
+            pl.concat([ABOUT, ABOUT[:1].with_columns(same=pl.lit(None, pl.Float64))]),
+            "weight: same must have one value per query, but attributes has 2.5 and None for query",
+        ),
+    ],
+)
+def test_bad_weights(about, message):
+    with pytest.raises(rankql.RankqlError, match=re.escape(message)):
+        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=about, weight="same")
+
+
+def test_bad_weights_elsewhere(tmp_path):
+    replace("same", [None]).with_columns(same=pl.lit("x")).write_csv(tmp_path / "about.csv")
+    path = str(tmp_path / "about.csv")
+    with pytest.raises(rankql.RankqlError, match="same must be a finite number, not x"):
+        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", attributes=path, weight="same")
+    with pytest.raises(rankql.RankqlError, match="weight must be the name of a column, not 2"):
+        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight=2)
+    with pytest.raises(rankql.RankqlError, match="weight: 'query' is"):
+        rankql.evaluate(RUNS["old"], QRELS, "nDCG@3", weight="query")
+    with pytest.raises(rankql.RankqlError, match="The results have no attribute 'traffic'"):
+        rankql.compare({n: rankql.evaluate(r, QRELS) for n, r in RUNS.items()}, weight="traffic")
+
+
+def test_command_line(tmp_path):
+    for name, frame in {**RUNS, "qrels": QRELS, "about": ABOUT}.items():
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    old, new, qrels, about = (
+        str(tmp_path / f"{x}.parquet") for x in ("old", "new", "qrels", "about")
+    )
+    weighted = ["-m", "nDCG@3", "--attributes", about, "--weight", "traffic"]
+    for arguments in (["eval", old, qrels, *weighted], ["compare", old, new, qrels, *weighted]):
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        assert "Weights: traffic. 24 queries weigh as much as about" in result.output
+    limit = ["--min", "nDCG@3>=0.01", *weighted[2:]]
+    assert CliRunner().invoke(main, ["gate", old, qrels, *limit]).exit_code == 0
