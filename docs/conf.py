@@ -53,6 +53,7 @@ KEYWORDS = {
     "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
     "experiment": ["a/b test on users", "cuped", "peeking", "sample ratio mismatch", "lift"],
     "gate": ["ci", "regression test", "pull request"],
+    "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],
     "metrics/precision": ["map", "recall", "precision", "hit rate"],
