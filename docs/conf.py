@@ -52,6 +52,7 @@ KEYWORDS = {
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
     "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
     "gate": ["ci", "regression test", "pull request"],
+    "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],
     "metrics/precision": ["map", "recall", "precision", "hit rate"],
