@@ -1,4 +1,4 @@
-"""Simulate the data of the examples: a shop, a video feed, a search, a large log.
+"""Simulate the data of the examples: a shop, a video feed, a search, an A/B test, a large log.
 
 The same seed gives the same data.
 
@@ -213,6 +213,40 @@ def search(folder: Path | str, queries: int = 400, seed: int = 21) -> Path:
     return folder
 
 
+# ------------------------------------------------------------------------------------ an A/B test
+def ab_test(folder: Path | str, users: int = 20_000, seed: int = 21) -> Path:
+    """Simulate an A/B test of a new ranker: users.parquet, a row per user, and the month before.
+
+    Each user is counted for 7 days from the first visit, on `day` 1 to 14. `arm`: A (old) or B
+    (new), at random. `revenue_before`: the month before, NULL for new users. The new ranker makes
+    8% more impressions clicked and 5% more users buy; it does not change what a buyer pays.
+    last_month.parquet: the revenue of other users, without arms, to plan the test.
+    """
+    rng, folder = random.Random(seed), Path(folder)
+    rows = [_visitor(f"u{number:05}", rng) for number in range(users)]
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(rows).write_parquet(folder / "users.parquet")
+    others = pl.DataFrame([_visitor(f"v{number:05}", rng) for number in range(users)])
+    others.drop("arm", "day").write_parquet(folder / "last_month.parquet")
+    return folder
+
+
+def _visitor(user: str, rng: random.Random) -> dict[str, object]:
+    """A user of the A/B test."""
+    arm, regular = rng.choice("AB"), rng.random() < 0.35
+    budget, new = rng.lognormvariate(3, 0.6), arm == "B"
+    impressions = 1 + int(rng.expovariate(0.05))
+    liking = rng.betavariate(2, 18) * (1.08 if new else 1)
+    clicks = sum(rng.random() < liking for _ in range(impressions))
+    bought = rng.random() < (0.75 if regular else 0.08) * (1.05 if new else 1)
+    habit = budget * (3 if regular else 0.3) * rng.lognormvariate(0, 0.3)
+    before = None if rng.random() < 0.2 else round(habit, 2)
+    return {"user": user, "arm": arm, "day": rng.randint(1, 14),
+            "country": rng.choice(["DE", "FR", "NL"]), "impressions": impressions,
+            "clicks": clicks, "bought": int(bought), "revenue_before": before,
+            "revenue": round(bought * budget * rng.lognormvariate(0, 0.3), 2)}  # fmt: skip
+
+
 # ----------------------------------------------------------------------------- a log of any size
 # Of 256 users who look at the first item, the number who click.
 CLICKS = {"new": 40, "regular": 80, "vip": 160}
@@ -253,4 +287,5 @@ if __name__ == "__main__":
     shop(target / "shop")
     videos(target / "feed")
     search(target / "search")
+    ab_test(target / "ab-test")
     print(f"Wrote simulated data to {target}/")

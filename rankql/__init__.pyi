@@ -76,6 +76,7 @@ from .expressions.gain import (
     ndcg,
     ndcg_by_score,
 )
+from .expressions.id_lists import grades_of
 from .expressions.order import (
     kendall_tau_b,
     kendall_tau_b_by_score,
@@ -118,6 +119,7 @@ from .expressions.precision import (
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from .logs.chunks import collapsed
 from .logs.counterfactuals import counterfactual
 from .logs.debias import debiased, effective_sample_size
 from .logs.grades import consensus, graded, tally
@@ -132,6 +134,8 @@ from .logs.propensity import click_model, harvested_propensity, randomised_prope
 from .logs.splits import leave_one_out, time_split
 from .logs.weights import weighted_mean
 from .macros import register
+from .online.experiment import experiment, plan_experiment
+from .online.experiment_result import Experiment
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 from .versions import show_versions
@@ -143,6 +147,7 @@ __all__ = [
     "AssociationTable",
     "Comparison",
     "Conventions",
+    "Experiment",
     "Explanation",
     "Finding",
     "Limits",
@@ -167,6 +172,7 @@ __all__ = [
     "check",
     "click_model",
     "cohen_kappa",
+    "collapsed",
     "combine",
     "compare",
     "consensus",
@@ -185,6 +191,7 @@ __all__ = [
     "evaluate",
     "exp2_gain",
     "expected_exposure_loss",
+    "experiment",
     "explain",
     "exposure",
     "exposure_disparity",
@@ -195,6 +202,7 @@ __all__ = [
     "gini",
     "grade_events",
     "graded",
+    "grades_of",
     "harvested_propensity",
     "hit_at",
     "hit_at_by_score",
@@ -242,6 +250,7 @@ __all__ = [
     "near_duplicate_share",
     "novelty",
     "personalisation",
+    "plan_experiment",
     "precision_at",
     "precision_at_by_score",
     "propensity_scored",

@@ -26,6 +26,7 @@ FAMILIES = (
     "debias",
     "propensity",
     "interleaving",
+    "experiments",
     "weights",
     "bounds",
 )

@@ -6,7 +6,7 @@ import html
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,6 +184,21 @@ def _write_text(
 def load_output(module: str) -> Any:
     """Import a module of `output`, the package above, when `plot` or `save` is called."""
     return import_module(f"rankql.output.{module}")
+
+
+# A wider table is printed without its least important columns.
+WIDTH = 100
+
+
+def fit_width(frame: pl.DataFrame, least_important: Sequence[Sequence[str]]) -> pl.DataFrame:
+    """A frame without columns, dropped in this order until it is at most `WIDTH` wide."""
+    cells = zip(*text.format_table(frame), strict=True)
+    widths = {name: 2 + max(map(text.display_width, (name, *rest))) for name, *rest in cells}
+    for columns in least_important:
+        if sum(widths.values()) - 2 <= WIDTH:
+            break
+        widths = {name: width for name, width in widths.items() if name not in columns}
+    return frame.select(*widths)
 
 
 def drop_idle_columns(frame: pl.DataFrame) -> pl.DataFrame:

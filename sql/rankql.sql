@@ -258,6 +258,47 @@ CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
     rankql_sum(rankql_hits(rels, threshold));
 
 
+-- Lists of ids.
+
+CREATE OR REPLACE MACRO rankql_holds_grades(relevant) AS typeof(relevant) SIMILAR TO '(MAP|STRUCT)\(.*';
+
+-- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct or JSON object {id: grade}, or of a
+-- list of structs with an id and a grade. JSON binds all of these types.
+CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
+    CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
+         THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
+         WHEN NOT rankql_holds_grades(relevant)
+         THEN map_from_entries(list_transform(list_distinct(CAST(to_json(relevant) AS VARCHAR[])),
+                                              lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
+         WHEN rankql_is_list(relevant)
+         THEN map_from_entries(list_transform(
+            json_transform(to_json(relevant), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "DOUBLE",
+                                                 "rel": "DOUBLE", "value": "DOUBLE"}]'),
+            lambda x_: {'id': coalesce(x_['id'], x_['item'], x_['key'], rankql_fail(name || ' has no id or item: '
+                                                                                   || typeof(relevant))),
+                        'grade': coalesce(x_['grade'], x_['rel'], x_['value'],
+                            CASE WHEN NOT regexp_matches(typeof(relevant), '\b(grade|rel|value)\b') THEN 1 END)}))
+         ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
+    END;
+
+-- Ids as text.
+CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
+    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
+         ELSE map_keys(rankql_grade_map(ids, name)) END;
+
+CREATE OR REPLACE MACRO rankql_repeated(ids) AS
+    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
+
+CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
+    list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant')}], lambda x_:
+        CASE WHEN x_['grades'] IS NULL THEN NULL
+             WHEN list_unique(x_['ids']) < list_count(x_['ids'])
+             THEN rankql_fail('retrieved must not repeat an id, but ' || rankql_repeated(x_['ids'])
+                              || ' is there twice. Keep the first')
+             ELSE list_transform(x_['ids'], lambda id: x_['grades'][id]) END)[1];
+COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
+
+
 -- A user who walks down the list.
 
 -- One step: with probability `stop` the user stops and gains `utility`.
@@ -333,6 +374,31 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
                      rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END))
     FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
+
+-- Documents below a dropped chunk move up by the number of dropped chunks above them.
+CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := 'renumber', query := 'query') AS TABLE
+    WITH placed AS (
+        SELECT *, rankql_slice(rankql_row, query) AS rankql_q, rankql_id(rankql_row, document) AS rankql_d,
+               rankql_pos(pos, NULL) AS rankql_p
+        FROM query_table(chunks) AS rankql_row
+    ), numbered AS (
+        SELECT *, row_number() OVER (PARTITION BY rankql_q ORDER BY rankql_p ASC NULLS LAST) AS rankql_n,
+               CASE WHEN rankql_p IS NOT NULL AND count(*) OVER (PARTITION BY rankql_q, rankql_p) > 1
+                    THEN rankql_fail(rankql_shared()) END AS rankql_once
+        FROM placed
+    ), documents AS (
+        FROM numbered
+        QUALIFY row_number() OVER (PARTITION BY rankql_q, rankql_d ORDER BY rankql_n ASC NULLS LAST) = 1
+    )
+    SELECT * EXCLUDE (rankql_q, rankql_d, rankql_p, rankql_n, rankql_once) REPLACE (CAST(
+        CASE positions
+            WHEN 'renumber' THEN rankql_p - rankql_n
+                                 + row_number() OVER (PARTITION BY rankql_q ORDER BY rankql_n ASC NULLS LAST)
+            WHEN 'keep' THEN rankql_p
+            ELSE rankql_fail('positions must be ''renumber'' or ''keep'', not ' || rankql_text(positions))
+        END + CASE WHEN rankql_once IS NULL THEN 0 ELSE rankql_once END AS BIGINT) AS pos)
+    FROM documents;
+COMMENT ON MACRO TABLE collapsed IS 'The rankings with the best chunk of each document; the others are dropped.';
 
 -- Columns of files: grades, scores and positions, from numbers or text.
 CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);
@@ -419,6 +485,19 @@ CREATE OR REPLACE MACRO rankql_t_quantile(p, df) AS
                     lambda area: u + CASE
                         WHEN x_['central'] THEN exp(y_['goal'] + y_['height']) - area
                         ELSE area * (ln(area) - y_['goal'] - y_['height']) END)[1])[1])) END)[1];
+
+-- The two-sided p-value of Student's t with `df` degrees of freedom: twice the integral of the density above |t|, or 1 minus
+-- the integral below if that is most of it. t = sqrt(df) * sinh(u), as in rankql_t_quantile.
+CREATE OR REPLACE MACRO rankql_t_p(t, df) AS
+    list_transform(list_transform([{'t': CAST(t AS DOUBLE), 'df': least(1e13::DOUBLE, df)}], lambda x_: {
+        'df': x_['df'], 'u': asinh(abs(x_['t']) / sqrt(x_['df'])), 'central': abs(x_['t']) < 2}), lambda x_:
+        list_transform([{
+            'height': CASE WHEN x_['central'] THEN 0 ELSE x_['df'] * rankql_log_cosh(x_['u']) END,
+            'end': CASE WHEN x_['central'] THEN 0
+                        ELSE acosh(exp(least(700, rankql_log_cosh(x_['u']) + 30 / x_['df']))) END}], lambda y_:
+            list_transform([2 * exp(-y_['height'] - rankql_log_beta_half(x_['df'] / 2)) * rankql_integrate_cosh(
+                x_['df'], y_['height'], (y_['end'] + x_['u']) / 2, abs(y_['end'] - x_['u']) / 2)],
+                lambda area: CASE WHEN x_['central'] THEN 1 - area ELSE area END)[1])[1])[1];
 
 -- The level of a confidence interval, checked.
 CREATE OR REPLACE MACRO rankql_confidence(confidence) AS
@@ -2637,6 +2716,121 @@ CREATE OR REPLACE MACRO sign_test(preference) AS
                      'down': CAST(count(*) FILTER (WHERE rankql_preference(preference) < 0) AS DOUBLE)}],
         lambda x_: rankql_even(least(x_['up'], x_['down']), x_['up'] + x_['down']))[1];
 COMMENT ON MACRO sign_test IS 'Two-sided p-value of the sign test: wins against losses, without ties.';
+
+
+-- Experiments: randomised arms compared by the moments of their units. Load common.sql first.
+-- One row per unit (user): aggregate its events first. States merge if no unit is in two of them.
+
+CREATE OR REPLACE MACRO rankql_finite(value, name) AS rankql_number(value, true, name, 'a finite number');
+
+-- value, divisor and before are NULL for the same units.
+CREATE OR REPLACE MACRO rankql_moments(v, d, b) AS {
+    'n': count(v), 'value': coalesce(favg(v), 0), 'divisor': coalesce(favg(d), 0), 'before': coalesce(favg(b), 0),
+    'vv': coalesce(var_pop(v), 0) * count(v), 'vd': coalesce(covar_pop(v, d), 0) * count(v),
+    'dd': coalesce(var_pop(d), 0) * count(v), 'vb': coalesce(covar_pop(v, b), 0) * count(v),
+    'db': coalesce(covar_pop(d, b), 0) * count(v), 'bb': coalesce(var_pop(b), 0) * count(v)};
+
+CREATE OR REPLACE MACRO experiment_moments(value, divisor := 1, before := 0) AS rankql_moments(
+    CASE WHEN divisor IS NOT NULL THEN rankql_finite(value, 'value') END,
+    CASE WHEN value IS NOT NULL THEN rankql_amount(divisor, 'divisor') END,
+    CASE WHEN value IS NULL OR divisor IS NULL THEN NULL
+         WHEN before IS NULL THEN rankql_fail('before is NULL for a unit. Use coalesce(before, avg(before) OVER ())')
+         ELSE rankql_finite(before, 'before') END);
+COMMENT ON MACRO experiment_moments IS 'The state of an arm: its number of units, means and sums of squares.';
+
+-- The sum of products of two states, whose means differ by `one` and `other` (Chan, Golub and LeVeque 1983).
+CREATE OR REPLACE MACRO rankql_merge_products(a, b, field, one, other) AS
+    a[field] + b[field] + (b[one] - a[one]) * (b[other] - a[other]) * a['n'] * b['n'] / greatest(1, a['n'] + b['n']);
+
+CREATE OR REPLACE MACRO rankql_merge_means(a, b, field) AS
+    a[field] + (b[field] - a[field]) * b['n'] / greatest(1, a['n'] + b['n']);
+
+CREATE OR REPLACE MACRO experiment_merge(state) AS list_reduce(list(state) FILTER (WHERE state IS NOT NULL), lambda a, b: {
+    'n': a['n'] + b['n'], 'value': rankql_merge_means(a, b, 'value'), 'divisor': rankql_merge_means(a, b, 'divisor'),
+    'before': rankql_merge_means(a, b, 'before'),
+    'vv': rankql_merge_products(a, b, 'vv', 'value', 'value'), 'vd': rankql_merge_products(a, b, 'vd', 'value', 'divisor'),
+    'dd': rankql_merge_products(a, b, 'dd', 'divisor', 'divisor'), 'vb': rankql_merge_products(a, b, 'vb', 'value', 'before'),
+    'db': rankql_merge_products(a, b, 'db', 'divisor', 'before'), 'bb': rankql_merge_products(a, b, 'bb', 'before', 'before')});
+COMMENT ON MACRO experiment_merge IS 'The state of the units of several states, such as those of shards.';
+
+-- The steps of a difference. Each takes the struct of the step before, which it binds once.
+
+-- The mean of an arm, or its ratio of means. By the delta method, a ratio varies like the mean of
+-- z = (value - ratio * divisor) / mean of divisor. Sums of squares up to `least` are rounding errors.
+CREATE OR REPLACE MACRO rankql_ratio(s) AS s['value'] / nullif(s['divisor'], 0);
+
+CREATE OR REPLACE MACRO rankql_arm(state) AS list_transform([state], lambda s_: {
+    'n': CAST(s_['n'] AS DOUBLE), 'mean': rankql_ratio(s_), 'before': s_['before'], 'bb': s_['bb'],
+    'zz': (s_['vv'] - 2 * rankql_ratio(s_) * s_['vd'] + rankql_ratio(s_) ** 2 * s_['dd']) / s_['divisor'] ** 2,
+    'zb': (s_['vb'] - rankql_ratio(s_) * s_['db']) / s_['divisor'],
+    'least': 1e-12 * (s_['vv'] + rankql_ratio(s_) ** 2 * s_['dd']) / s_['divisor'] ** 2
+             + 1e-24 * s_['n'] * rankql_ratio(s_) ** 2})[1];
+
+-- The slope of z on `before`, the same in both arms, and the mean of `before` over both.
+CREATE OR REPLACE MACRO rankql_slope(pair) AS list_transform([pair], lambda p_: {
+    't': p_['t'], 'c': p_['c'], 'alpha': p_['alpha'], 'start': p_['start'],
+    'theta': coalesce((p_['t']['zb'] + p_['c']['zb']) / nullif(p_['t']['bb'] + p_['c']['bb'], 0), 0),
+    'before': (p_['t']['n'] * p_['t']['before'] + p_['c']['n'] * p_['c']['before'])
+              / greatest(1, p_['t']['n'] + p_['c']['n'])})[1];
+
+-- The sum of squares that `before` does not explain, and with it the squared standard error.
+CREATE OR REPLACE MACRO rankql_squares(arm, theta) AS arm['zz'] - 2 * theta * arm['zb'] + theta ** 2 * arm['bb'];
+
+CREATE OR REPLACE MACRO rankql_error2(arm, theta) AS
+    CASE WHEN arm['n'] < 2 THEN NULL WHEN rankql_squares(arm, theta) <= arm['least'] THEN 0
+         ELSE rankql_squares(arm, theta) / (arm['n'] - 1) / arm['n'] END;
+
+CREATE OR REPLACE MACRO rankql_errors(pair) AS list_transform([pair], lambda p_: {
+    'alpha': p_['alpha'], 'start': p_['start'], 'nt': p_['t']['n'], 'nc': p_['c']['n'],
+    't': p_['t']['mean'] - p_['theta'] * (p_['t']['before'] - p_['before']),
+    'c': p_['c']['mean'] - p_['theta'] * (p_['c']['before'] - p_['before']),
+    'vt': rankql_error2(p_['t'], p_['theta']), 'vc': rankql_error2(p_['c'], p_['theta'])})[1];
+
+-- A sequence that starts at `start` units per arm: `units` is the number of units times rho^2, where rho makes it narrowest
+-- at m * ln(m) of m = 2 * start units, for 95% (Waudby-Smith et al. 2024).
+CREATE OR REPLACE MACRO rankql_freedom(pair) AS list_transform([pair], lambda p_: {
+    'alpha': p_['alpha'], 'start': p_['start'], 't': p_['t'], 'c': p_['c'], 'vt': p_['vt'], 'vc': p_['vc'],
+    'error2': nullif(p_['vt'] + p_['vc'], 0),
+    'df': (p_['vt'] + p_['vc']) ** 2 / nullif(p_['vt'] ** 2 / nullif(p_['nt'] - 1, 0) + p_['vc'] ** 2 / nullif(p_['nc'] - 1, 0), 0),
+    'units': CASE WHEN least(p_['nt'], p_['nc']) >= p_['start']
+                  THEN 8.783 * (p_['nt'] + p_['nc']) / (2 * p_['start'] * ln(2 * p_['start'])) END})[1];
+
+-- p, and half the interval in standard errors.
+CREATE OR REPLACE MACRO rankql_reach(pair) AS list_transform([pair], lambda p_: {
+    't': p_['t'], 'c': p_['c'], 'vt': p_['vt'], 'vc': p_['vc'], 'error2': p_['error2'], 'df': p_['df'],
+    'p': CASE WHEN p_['start'] IS NULL THEN rankql_t_p((p_['t'] - p_['c']) / sqrt(p_['error2']), p_['df'])
+              WHEN p_['units'] IS NOT NULL THEN least(1, exp((ln(1 + p_['units'])
+                   - (p_['t'] - p_['c']) ** 2 / p_['error2'] * p_['units'] / (1 + p_['units'])) / 2)) END,
+    'reach': CASE WHEN p_['error2'] IS NULL THEN NULL
+                  WHEN p_['start'] IS NULL THEN rankql_t_quantile(1 - p_['alpha'] / 2, p_['df'])
+                  ELSE sqrt((1 + 1 / p_['units']) * (ln(1 + p_['units']) - 2 * ln(p_['alpha']))) END})[1];
+
+-- The lift by Fieller's theorem, which is the delta method where the mean of the control is many standard errors from 0. It
+-- excludes 0 exactly if the difference does. Without a lift: the interval of the control's mean contains 0 (share >= 1).
+CREATE OR REPLACE MACRO rankql_lift(pair) AS list_transform([pair], lambda p_: {
+    't': p_['t'], 'c': p_['c'], 'vt': p_['vt'], 'vc': p_['vc'], 'error2': p_['error2'], 'df': p_['df'], 'p': p_['p'],
+    'reach': p_['reach'], 'ratio': CASE WHEN p_['c'] > 0 THEN p_['t'] / p_['c'] END,
+    'share': p_['reach'] ** 2 * p_['vc'] / p_['c'] ** 2})[1];
+
+CREATE OR REPLACE MACRO rankql_lift_end(p, sign) AS
+    CASE WHEN p['share'] < 1 THEN (p['ratio'] + sign * p['reach'] / p['c'] * sqrt(greatest(0,
+        p['vt'] * (1 - p['share']) + p['ratio'] ** 2 * p['vc']))) / (1 - p['share']) - 1 END;
+
+CREATE OR REPLACE MACRO rankql_difference(pair) AS list_transform([pair], lambda p_: {
+    'control': p_['c'], 'treatment': p_['t'], 'difference': p_['t'] - p_['c'],
+    'lo': p_['t'] - p_['c'] - p_['reach'] * sqrt(p_['error2']), 'hi': p_['t'] - p_['c'] + p_['reach'] * sqrt(p_['error2']),
+    'p': p_['p'], 'lift': CASE WHEN p_['share'] < 1 THEN p_['ratio'] - 1 END,
+    'lift_lo': rankql_lift_end(p_, -1), 'lift_hi': rankql_lift_end(p_, 1), 'error': sqrt(p_['error2']), 'df': p_['df']})[1];
+
+CREATE OR REPLACE MACRO rankql_start(burn_in) AS
+    CASE WHEN burn_in IS NULL OR rankql_option(burn_in) >= 2 THEN rankql_option(burn_in)
+         ELSE rankql_fail('burn_in must be a number of units from 2, not ' || rankql_number_text(burn_in)) END;
+
+CREATE OR REPLACE MACRO experiment_difference(treatment, control, confidence := 0.95, burn_in := NULL) AS
+    rankql_difference(rankql_lift(rankql_reach(rankql_freedom(rankql_errors(rankql_slope({
+        't': rankql_arm(treatment), 'c': rankql_arm(control), 'start': rankql_start(burn_in),
+        'alpha': 1 - rankql_confidence(confidence)}))))));
+COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their states, with its interval, p-value and lift.';
 
 
 -- Means of weighted rows: by traffic, by revenue, or by the inverse of the sampling probability. Load common.sql first.

@@ -1,4 +1,4 @@
-"""How often compare and gate are wrong: `python tests/run_simulation.py [--gate | --weights]`."""
+"""How often decisions are wrong: `run_simulation.py [--gate | --weights | --experiment]`."""
 
 from support.simulation import main
 

@@ -13,7 +13,8 @@ import click
 _GROUPS = {
     "Input": (
         "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
-        "which", "on", "outcome", "baseline", "queries", "dialect",
+        "which", "on", "outcome", "baseline", "queries", "dialect", "arm", "unit", "control",
+        "ratio", "before",
     ),
     "Metrics": (
         "metrics", "metric", "lower_is_better", "conventions", "gain", "threshold", "max_rel",
@@ -23,7 +24,7 @@ _GROUPS = {
     "Limits": ("minimum", "max_drop", "minimum_bound", "any_drop", "inconclusive", "min_queries"),
     "Statistics": (
         "by", "test", "correction", "cluster", "alpha", "confidence", "interval", "resamples",
-        "seed", "bounds",
+        "seed", "bounds", "sequential", "burn_in", "plan",
     ),
     "Output": (),
 }  # fmt: skip

@@ -134,6 +134,10 @@ def _parse_bounds(
     return bounds or None
 
 
+BOUNDS = click.option(
+    "--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_parse_bounds,
+    help="Range of a metric that has none, for --test anytime or --sequential.",
+)  # fmt: skip
 LOWER_IS_BETTER = click.option(
     "--lower-is-better", multiple=True, metavar="NAME",
     help="Column of your own where lower is better, such as a waiting time. Repeatable.",
@@ -152,7 +156,6 @@ COMPARISON_OPTIONS = combine_options(
     click.option("--resamples", type=int, show_default="9999", help="Number of resamples."),
     click.option("--seed", type=int, show_default="7", help="Seed of the resampling."),
     SLICES,
-    click.option("--bounds", multiple=True, metavar="METRIC:LOWEST:HIGHEST", callback=_parse_bounds,
-                 help="Range of a metric that has none, for --test anytime."),
+    BOUNDS,
     CONFIDENCE,
 )  # fmt: skip

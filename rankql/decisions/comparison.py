@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
-from rankql.results import drop_idle_columns, load_output, save_result
+from rankql.results import drop_idle_columns, fit_width, load_output, save_result
 
 if TYPE_CHECKING:
     import altair as alt
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 
 # The default cutoffs of `Comparison.cutoffs`.
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
-# A wider table is printed without these columns, which are dropped in this order until it fits.
-WIDTH = 100
+# A table that is too wide is printed without these columns, dropped in this order until it fits.
 _LEAST_IMPORTANT = (
     ["ties"], ["effect"], ["wins", "losses"], ["p"], ["detectable"], ["n"], ["mean_a", "mean_b"],
 )  # fmt: skip
@@ -219,11 +217,5 @@ class Comparison(EvaluatedTable):
         frame = drop_idle_columns(frame)
         if wide or (wide is None and self.wide):
             return [frame]
-        cells = zip(*text.format_table(frame), strict=True)
-        widths = {name: 2 + max(map(text.display_width, (name, *rest))) for name, *rest in cells}
-        for columns in _LEAST_IMPORTANT:
-            if sum(widths.values()) - 2 <= WIDTH:
-                break
-            if columns != ["p"] or "p_adjusted" in widths:
-                widths = {name: width for name, width in widths.items() if name not in columns}
-        return [frame.select(*widths)]
+        adjusted = "p_adjusted" in frame.columns
+        return [fit_width(frame, [x for x in _LEAST_IMPORTANT if x != ["p"] or adjusted])]

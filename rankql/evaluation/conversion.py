@@ -48,8 +48,8 @@ def convert(
     then the item in descending order. Rows without a score or position are left out. If there are
     only positions, scores count down to 1. If the lowest score is best (a column named distance, or
     descending=False), -score is written, because the highest is best in TREC files. Each line of a
-    run ends with `tag`, or with the system. `.gz` at the end compresses a text file. The file
-    appears complete or not at all.
+    run ends with `tag`, or with the system. `.gz` or `.zst` at the end compresses a text file. The
+    file appears complete or not at all.
 
     >>> import polars as pl, tempfile
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
@@ -82,14 +82,16 @@ _OTHERS = (".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".fe
 
 def _format(path: Path) -> tuple[str, bool]:
     """The options of COPY, and whether it is a TREC file."""
-    zipped = path.suffix.lower() == ".gz"
+    zipped = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
     suffix = Path(path.stem if zipped else path.name).suffix.lower()
     if suffix in _OTHERS:
         raise RankqlError(f"{str(path)!r}: cannot write {suffix}. Use .parquet, .csv or TREC")
     options = _TABLES.get(suffix, f"{_TREC}, DELIMITER ' '")
     if zipped and suffix == ".parquet":
-        raise RankqlError(f"{str(path)!r}: a Parquet file is compressed already. Leave out .gz")
-    return options + (", COMPRESSION gzip" if zipped else ""), suffix not in _TABLES
+        raise RankqlError(
+            f"{str(path)!r}: a Parquet file is compressed already. Leave out {path.suffix}"
+        )
+    return options + (f", COMPRESSION {zipped}" if zipped else ""), suffix not in _TABLES
 
 
 def _read(

@@ -121,7 +121,9 @@ class Result(TableResult):
         """The lines below the table: conventions, columns, notes."""
         tables: dict[str, list[str]] = {}
         for label, roles in self.columns.items():
-            named = {role: f"({x})" if ", " in x else x for role, x in roles.items()}
+            named = {
+                role: f"({x})" if ", " in x and "(" not in x else x for role, x in roles.items()
+            }
             used = ", ".join(f"{role} = {column}" for role, column in named.items())
             tables.setdefault(used, []).append(label)
         used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())

@@ -65,7 +65,7 @@ def _means_sql(
         [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
     ]
     label = ", ".join(
-        f"CASE WHEN grouping({column}) = 0 THEN {_slice_label(name, column)} END"
+        f"CASE WHEN grouping({column}) = 0 THEN {slice_label(name, column)} END"
         for name, column in attributes.items()
     )
     slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if attributes else "'all'"
@@ -149,7 +149,7 @@ def _bounded_metric(meta: Mapping[str, Any], name: str) -> str | None:
     return metric if bounds and metric in meta["metrics"] else None
 
 
-def _slice_label(name: str, column: str) -> str:
+def slice_label(name: str, column: str) -> str:
     """The label of the slices by an attribute, as SQL: every value has one of its own."""
     value, quote = f"CAST({column} AS VARCHAR)", literal("'")
     unclear = f"{value} = 'NULL' OR starts_with({value}, {quote}) OR contains({value}, ', ')"
@@ -166,7 +166,7 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
     with private_connection(threads=1) as con:
         con.register("rows", rows)
         for group in by:
-            labels = (_slice_label(name, inner[name]) for name in group)
+            labels = (slice_label(name, inner[name]) for name in group)
             label = f"concat_ws(', ', {', '.join(labels)})"
             names = ", ".join(inner[name] for name in group)
             order = ", ".join(f"{inner[name]} ASC NULLS LAST" for name in group)

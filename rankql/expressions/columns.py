@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -22,6 +22,20 @@ def column(name: Column) -> pl.Expr:
     kind = type(name).__name__
     require(isinstance(name, pl.Expr), f"a column must be a name or an expression, not a {kind}")
     return name
+
+
+def is_pandas(data: object) -> bool:
+    """Is it a DataFrame of pandas, which need not be installed?"""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def from_pandas(frame: Any, exprs: Iterable[pl.Expr]) -> pl.DataFrame:
+    """The columns of a pandas frame that expressions read. NaN stays NaN, which is refused."""
+    names = dict.fromkeys(name for expr in exprs for name in expr.meta.root_names())
+    try:
+        return pl.from_pandas(frame[[*names]], nan_to_null=False)
+    except (TypeError, ValueError) as error:
+        raise RankqlError(f"{', '.join(names)} cannot be read: {error}. Cast them first") from error
 
 
 def require_plain_name(name: object) -> None:

@@ -7,18 +7,35 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
 
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, as_float, as_grade_lists, column, with_checks
+from rankql.expressions.columns import (
+    Column,
+    as_float,
+    as_grade_lists,
+    column,
+    from_pandas,
+    is_pandas,
+    with_checks,
+)
 from rankql.expressions.ranking import Ranking, shared_positions
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.argument_checks import require, require_choice
 
+
+class PandasFrame(Protocol):
+    """A DataFrame of pandas, as far as types know without pandas."""
+
+    @property
+    def iloc(self) -> Any:
+        """What other frames lack."""
+
+
 By: TypeAlias = Column | Iterable[Column] | None
-Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+Frame = TypeVar("Frame", bound=pl.DataFrame | pl.LazyFrame | PandasFrame)
 Args = ParamSpec("Args")
 
 
@@ -62,7 +79,7 @@ def metric(
 
         @wraps(function)
         def of_columns_or_frame(*args: Any, **options: Any) -> Any:
-            if args and isinstance(args[0], pl.DataFrame | pl.LazyFrame):
+            if args and (isinstance(args[0], pl.DataFrame | pl.LazyFrame) or is_pandas(args[0])):
                 return over_groups(*args, **options)
             arguments = bind(*args, **options)
             if name in FUNCTIONS:
@@ -91,6 +108,9 @@ def metric(
             value = of_columns_or_frame(*args, **options)
             keys = [column(key) for key in ([by] if isinstance(by, Column) else by or [])]
             require_columns(frame, value, *keys)
+            if is_pandas(frame):
+                rows = from_pandas(frame, [value, *keys])
+                return over_groups(rows, *args, by=by, **options).to_pandas()
             grouped = frame.lazy().select(keys).collect_schema().names()
             require(
                 name not in grouped,
@@ -219,23 +239,27 @@ def ranked(
     score, item = column(score), _text(item)
     group = [] if query is None else [column(query)]
     require_columns(frame, score, item, *group)
-    names = frame.collect_schema().names()
+    data: Any = frame
+    names = data.columns if is_pandas(data) else data.collect_schema().names()
     require("pos" not in names, "the table has a column 'pos' already: drop or rename it")
     rank = pl.int_range(1, pl.len() + 1)
     pos = rank.over(group or None, order_by=[score, item], **BEST_FIRST)
-    pos = pl.when(score.is_not_null()).then(pos)
-    return frame.with_columns(pos=with_checks(pos, {"score": score}))
+    pos = with_checks(pl.when(score.is_not_null()).then(pos), {"score": score}).alias("pos")
+    if is_pandas(data):
+        rows = from_pandas(data, [score, item, *group]).select(pos)
+        return cast("Frame", data.assign(pos=rows["pos"].to_pandas().to_numpy()))
+    return cast("Frame", data.with_columns(pos))
 
 
-def require_columns(frame: pl.DataFrame | pl.LazyFrame, *exprs: pl.Expr) -> None:
+def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     """Refuse data other than a frame, and frames without the columns that the expressions read."""
     require(
-        isinstance(frame, pl.DataFrame | pl.LazyFrame),
-        f"rows must be a polars DataFrame or LazyFrame, not a {type(frame).__name__} of "
-        f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of pandas and Arrow, "
+        isinstance(frame, pl.DataFrame | pl.LazyFrame) or is_pandas(frame),
+        f"rows must be a frame of polars or pandas, not a {type(frame).__name__} of "
+        f"{type(frame).__module__.partition('.')[0]}: pl.DataFrame makes one of Arrow, "
         "pl.scan_parquet of a file",
     )
-    known = frame.collect_schema().names()
+    known = [*map(str, frame.columns)] if is_pandas(frame) else frame.collect_schema().names()
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
         if name not in known:
             guess = [f"Did you mean {near!r}?" for near in get_close_matches(name, known, 1)]

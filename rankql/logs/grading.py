@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
+from rankql.expressions.columns import is_pandas
 from rankql.logs.grades import event_name, require_cap, require_grades
 from rankql.logs.moments import decimal_as_float, is_finite
 from rankql.logs.table_macros import value_sql
@@ -37,12 +38,13 @@ def grade_events(
     item: str | None = None,
     event: str = "event",
     time: str = "time",
-) -> pl.DataFrame:
+) -> Any:
     """Turn a log of events into judgments: one grade per user (or query) and item.
 
     The log is a file, a table or a frame, as for `evaluate`, with the columns user or query, item,
     `event`, and `time` if `until` is given. If several columns could be the query, such as user and
-    session_id, choose one: query='user'. The result is what `evaluate` takes as qrels.
+    session_id, choose one: query='user'. The result is what `evaluate` takes as qrels, in
+    polars, or in pandas for a pandas log.
 
     `grades` maps each event to its grade. An item gets the highest grade of its events, or with
     how="sum" their sum, at most `cap`. With `until`, events from that time on are left out, and
@@ -96,7 +98,7 @@ def grade_events(
         )
         with duckdb_errors():
             judgments: pl.DataFrame = execute(duckdb_session, sql, checked=True).pl()
-        return judgments
+        return judgments.to_pandas() if is_pandas(log) else judgments
 
 
 def _grades_sql(grades: Mapping[str, float | None]) -> str:

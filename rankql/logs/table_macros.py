@@ -21,7 +21,7 @@ import polars as pl
 
 from rankql import macros
 from rankql.errors import RankqlError, database_message
-from rankql.expressions.columns import Column, column, require_plain_name
+from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
 from rankql.sources.private import private_connection
@@ -35,7 +35,7 @@ Args = ParamSpec("Args")
 
 
 class TableFunction(Protocol[Args]):
-    """A function of a table: returns a LazyFrame for a LazyFrame, else a DataFrame."""
+    """A function of a table: returns the kind of frame that it gets, for other data polars."""
 
     __name__: str
 
@@ -50,7 +50,7 @@ class TableFunction(Protocol[Args]):
 
 
 def table_function(
-    result: Schema | str,
+    result: Schema | str | None,
 ) -> Callable[[Callable[Concatenate[Data, Args], None]], TableFunction[Args]]:
     """A function that runs the table macro of its name, given its signature and docstring.
 
@@ -58,7 +58,8 @@ def table_function(
     the others are options.
 
     result: the columns of the result, each with its type or the parameter whose column has this
-    type; or the name of the text column that the macro adds to the table.
+    type; or the name of the text column that the macro adds to the table; or None if it returns
+    rows of the table.
     """
 
     def decorate(function: Callable[Concatenate[Data, Args], None]) -> TableFunction[Args]:
@@ -66,12 +67,14 @@ def table_function(
         of_columns = {n for n, p in signature.parameters.items() if "Column" in p.annotation}
 
         @wraps(function)
-        def of_table(*args: Any, **options: Any) -> Frame:
+        def of_table(*args: Any, **options: Any) -> Any:
             call = signature.bind(*args, **options)
             call.apply_defaults()
             data, *arguments = call.arguments.items()
             columns = {name: value for name, value in arguments if name in of_columns}
             others = {name: value for name, value in arguments if name not in of_columns}
+            if result is None:
+                return _filter_rows(data[1], function.__name__, columns, others)
             if isinstance(result, str):
                 return _add_column(data[1], function.__name__, columns, others, result)
             return _return_rows(data[1], function.__name__, columns, others, result)
@@ -88,7 +91,7 @@ def _return_rows(
     columns: Columns,
     options: Mapping[str, object],
     schema: Schema,
-) -> Frame:
+) -> Any:
     """The rows of a table macro, one row per group or position."""
     frame = _read_frame(data, columns.values())
     exprs, names = _name_columns(frame, columns)
@@ -104,17 +107,24 @@ def _return_rows(
         )
 
     output = _map_rows(selected, rows, types)
-    return output if isinstance(frame, pl.LazyFrame) else output.collect()
+    if isinstance(frame, pl.LazyFrame):
+        return output
+    return output.collect().to_pandas() if is_pandas(data) else output.collect()
 
 
 def _add_column(
     data: Data, macro: str, columns: Columns, options: Mapping[str, object], name: str
-) -> Frame:
+) -> Any:
     """The data with the text column that a table macro adds; its rows keep their order."""
+    if is_pandas(data):
+        require(name not in data.columns, _taken(name))
+        rows = _read_frame(data, columns.values()).lazy()
+        split = _add_column(rows, macro, columns, options, name).collect()[name]
+        return data.assign(**{name: split.to_pandas().to_numpy()})
     frame = _read_frame(data)
     exprs, names = _name_columns(frame, columns)
     known = map(str.lower, frame.collect_schema().names())
-    require(name not in known, f"the log has a column {name!r} already: drop or rename it")
+    require(name not in known, _taken(name))
     query = f"SELECT {name} FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
 
     def values(rows: pl.Series) -> pl.Series:
@@ -125,7 +135,36 @@ def _add_column(
     return frame.with_columns(added.alias(name))
 
 
+def _filter_rows(data: Data, macro: str, columns: Columns, options: Mapping[str, object]) -> Frame:
+    """Some rows of the data, in their order, as a table macro returns them."""
+    frame = _read_frame(data)
+    require_columns(frame, *(column(name) for name in columns.values() if name is not None))
+    types = frame.lazy().collect_schema()
+    names = {
+        role: None if name is None else name if isinstance(name, str) else f"{_INDEX}_{role}"
+        for role, name in columns.items()
+    }
+    computed = [
+        name.alias(f"{_INDEX}_{role}")
+        for role, name in columns.items()
+        if isinstance(name, pl.Expr)
+    ]
+    query = f"FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
+
+    def rows(table: pl.DataFrame) -> pl.DataFrame:
+        return run_query(query, table.with_row_index(_INDEX)).select(
+            pl.col(name).cast(kind) for name, kind in types.items()
+        )
+
+    output = _map_rows(frame.lazy().with_columns(computed), rows, types)
+    return output if isinstance(frame, pl.LazyFrame) else output.collect()
+
+
 _INDEX = "__rankql_index"
+
+
+def _taken(name: str) -> str:
+    return f"the log has a column {name!r} already: drop or rename it"
 
 
 def _read_frame(data: Data, columns: Iterable[Column | None] | None = None) -> Frame:

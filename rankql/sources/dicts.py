@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from numbers import Integral, Real
 from typing import Any, TypeGuard
@@ -54,11 +55,41 @@ def _kind_of_value(value: Any) -> str:
             return ""
         first = next(iter(value.values()))
         return "numbers" if first is None or isinstance(first, Real | str) else "a run"
-    return "a run"
+    return "items" if _is_array(value) else "a run"
+
+
+def _is_array(value: Any) -> bool:
+    """Is it a Series of pandas or polars, or an array of numpy?"""
+    return hasattr(value, "tolist") or hasattr(value, "to_list")
+
+
+def _plain(value: Any, label: str, query: Any) -> Any:
+    """The items or scores of a query; a Series or an array as a list or dict."""
+    if isinstance(value, (*_LISTS, *_DICTS)) or not _is_array(value):
+        return value
+    values = value.tolist() if hasattr(value, "tolist") else value.to_list()
+    index: Any = getattr(value, "index", None)
+    if not hasattr(index, "tolist"):
+        return values
+    # A Series of pandas: items, or scores whose index holds the items.
+    keys, types = index.tolist(), _types(values)
+    if all(issubclass(each, Integral) for each in types):
+        is_list = type(index).__name__ == "RangeIndex"
+        if not is_list and all(issubclass(each, Integral) for each in _types(keys)):
+            raise RankqlError(
+                f"{label}: the Series of query {query!r} may hold items or numbers. Pass .tolist() "
+                "for items, .to_dict() for numbers by item"
+            )
+    else:
+        is_list = not all(issubclass(each, Real) for each in types)
+    if not is_list and len({*keys}) < len(keys):
+        raise RankqlError(f"{label}: an item of query {query!r} is repeated in the Series")
+    return values if is_list else dict(zip(keys, values, strict=True))
 
 
 def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
     """The rows of a run, or of judgments if the label is qrels. Python reads no single row."""
+    data = {query: _plain(value, label, query) for query, value in data.items()}
     kind = _kind(data, label)
     if kind == "a run":
         raise RankqlError(f"{label} must be one table, not a dict of runs. {_shapes(label)}")
@@ -92,9 +123,9 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
 
 def _ids(ids: list[Any], label: str, role: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
+    with suppress(TypeError):  # fast if all are text
+        return pl.Series(role, ids, dtype=pl.String, strict=True)
     types = _types(ids)
-    if all(issubclass(each, str) for each in types):
-        return pl.Series(role, ids, dtype=pl.String)
     if not all(issubclass(each, Integral) for each in types):
         names = " and ".join(sorted(each.__name__ for each in types))
         raise RankqlError(

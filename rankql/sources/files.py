@@ -6,12 +6,18 @@ import gzip
 import itertools
 import os
 import re
-from contextlib import suppress
+import stat
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from glob import glob, has_magic
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, cast
 
 from rankql.errors import RankqlError
+from rankql.macros import literal
+from rankql.sources.private import private_connection
 
 # The table function of DuckDB for each suffix.
 READERS = {
@@ -23,6 +29,64 @@ READERS = {
     ".jsonl": "read_json({}, format = 'newline_delimited')",
     ".ndjson": "read_json({}, format = 'newline_delimited')",
 }
+
+
+# The streams that were read, which can be read only once, as files in memory.
+_STREAMS: dict[str, IO[bytes]] = {}
+
+
+def is_stream(name: str) -> bool:
+    """Is it `-` for stdin, or a pipe, as of process substitution?"""
+    return name == "-" or (os.path.exists(name) and stat.S_ISFIFO(os.stat(name).st_mode))
+
+
+def copy_stream(name: str, label: str) -> tuple[str, str]:
+    """Copy a stream into memory, unzipped: the path of the copy, and the suffix of its format."""
+    own = name == "-" or name.startswith(("/dev/", "/proc/"))  # the same as long as we run
+    file: IO[bytes]
+    if not own or name not in _STREAMS:
+        with open(name, "rb") if name != "-" else nullcontext(sys.stdin.buffer) as source:
+            data = source.read()
+        if data[:4] == b"\x28\xb5\x2f\xfd":
+            raise RankqlError(f"{label}: {name!r} is compressed. Unzip it first: zstd -dc")
+        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        if not data.strip():
+            raise RankqlError(f"{label}: {name!r} is empty")
+        in_memory = hasattr(os, "memfd_create")
+        file = open(os.memfd_create("rankql"), "w+b") if in_memory else TemporaryFile()  # noqa: SIM115
+        file.write(data)
+        file.flush()
+        _STREAMS[name if own else f"{name} {len(_STREAMS)}"] = file
+    else:
+        file = _STREAMS[name]
+    path = f"/dev/fd/{file.fileno()}"
+    return path, _suffix_of(path)
+
+
+def _suffix_of(path: str) -> str:
+    """The suffix of a format, by the first lines; "" for TREC."""
+    with open(path, "rb") as file:
+        if file.read(4) == b"PAR1":
+            return ".parquet"
+    line = next(iter(read_head(path, 1)), "")
+    if line.lstrip().startswith(("{", "[")):
+        return ".json"
+    return "" if ends_with_number(line.split()) or not re.search(r"[,\t]", line) else ".csv"
+
+
+def ends_with_number(fields: Sequence[str]) -> bool:
+    """Are the fields a line of TREC or MS MARCO, and not the names of columns?"""
+    place = {3: 2, 4: 3, 6: 4}.get(len(fields))
+    return place is not None and reads_as_number(fields[place])
+
+
+def reads_as_number(word: str) -> bool:
+    """Is the word a number, as Python writes them?"""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def find_files(name: str, label: str, hint: str) -> tuple[list[str], str]:
@@ -82,6 +146,14 @@ def is_path(text: str) -> bool:
 
 def read_head(path: str, lines: int = 1000) -> list[str]:
     """The first lines of a text file, which may be compressed."""
+    if path.endswith(".zst"):
+        sql = (
+            f"SELECT line FROM read_csv({literal(path)}, delim = '\\0', header = false, "
+            "quote = '', escape = '', auto_detect = false, columns = {'line': 'VARCHAR'}) "
+            f"LIMIT {lines}"
+        )
+        with private_connection() as con:
+            return [line for (line,) in con.execute(sql).fetchall() if line and line.strip()]
     try:
         with _open(path) as file:
             decoded = [raw.decode("utf-8-sig", "replace") for raw in itertools.islice(file, lines)]

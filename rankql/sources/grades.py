@@ -20,7 +20,9 @@ TIMES = ("time", "timestamp", "date", "day", "event_time", "created_at")
 MAPPED = f"{INTERNAL_PREFIX}grade"
 
 
-def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str, Any]]:
+def assume_grades(
+    session: Session, table: Table, names: dict[str, Any]
+) -> tuple[Table, dict[str, Any]]:
     """The judgments with grades, and the names of their columns.
 
     In BEIR the grade is called score. Judgments of items alone mean grade 1.
@@ -29,6 +31,7 @@ def assume_grades(table: Table, names: dict[str, Any]) -> tuple[Table, dict[str,
         return table, names
     score = table.find("score", names.get("score"))
     if score and "corpusid" in map(squash, table.columns):
+        _require_whole_grades(session, table, score)
         return table, {**names, "rel": score}
     if score or table.find("pos", names.get("pos")) or _may_be_graded(table):
         return table, names
@@ -42,6 +45,34 @@ def _may_be_graded(table: Table) -> bool:
         (table.text or is_number(kind)) and squash(name) not in known
         for name, kind in table.columns.items()
     )
+
+
+def _require_whole_grades(session: Session, table: Table, score: str) -> None:
+    """Refuse a run of BEIR as judgments, whose column has the same name."""
+    value = f"TRY_CAST({quote(score)} AS DOUBLE)"
+    sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
+    for (number,) in session.con.sql(sql).fetchall():
+        raise RankqlError(
+            f"{table.label} looks like a run: {score} is {number}, and grades are whole numbers. "
+            f"Pass the judgments, or rel={score!r} if these are the grades"
+        )
+
+
+def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
+    """The judgments with one row per query and item: that of the highest assumed grade."""
+    ids = [table.roles["query"], table.roles["item"]]
+    kept = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
+    names, grade = ", ".join(map(quote, kept)), quote(table.roles["rel"])
+    hashes = f"hash({', '.join(map(quote, ids))})"
+    ((repeated,),) = session.con.sql(
+        f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}"
+    ).fetchall()
+    if not repeated:
+        return table
+    sql = f"(SELECT {names}, max({grade}) AS {grade} FROM {table.sql} GROUP BY ALL)"
+    rows = session.load(table.label, sql, text=table.text)
+    assumed = f"{table.assumed['rel']}, the highest per item: {repeated:,} rows repeat one"
+    return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
 
 
 def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Table:

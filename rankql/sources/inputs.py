@@ -11,7 +11,7 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.sources.computed import resolve_columns
 from rankql.sources.dicts import is_several_runs
-from rankql.sources.grades import MAPPED, assume_grades, map_events
+from rankql.sources.grades import MAPPED, assume_grades, keep_highest, map_events
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.row_order import number_rows
 from rankql.sources.session import Session
@@ -156,12 +156,15 @@ def read_inputs(
     """Open the tables and recognise their columns."""
     if descending is not None and not isinstance(descending, bool):
         raise RankqlError(f"descending must be True or False, not {descending!r}")
+    if not (weight is None or isinstance(weight, str)):
+        raise RankqlError(f"weight must be the name of a column, not {weight!r}")
+    by = list(dict.fromkeys([*itertools.chain(*groups), *([] if weight is None else [weight])]))
     opened = open_runs(session, run)
     runs = opened if isinstance(opened, Mapping) else {None: opened}
     judgments = None if qrels is None else session.table(qrels, "qrels")
     compared = None if reference is None else session.table(reference, "reference")
     if compared is None:
-        kept = [*itertools.chain(*groups), *([system] if system else [])]
+        kept = [*by, *([system] if system else [])]
         runs, judgments, columns = unnest_lists(session, runs, judgments, columns, kept, system)
     grades = columns.get("rel")
     if isinstance(grades, Mapping):
@@ -180,7 +183,7 @@ def read_inputs(
     if judgments:
         for table in runs.values():
             _refuse_swapped(table, judgments, *sides)
-        judgments, sides[1] = assume_grades(judgments, sides[1])
+        judgments, sides[1] = assume_grades(session, judgments, sides[1])
     alone = judgments is None and compared is None
     runs = {
         name: _order_scores(_assign_run(table, sides[0], not alone, preferred), descending)
@@ -192,14 +195,13 @@ def read_inputs(
         )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
+        if "rel" in judgments.assumed:
+            judgments = keep_highest(session, judgments, by)
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]
     about = _assign_attributes(abouts[0], sides, ranked) if about else None
-    if not (weight is None or isinstance(weight, str)):
-        raise RankqlError(f"weight must be the name of a column, not {weight!r}")
-    weights = [] if weight is None else [weight]
-    homes, by = {}, list(dict.fromkeys([*(name for group in groups for name in group), *weights]))
+    homes = {}
     for name in by:
         places = {"attributes": about, "qrels": judgments, "reference": compared, "run": runs}
         homes[name] = _home(name, places, "weight" if name == weight else "by")

@@ -23,7 +23,16 @@ from rankql.errors import RankqlError
 from rankql.macros import duckdb_required, is_other_database, literal, quote
 from rankql.sources.catalog import database_type, find_table
 from rankql.sources.dicts import frame_from_dict, is_several_runs
-from rankql.sources.files import READERS, expand_home, find_files, refuse_utf16, suffix
+from rankql.sources.files import (
+    READERS,
+    copy_stream,
+    expand_home,
+    find_files,
+    is_stream,
+    read_head,
+    refuse_utf16,
+    suffix,
+)
 from rankql.sources.messages import reword_error, unreadable_source
 from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
@@ -137,8 +146,12 @@ class Session:
         return replace(self._open_file(expand_home(name), label), ordered=True)
 
     def _open_file(self, name: str, label: str) -> Table:
-        paths, pattern = find_files(name, label, self.hint)
-        kind = suffix(paths[0])
+        if is_stream(name):
+            name, kind = copy_stream(name, label)
+            paths, pattern = [name], name
+        else:
+            paths, pattern = find_files(name, label, self.hint)
+            kind = suffix(paths[0])
         if kind not in READERS or has_no_header(paths[0]):
             return self._load_trec(paths, pattern, label)
         sql = READERS[kind].format(literal(pattern))
@@ -146,6 +159,8 @@ class Session:
             self.files[f"{label}: {name!r}"] = sql
             return self.describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
+        if paths == [pattern] and os.path.isfile(pattern) and not read_head(pattern):
+            raise RankqlError(f"{label}: {name!r} is empty")
         try:
             return self.load(label, sql, text="all_varchar" in sql)
         except duckdb.Error as error:

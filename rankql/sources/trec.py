@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
-from rankql.sources.files import read_head
+from rankql.sources.files import ends_with_number, read_head, reads_as_number
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
@@ -73,7 +73,7 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
     columns: tuple[str, ...] | None = {4: _QRELS, 6: _RUN}.get(len(first))
     if len(first) in (3, 4) and _is_marco(lines):
         columns = _MARCO[: len(first)]
-    if len(first) > 6 and _is_number(first[4]) and not _is_number(first[5]):
+    if len(first) > 6 and reads_as_number(first[4]) and not reads_as_number(first[5]):
         columns = _RUN
     if columns is None:
         raise RankqlError(
@@ -87,11 +87,10 @@ def detect_trec(path: str, pattern: str, label: str) -> TrecFile:
 
 def has_no_header(path: str) -> bool:
     """Is a .tsv file one of MS MARCO or TREC, whose first line ends with numbers?"""
-    if "://" in path or not path.lower().endswith((".tsv", ".tsv.gz")):
+    names = (".tsv", ".tsv.gz", ".tsv.zst")
+    if "://" in path or not path.lower().endswith(names):
         return False
-    fields = next(iter(read_head(path, 1)), "").split("\t")
-    number = {3: 2, 4: 3, 6: 4}.get(len(fields))
-    return number is not None and _is_number(fields[number])
+    return ends_with_number(next(iter(read_head(path, 1)), "").split("\t"))
 
 
 def _is_marco(lines: Sequence[str]) -> bool:
@@ -108,11 +107,3 @@ def _is_marco(lines: Sequence[str]) -> bool:
 
 def _is_split_by(delimiter: str, line: str, columns: Sequence[str]) -> bool:
     return line.split(delimiter) == line.split() and len(line.split()) == len(columns)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

@@ -20,6 +20,7 @@ OTHERS = {
     "AssociationTable",
     "Comparison",
     "Conventions",
+    "Experiment",
     "Explanation",
     "Finding",
     "Limits",
@@ -34,11 +35,13 @@ OTHERS = {
     "convert",
     "correlate",
     "evaluate",
+    "experiment",
     "explain",
     "gate",
     "grade_events",
     "limits",
     "metrics",
+    "plan_experiment",
     "queries_needed",
     "register",
     "show_versions",
@@ -57,6 +60,7 @@ FAMILIES = [
     "debias",
     "interleaving",
     "propensity",
+    "experiments",
     "weights",
 ]
 
@@ -72,6 +76,7 @@ def described():
         SELECT function_name, parameters, comment FROM duckdb_functions()
         WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
           AND NOT starts_with(function_name, 'rankql_')
+          AND NOT starts_with(function_name, 'experiment_')  -- `rankql.experiment` runs them
     """)
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 

@@ -1,6 +1,13 @@
 """Shapes of input as other tools write them: dicts, no grades, their names of columns."""
 
+import gzip
+import os
+import subprocess
+import sys
+import threading
+
 import numpy
+import pandas
 import polars as pl
 import pytest
 import pytrec_eval
@@ -40,6 +47,32 @@ def test_dicts_agree_with_pytrec_eval():
     ours = rankql.evaluate(RUN, QRELS, ["map", "ndcg"], conventions="trec_eval").per_query
     for query, *values in ours.rows():
         assert values == pytest.approx([theirs[query]["map"], theirs[query]["ndcg"]], abs=1e-6)
+
+
+def test_dicts_of_series_and_arrays():
+    """Items in order, or a Series of pandas with the items in its index."""
+    expected = rankql.evaluate(LISTS, QRELS, "AP").per_query
+    scores = {query: pandas.Series(items) for query, items in RUN.items()}
+    for make in (numpy.array, pl.Series, pandas.Series, pandas.Index):
+        run = {query: make(items) for query, items in LISTS.items()}
+        assert rankql.evaluate(run, QRELS, "AP").per_query.equals(expected)
+    assert rankql.evaluate(scores, QRELS, "AP").per_query.equals(expected)
+    # As groupby gives them, with the index of the frame.
+    rows = pandas.DataFrame([(q, d) for q, items in LISTS.items() for d in items])
+    assert rankql.evaluate(dict(list(rows.groupby(0)[1])), QRELS, "AP").per_query.equals(expected)
+    numbers = {1: pandas.Series([7, 8])}
+    assert rankql.evaluate(numbers, {1: pandas.Series({8: 1.0})}, "RR")["RR"] == 0.5
+    assert rankql.evaluate({"one": scores}, QRELS, "RR").per_query.columns[0] == "system"
+    for series, message in (
+        (pandas.Series([7, 8], index=[3, 4]), r"^run: the Series of query 1 may hold items or num"),
+        (pandas.Series([1.0, 2.0], index=["a", "a"]), r"^run: an item of query 1 is repeated"),
+        (
+            numpy.array([["a", "b"]]),
+            r"^run: item ids must be all text or all whole numbers",
+        ),
+    ):
+        with pytest.raises(RankqlError, match=message):
+            rankql.evaluate({1: series}, {1: [7]}, "RR")
 
 
 def test_dicts_of_several_runs():
@@ -167,8 +200,8 @@ def test_runs_are_no_judgments():
 def test_grades_of_events(tmp_path):
     grades = {"buy": 3, "cart": 2, "click": 1}
     EVENTS.write_csv(tmp_path / "events.csv")
-    pandas = EVENTS.to_pandas().astype({"event": "category"})
-    for qrels in (EVENTS, pandas, tmp_path / "events.csv"):
+    categories = EVENTS.to_pandas().astype({"event": "category"})
+    for qrels in (EVENTS, categories, tmp_path / "events.csv"):
         found = rankql.evaluate(RUN, qrels, "RR(rel=2)", rel=grades, by="event")
         assert found.per_query.rows() == [
             ("q1", "buy", pytest.approx(1 / 3)),
@@ -182,6 +215,29 @@ def test_grades_of_events(tmp_path):
     assert found.per_query["DCG@3"].to_list() == [3, 0.25]
     assert rankql.explain(RUN, EVENTS, "q1", "DCG@3", rel=grades).value == 1.5
     assert rankql.check(RUN, EVENTS, rel=grades).ok
+
+
+def test_several_events_count_once_with_the_highest_grade():
+    """As a log has them: the item was clicked, then bought."""
+    more = EVENTS.with_columns(pl.col("timestamp") + 9, event=pl.lit("click"))
+    grades = {"buy": 3, "click": 1}
+    found = rankql.evaluate(RUN, pl.concat([EVENTS, more]), ["DCG", "R@9"], rel=grades)
+    assert found.per_query.equals(
+        rankql.evaluate(RUN, EVENTS, ["DCG", "R@9"], rel=grades).per_query
+    )
+    assert "rel = event (buy: 3, click: 1), the highest per item: 2 rows repeat one" in repr(found)
+    found = rankql.evaluate(RUN, pl.concat([BOUGHT, BOUGHT]), "R@9")
+    assert found["R@9"] == 1 and "1 for every row, the highest per item: 2 rows" in repr(found)
+    # Attributes are not merged: those of a query must agree.
+    phones = pl.concat(
+        [EVENTS.with_columns(device=pl.lit("a")), more.with_columns(device=pl.lit("b"))]
+    )
+    with pytest.raises(RankqlError, match=r"^by: device must have one value per query"):
+        rankql.evaluate(RUN, phones, "DCG", rel=grades, by="device")
+    # Grades that are in the data are not merged.
+    with pytest.raises(RankqlError, match=r"^qrels has duplicates: query 'q1', item 'd2'"):
+        twice = BOUGHT.with_columns(rel=1)
+        rankql.evaluate(RUN, pl.concat([twice, twice]), "DCG")
 
 
 @pytest.mark.parametrize(
@@ -206,6 +262,92 @@ def test_judgments_of_beir(tmp_path):
     assert found.columns["qrels"] == {"query": "query-id", "item": "corpus-id", "rel": "score"}
     expected = rankql.evaluate(RUN, {"q1": {"d2": 1}, "q2": {"d2": 2, "d3": 1}}, "nDCG@10")
     assert found["nDCG@10"] == expected["nDCG@10"]
+
+
+def test_a_run_of_beir_is_no_judgments(tmp_path):
+    path = tmp_path / "run.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\nq1\td2\t12.5\nq2\td2\t2\n")
+    with pytest.raises(RankqlError, match=r"^qrels looks like a run: score is 12.5, and grades ar"):
+        rankql.evaluate(RUN, path, "nDCG@10")
+    assert rankql.evaluate(RUN, path, "DCG@3", rel="score").per_query["DCG@3"].max() == 6.25
+
+
+# Streams, and files without rows
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """The run in the formats of files."""
+    rows = frame(RUN, "score")
+    rows.write_parquet(tmp_path / "run.parquet")
+    rows.write_csv(tmp_path / "run.csv")
+    rows.write_csv(tmp_path / "run.tsv", separator="\t")
+    rows.write_ndjson(tmp_path / "run.jsonl")
+    rankql.convert(rows, tmp_path / "run.trec")
+    rankql.convert(rows, tmp_path / "run.trec.zst")
+    (tmp_path / "run.trec.gz").write_bytes(gzip.compress((tmp_path / "run.trec").read_bytes()))
+    frame(QRELS, "rel").write_csv(tmp_path / "qrels.csv")
+    return tmp_path
+
+
+COMMAND = "'{python}' -m rankql {command} -m RR --format csv --interval none"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval - qrels.csv <run.parquet",
+        "eval - qrels.csv <run.tsv",
+        "eval - qrels.csv <run.jsonl",
+        "eval - qrels.csv <run.trec.gz",
+        "eval <(cat run.trec) <(cat qrels.csv)",
+        "eval run.trec.zst - <qrels.csv",
+    ],
+)
+def test_streams(runs, command):
+    command = COMMAND.format(python=sys.executable, command=command)
+    made = subprocess.run(["bash", "-c", command], cwd=runs, capture_output=True, text=True)
+    assert made.stdout.splitlines()[-1] == "all,RR,0.41666666666666663,,,2,0,0", made.stderr
+
+
+def test_streams_that_cannot_be_read(runs):
+    for command, message in (
+        ("eval - qrels.csv </dev/null", "rankql: run: '-' is empty"),
+        ("eval - qrels.csv <run.trec.zst", "is compressed. Unzip it first: zstd -dc"),
+    ):
+        command = COMMAND.format(python=sys.executable, command=command)
+        made = subprocess.run(["bash", "-c", command], cwd=runs, capture_output=True, text=True)
+        assert made.returncode == 2 and message in made.stderr
+
+
+def test_a_pipe_of_a_name_is_read_every_time(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for items, expected in ((["x", "y"], 0.5), (["y", "x"], 1)):
+        lines = "".join(f"a Q0 {item} 1 {-i} t\n" for i, item in enumerate(items))
+        writer = threading.Thread(target=pipe.write_text, args=(lines,))
+        writer.start()
+        assert rankql.evaluate(pipe, {"a": ["y"]}, "RR")["RR"] == expected
+        writer.join()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.run", "b.csv"])
+def test_files_without_rows(tmp_path, name):
+    (tmp_path / name).write_text("\n\n" if name.startswith("b") else "")
+    for run, qrels, label in ((RUN, tmp_path / name, "qrels"), (tmp_path / name, QRELS, "run")):
+        with pytest.raises(RankqlError, match=rf"^{label}: '.*{name}' is empty"):
+            rankql.evaluate(run, qrels, "RR")
+
+
+def test_folders_of_hive(tmp_path):
+    rows = frame(RUN, "score")
+    for query, form in (("q1", "parquet"), ("q2", "parquet"), ("q1", "csv"), ("q2", "csv")):
+        folder = tmp_path / form / f"day={query[1]}"
+        folder.mkdir(parents=True)
+        getattr(rows.filter(query=query), f"write_{form}")(folder / f"a.{form}")
+    for path in ("parquet", "parquet/*/*.parquet", "parquet/day=*/a.parquet", "csv/*/*.csv"):
+        found = rankql.evaluate(tmp_path / path, QRELS, "RR", by="day").per_query
+        assert [str(day) for day in found["day"]] == ["1", "2"]
 
 
 # Files of MS MARCO, which have no header

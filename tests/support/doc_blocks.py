@@ -5,6 +5,7 @@ import doctest
 import io
 import re
 import shlex
+import sys
 
 import duckdb
 from click.testing import CliRunner
@@ -25,6 +26,8 @@ def run_blocks(text):
     con = duckdb.connect()
     rankql.register(con)
     namespace = {"con": con}
+    if str(ROOT / "examples") not in sys.path:  # pages that simulate data import `simulate`
+        sys.path.append(str(ROOT / "examples"))
 
     def sql(code):
         *before, last = code.strip().rstrip(";").split(";\n")

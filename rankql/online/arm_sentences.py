@@ -1,0 +1,104 @@
+"""The sentences and notes about the arms of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rankql import text
+from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER, ZERO_VARIANCE
+from rankql.decisions.significance import CORRECTIONS
+from rankql.online.arm_differences import BURN_IN, NO_CONTROL, NO_DIVISOR, ExperimentSettings
+
+_REASONS = {
+    NO_CONTROL: "the control has none in this slice",
+    NOT_TESTABLE: "an interval needs at least 2 with a value in each arm",
+    NO_DIVISOR: "the divisor of an arm adds up to 0",
+    NO_DIFFERENCE: "all have the same value",
+    ZERO_VARIANCE: "in each arm, all have the same value",
+    BURN_IN: "an arm has fewer than burn_in=",
+}
+
+
+def describe_arm(
+    row: Mapping[str, Any], noun: str, settings: ExperimentSettings, tests: int
+) -> tuple[str, str]:
+    """The verdict on an arm, and its sentence."""
+    a, b = row["arm_right"] or "the control", row["arm"]
+    counts = f"{row['n_b']:,} and {row['n_a']:,} {text.pluralise(noun)}"
+    if row["reason"]:
+        return row["reason"], f"{b} and {a} are not tested ({counts}): {_REASONS[row['reason']]}"
+    significant = row["p_adjusted"] <= settings.alpha
+    sign = -1 if significant and row["difference"] < 0 else 1
+    ends = sorted((sign * row["lo"], sign * row["hi"]))
+    digits = text.count_decimals_apart(*ends)
+    values = (sign * row["difference"], *ends)
+    difference, lo, hi = (text.format_decimal(value, digits) for value in values)
+    p = f"{text.format_p(row['p_adjusted'], settings.alpha)}{_describe_family(settings, tests)}"
+    lift = "" if row["lift"] is None else f"; lift {_format_lift(row)}"
+    basis = f"({100 * settings.confidence:.12g}% CI {lo} to {hi}{lift}; {p}; {counts})"
+    if significant:
+        verdict = "lower" if row["difference"] < 0 else "higher"
+        return verdict, f"{b} is {difference} {verdict} than {a} {basis}"
+    words = f"no significant difference between {b} and {a}: {difference} {basis}"
+    if row["detectable"] > abs(row["difference"]):
+        size = text.round_significant(row["detectable"])
+        words += f". A difference of about {size} would have been detected with {POWER:.0%} power"
+    return "not significant", words
+
+
+def _format_lift(row: Mapping[str, Any]) -> str:
+    if row["lift_lo"] is None:
+        return f"{row['lift']:+.1%}"
+    digits = max(1, text.count_decimals(100 * row["lift_lo"], 100 * row["lift_hi"]))
+    lift, lo, hi = (f"{row[name]:+.{digits}%}" for name in ("lift", "lift_lo", "lift_hi"))
+    return f"{lift}, {lo} to {hi}"
+
+
+def _describe_family(settings: ExperimentSettings, tests: int) -> str:
+    """What the p-value is adjusted for, as the end of a phrase."""
+    if tests < 2 or settings.correction == "none":
+        return ""
+    return f", {CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
+
+
+def describe_experiment(
+    rows: Sequence[Mapping[str, Any]], noun: str, settings: ExperimentSettings, tests: int
+) -> Iterator[str]:
+    """Notes on the tests, and on what was left out."""
+    units = text.pluralise(noun)
+    family = _describe_family(settings, tests).removeprefix(", ")
+    adjusted = f". p-values are {family} (metrics x arms x slices)" if family else ""
+    if settings.sequential:
+        asymptotic = {row["metric"] for row in rows} - {*settings.bounds}
+        kinds = [f"betting within its bounds for {text.join_words([*settings.bounds])}"] \
+            if settings.bounds else []  # fmt: skip
+        if asymptotic:
+            kinds.append(
+                f"asymptotic for {text.join_words(sorted(asymptotic))}, from {settings.burn_in:,} "
+                f"{units} per arm on"
+            )
+        yield f"Confidence sequences: {', '.join(kinds)}{adjusted}"
+        yield f"Valid however often you look, if the values of {units} are final when they count"
+    else:
+        yield f"Welch's t test{adjusted}"
+        yield (
+            "p-values hold for one look at a size that was planned. To look again and again, pass "
+            "sequential=True (CLI: --sequential)"
+        )
+    level = " (each at the level of its p-value)" if family else ""
+    yield (
+        f"lo, hi: the {100 * settings.confidence:.12g}% confidence interval of b - a{level}. It "
+        f"excludes 0 exactly if the adjusted p-value is at most {settings.alpha:g}"
+    )
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        of = [row for row in rows if row["metric"] == metric]
+        if any(row["lift"] is None and row["p"] is not None for row in of):
+            yield f"{metric} has no lift where the control's mean is not clearly above 0"
+        every = [row for row in of if row["slice"] == "all"]
+        # The control is in the row of each arm.
+        total = sum(row["units"] for row in every) + every[0]["units_right"]
+        left = total - sum(row["n_b"] for row in every) - every[0]["n_a"]
+        if left:
+            verb = text.is_or_are(left)
+            yield f"{metric} is NULL for {left:,} of {total:,} {units}, which {verb} left out"

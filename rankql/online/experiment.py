@@ -1,0 +1,224 @@
+"""What did the change do for users? The randomised arms of an experiment compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql import text
+from rankql.errors import RankqlError, require_package
+from rankql.evaluation.arguments import parse_groupings
+from rankql.online.experiment_result import Experiment
+from rankql.online.unit_states import UnitTable, open_units
+from rankql.registry.argument_checks import as_number, require, require_probability
+from rankql.sources.session import open_session
+from rankql.sources.tables import Data
+
+_PLAN = {
+    "metric": pl.String,
+    "units": pl.Int64,
+    **dict.fromkeys(("mean", "sd", "detectable", "detectable_lift", "lift"), pl.Float64),
+    "units_needed": pl.Int64,
+}
+
+
+def experiment(
+    table: Data,
+    *,
+    metrics: str | Sequence[str],
+    arm: str = "arm",
+    unit: str = "user",
+    control: str | None = None,
+    ratio: Mapping[str, float] | None = None,
+    by: str | Sequence[str | Sequence[str]] = (),
+    before: str | Mapping[str, str] | None = None,
+    correction: str = "holm",
+    confidence: float = 0.95,
+    sequential: bool = False,
+    burn_in: int = 1_000,
+    bounds: Mapping[str, Sequence[float]] | None = None,
+    con: duckdb.DuckDBPyConnection | None = None,
+) -> Experiment:
+    """Compare the arms of an A/B test: how large is each difference, and is it significant?
+
+    `table` has a row per user, or several, with the column `arm`. Users without events must be in
+    it too, with 0. `metrics` are columns of numbers. The rows of a user are added up first; those
+    of ranking metrics, such as 'nDCG@10', are averaged. 'sum(x)', 'mean(x)' and 'max(x)' choose.
+    'clicks/impressions' is the ratio of the arm's totals. Every arm is compared with `control`,
+    which is recognised by its name: 'control', 'baseline', 'A', 'old', 'off', 0.
+
+    The difference b - a has the interval and p-value of Welch's t test over users; for ratios, with
+    the standard error of the delta method. The lift, (b - a) / a, has Fieller's interval. It is the
+    delta method's where the control's mean is many standard errors above 0, and excludes 0 exactly
+    if the difference does. `correction` adjusts for all rows of the table: 'holm', 'bonferroni',
+    'bh' or 'none'; each interval has the level of its own test. `by` names attributes of users for
+    slices, known before the experiment.
+
+    `ratio` is the planned split, such as {'A': 9, 'B': 1}; equal by default. If the sizes of the
+    arms contradict it (chi-square p < 0.001), nothing is computed. `before` is a column from before
+    the experiment, such as last month's revenue, or a dict of metric: column. It removes the part
+    of the variance that it explains (CUPED, Deng et al. 2013). Users without a value get the mean.
+
+    p-values hold for one look. With `sequential`, they hold at every look: by betting for columns
+    with `bounds`, such as {'bought': (0, 1)}, for any number of users; else asymptotically
+    (Waudby-Smith et al. 2024), from `burn_in` users per arm on. A user must then count only once
+    his value is final, such as the revenue of the first 7 days.
+
+    >>> import polars as pl
+    >>> sleep = pl.DataFrame({"user": range(20), "arm": ["A"] * 10 + ["B"] * 10, "hours": [
+    ...     0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0,
+    ...     1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]})
+    >>> print(experiment(sleep, metrics="hours").sentences[0])
+    hours: no significant difference between B and A: 1.6 (95% CI -0.2 to 3.4; p = 0.079; \
+10 and 10 users). A difference of about 2.5 would have been detected with 80% power
+    """
+    require_package("scipy", "stats", "experiment")
+    from rankql.online.arm_differences import (
+        SCHEMA,
+        ExperimentSettings,
+        check_ratio,
+        choose_control,
+        compare_arms,
+    )
+    from rankql.online.arm_sentences import describe_arm, describe_experiment
+
+    ranges = {name: (float(ends[0]), float(ends[-1])) for name, ends in (bounds or {}).items()}
+    settings = ExperimentSettings(correction, confidence, sequential, burn_in, ranges)
+    settings.check()
+    with open_session(con, table) as session:
+        units = open_units(session, table, metrics, unit, arm, before, parse_groupings(by), ranges)
+        states, notes = units.read()
+        whole = states.filter(slice="all", metric=units.metrics[0].name)
+        sizes = dict(whole.select("arm", "units").rows())
+        control_arm = choose_control([*sizes], control)
+        ratio_note = check_ratio(sizes, ratio, units.noun)
+        _require_bounds(states, settings.bounds, units.noun)
+        rows = compare_arms(session, states, control_arm, settings, before is not None)
+    tests = sum(row["p"] is not None for row in rows)
+    table_rows, sentences = [], []
+    for row in rows:
+        verdict, sentence = describe_arm(row, units.noun, settings, tests)
+        names = {"a": control_arm, "b": row["arm"], "mean_a": row["control"],
+                 "mean_b": row["treatment"], "verdict": verdict, "sentence": sentence}  # fmt: skip
+        table_rows.append({name: (row | names).get(name) for name in SCHEMA})
+        part = "" if row["slice"] == "all" else f", {row['slice']}"
+        sentences.append(f"{row['metric']}{part}: {sentence}")
+    if control is None:
+        ratio_note += f". The control is {control_arm!r}"
+    notes = [
+        ratio_note,
+        *describe_experiment(rows, units.noun, settings, tests),
+        *_describe_before(units, states, rows),
+        *notes,
+    ]
+    conventions = {
+        "unit": unit, "arm": arm, "control": control_arm, "ratio": ratio,
+        "metrics": {m.name: m.aggregate if m.divisor is None else "ratio" for m in units.metrics},
+        "before": {m.name: m.before for m in units.metrics if m.before}, "correction": correction,
+        "confidence": confidence, "sequential": sequential,
+        "burn_in": burn_in if sequential else None, "bounds": ranges,
+    }  # fmt: skip
+    return Experiment(pl.DataFrame(table_rows, schema=SCHEMA), conventions, notes, sentences)
+
+
+def plan_experiment(
+    table: Data,
+    *,
+    metrics: str | Sequence[str],
+    unit: str = "user",
+    lift: float = 0.05,
+    before: str | Mapping[str, str] | None = None,
+    confidence: float = 0.95,
+    power: float = 0.8,
+    con: duckdb.DuckDBPyConnection | None = None,
+) -> Experiment:
+    """How many users does an A/B test need, and what could the users of a table detect?
+
+    `table`, `metrics`, `unit` and `before` are those of `experiment`, without arms. `detectable` is
+    the difference that a t test with two equal arms of these users detects with this power:
+    (z(1 - alpha / 2) + z(power)) * 2 * sd / sqrt(users). `units_needed` is the number of users per
+    arm for a difference of `lift` times the mean: 2 * (z(1 - alpha / 2) + z(power))^2 * sd^2 /
+    (lift * mean)^2. The sd of a ratio is that of the delta method; with `before`, what remains.
+
+    >>> import polars as pl
+    >>> users = pl.DataFrame({"user": range(1000), "orders": [0, 1, 0, 1, 2] * 200})
+    >>> plan_experiment(users, metrics="orders", lift=0.1).table["units_needed"].item()
+    1375
+    """
+    require_package("scipy", "stats", "plan_experiment")
+    from scipy import special
+
+    from rankql.online.arm_differences import ExperimentSettings, compare_states
+
+    require_probability("confidence", confidence)
+    require_probability("power", power)
+    require(as_number(lift) > 0, f"lift must be a number above 0, such as 0.05, not {lift}")
+    z = float(special.ndtri([(1 + confidence) / 2, power]).sum())
+    settings = ExperimentSettings("none", confidence, False, 2, {})
+    rows, sentences = [], []
+    with open_session(con, table) as session:
+        units = open_units(session, table, metrics, unit, None, before, [], {})
+        states, notes = units.read()
+        # The standard error of an arm compared with itself is sd * sqrt(2 / n).
+        twice = states.join(states, on=["metric", "slice"], maintain_order="left")
+        compared = compare_states(session, twice, [confidence] * len(twice), settings)
+    nouns = text.pluralise(units.noun)
+    for row in compared:
+        if row["error"] is None:
+            raise RankqlError(f"{row['metric']} does not vary over {nouns}. Remove it")
+        n, mean, sd = row["n_a"], row["control"], row["error"] * math.sqrt(row["n_a"] / 2)
+        detectable = z * 2 * sd / math.sqrt(n)
+        # Without a mean that is clearly above 0 there is no lift.
+        lifts = {"detectable_lift": None, "units_needed": None}
+        sentence = f"{row['metric']}: {n:,} {nouns}, split evenly, detect a difference of about "
+        sentence += text.round_significant(detectable)
+        if row["lift"] is not None:
+            needed = math.ceil(2 * (z * sd / (lift * mean)) ** 2)
+            lifts = {"detectable_lift": detectable / mean, "units_needed": needed}
+            sentence += f" (a lift of {detectable / mean:.1%}) with {power:.0%} power. A lift of "
+            sentence += f"{lift:.3g} needs {needed:,} {nouns} per arm"
+        sentences.append(sentence)
+        rows.append({"metric": row["metric"], "units": n, "mean": mean, "sd": sd,
+                     "detectable": detectable, "lift": float(lift), **lifts})  # fmt: skip
+    conventions = {"unit": unit, "confidence": confidence, "power": power, "lift": lift,
+                   "before": {m.name: m.before for m in units.metrics if m.before}}  # fmt: skip
+    table_rows = pl.DataFrame(rows, schema=_PLAN)
+    return Experiment(table_rows, conventions, notes, sentences)
+
+
+def _require_bounds(
+    states: pl.DataFrame, bounds: Mapping[str, tuple[float, float]], noun: str
+) -> None:
+    """Refuse values outside their bounds."""
+    for name, (low, high) in bounds.items():
+        values = states.filter(metric=name, slice="all")
+        least: Any = values["least"].min()
+        most: Any = values["most"].max()
+        if least < low or most > high:
+            raise RankqlError(
+                f"bounds= of {name} are {low:g} to {high:g}, but a {noun} has "
+                f"{least if least < low else most:g}. Pass bounds that no value can leave"
+            )
+
+
+def _describe_before(
+    units: UnitTable, states: pl.DataFrame, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Notes on how much variance the pre-period columns remove, and on users without a value."""
+    for metric in (each for each in units.metrics if each.before):
+        of = [row for row in rows if row["metric"] == metric.name and row["slice"] == "all"]
+        if of[0]["error"] is None:
+            continue
+        removed = 1 - (of[0]["error"] / of[0]["error_plain"]) ** 2
+        note = f"{metric.name}: adjusted for {metric.before} (CUPED), which removes {removed:.0%} "
+        note += f"of the variance of {of[0]['arm']} against {of[0]['arm_right']}"
+        whole = states.filter(slice="all", metric=metric.name)
+        total, known = int(whole["units"].sum()), int(whole["known"].sum())
+        if known < total:
+            nouns = text.pluralise(units.noun)
+            note += f". {total - known:,} of {total:,} {nouns} have no value and get the mean"
+        yield note

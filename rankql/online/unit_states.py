@@ -1,0 +1,266 @@
+"""The state of every arm, metric and slice: units, means and squares, in one SQL query."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from rankql import text
+from rankql.decisions.key_join import read_number
+from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.summary import slice_label
+from rankql.macros import quote
+from rankql.registry.argument_checks import require
+from rankql.registry.parse import is_metric
+from rankql.sources.macro_sql import execute
+from rankql.sources.session import Session
+from rankql.sources.tables import Data, Table, require_column
+
+# More arms than this are the wrong column.
+ARMS = 50
+_AGGREGATES = {"sum": "fsum", "mean": "favg", "max": "max"}
+_CALL = re.compile(r"(sum|mean|max)\((.+)\)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class UnitMetric:
+    """A metric: a column and how the rows of a unit are aggregated, or two summed and divided."""
+
+    name: str
+    column: str
+    aggregate: str = "sum"
+    divisor: str | None = None
+    # The pre-period column that explains a part of the variance.
+    before: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the values."""
+        return [self.column, *([] if self.divisor is None else [self.divisor])]
+
+
+def parse_unit_metric(name: str, table: Table, before: str | None) -> UnitMetric:
+    """A column, sum(column), mean(column), max(column), or column/column."""
+    if name in table.columns:
+        return UnitMetric(name, name, "mean" if is_metric(name) else "sum", None, before)
+    if (call := _CALL.fullmatch(name)) and call[2] in table.columns:
+        return UnitMetric(name, call[2], call[1].lower(), None, before)
+    for slash in re.finditer("/", name):
+        left, right = name[: slash.start()].strip(), name[slash.end() :].strip()
+        if left in table.columns and right in table.columns:
+            return UnitMetric(name, left, "sum", right, before)
+    parts = [part.strip() for part in name.split("/")] if "/" in name else [name]
+    unknown = next((part for part in parts if part not in table.columns), name)
+    raise RankqlError(describe_unknown("column in metrics=:", unknown, [*table.columns]))
+
+
+@dataclass(frozen=True)
+class UnitTable:
+    """A table of rows by unit; `arm` is None if there are no arms yet."""
+
+    session: Session
+    table: Table
+    unit: str
+    arm: str | None
+    metrics: list[UnitMetric]
+    groups: list[list[str]] = field(default_factory=list)
+    # The metrics whose values are returned as lists.
+    listed: Sequence[str] = ()
+
+    def read(self) -> tuple[pl.DataFrame, list[str]]:
+        """One row per slice, metric and arm: its units, state and values; and notes."""
+        attributes = dict.fromkeys(itertools.chain(*self.groups))
+        for argument, names in (
+            ("unit", [self.unit]), ("arm", [self.arm] if self.arm else []), ("by", attributes),
+            ("before", [metric.before for metric in self.metrics if metric.before]),
+        ):  # fmt: skip
+            for name in names:
+                require_column(self.table, name, argument)
+        notes = self._check_rows()
+        rows: pl.DataFrame = execute(self.session, self._sql([*attributes])).pl()
+        rows = rows.with_columns(pl.col("arm").cast(pl.String))
+        self._check_units(rows.filter(slice="all"), [*attributes])
+        frames = [
+            rows.select("slice", "arm", "units", metric=pl.lit(metric.name), state=f"state_{i}",
+                        least=f"least_{i}", most=f"most_{i}", known=f"known_{i}",
+                        values=f"values_{i}")
+            for i, metric in enumerate(self.metrics)
+        ]  # fmt: skip
+        if (rows["rows"] > rows["units"]).any():
+            notes.append(self._describe_aggregates())
+        return pl.concat(frames), notes
+
+    @property
+    def noun(self) -> str:
+        """The noun for a unit."""
+        return text.row_noun(self.unit)
+
+    @property
+    def _arm(self) -> str:
+        """The arm as bytes, so that no collation makes different arms equal."""
+        return f"encode(CAST({quote(self.arm)} AS VARCHAR))" if self.arm else "encode('all')"
+
+    def _check_rows(self) -> list[str]:
+        """Notes on rows that are left out and on negative counts; errors for negative divisors."""
+        values = dict.fromkeys(itertools.chain(*(metric.columns for metric in self.metrics)))
+        least = [f"min({read_number(self.table, name)})" for name in values]
+        counts = [f"count(*) FILTER ({self._arm} IS NULL)"]
+        counts.append(f"count(*) FILTER ({self._arm} IS NOT NULL AND {quote(self.unit)} IS NULL)")
+        sql = f"SELECT count(*), {', '.join([*counts, *least])} FROM {self.table.sql}"
+        ((total, no_arm, no_unit, *ends),) = execute(self.session, sql).fetchall()
+        require(total > no_arm + no_unit, f"{self.table.label} has no row with an arm and a unit")
+        notes = [
+            f"Dropped {count:,} of {text.format_count(total, 'row')} without {what} ({name} is "
+            "NULL)"
+            for count, what, name in ((no_arm, "an arm", self.arm), (no_unit, "a unit", self.unit))
+            if count
+        ]
+        divisors = {metric.divisor for metric in self.metrics}
+        for name, end in zip(values, ends, strict=True):
+            if end is None or end >= 0:
+                continue
+            if name in divisors:
+                raise RankqlError(
+                    f"{name} must not be negative, because it divides another column, not {end:g}. "
+                    "Correct the table"
+                )
+            if "INT" in self.table.columns[name]:
+                notes.append(
+                    f"{name} has negative values, down to {end:g}. A count cannot have any"
+                )
+        return notes
+
+    def _sql(self, attributes: Sequence[str]) -> str:
+        """The query: rows added up by unit, then units by arm and slice."""
+        labels = ", ".join(
+            f"CASE WHEN grouping(by_{i}) = 0 THEN {slice_label(name, f'by_{i}')} END"
+            for i, name in enumerate(attributes)
+        )
+        slice_ = f"coalesce(nullif(concat_ws(', ', {labels}), ''), 'all')" if labels else "'all'"
+        units, filled, columns = [], [], []
+        for i, name in enumerate(attributes):
+            units.append(f"min({quote(name)}) AS by_{i}, max({quote(name)}) AS other_by_{i}")
+            columns.append(
+                f"min(CAST(unit AS VARCHAR)) FILTER (by_{i} <> other_by_{i}) AS varies_{i}"
+            )
+        for i, metric in enumerate(self.metrics):
+            units.append(self._unit_values(i, metric))
+            filled.append(f"coalesce(before_{i}, avg(before_{i}) OVER (), 0) AS before_{i}")
+            state = f"experiment_moments(value_{i}, divisor_{i}, before_{i})"
+            listed = f"list(value_{i}) FILTER (value_{i} IS NOT NULL)"
+            columns.append(
+                f"{state} AS state_{i}, min(value_{i}) AS least_{i}, max(value_{i}) AS most_{i}, "
+                f"count(known_{i}) AS known_{i}, bool_or(varies_before_{i}) AS varies_before_{i}, "
+                f"{listed if metric.name in self.listed else 'NULL::DOUBLE[]'} AS values_{i}"
+            )
+        sets = [["arm", *(f"by_{attributes.index(name)}" for name in group)]
+                for group in ([], *self.groups)]  # fmt: skip
+        order = [f"grouping(by_{i}) DESC, by_{i} NULLS LAST" for i in range(len(attributes))]
+        return f"""
+            WITH units AS (
+                SELECT {quote(self.unit)} AS unit, min({self._arm}) AS arm,
+                       max({self._arm}) AS other_arm, count(*) AS rows, {", ".join(units)}
+                FROM {self.table.sql}
+                WHERE {self._arm} IS NOT NULL AND {quote(self.unit)} IS NOT NULL
+                GROUP BY {quote(self.unit)}
+            ), filled AS (SELECT * REPLACE ({", ".join(filled)}) FROM units)
+            SELECT arm, {slice_} AS slice, count(*) AS units, CAST(sum(rows) AS BIGINT) AS rows,
+                   count(*) FILTER (arm <> other_arm) AS crossed,
+                   min(CAST(unit AS VARCHAR)) FILTER (arm <> other_arm) AS example,
+                   {", ".join(columns)}
+            FROM filled GROUP BY GROUPING SETS ({", ".join(f"({', '.join(s)})" for s in sets)})
+            ORDER BY {", ".join([*order, "arm"])}
+        """
+
+    def _unit_values(self, i: int, metric: UnitMetric) -> str:
+        """The value, divisor and pre-period value of a unit."""
+        before = f"CAST({read_number(self.table, metric.before)} AS DOUBLE)" if metric.before else 0
+        pre = f"max({before}) AS before_{i}, max({before}) AS known_{i}, "
+        pre += f"min({before}) <> max({before}) AS varies_before_{i}"
+        value = read_number(self.table, metric.column)
+        if metric.divisor is None:
+            aggregate = _AGGREGATES[metric.aggregate]
+            return f"{aggregate}({value}) AS value_{i}, 1 AS divisor_{i}, {pre}"
+        divisor = read_number(self.table, metric.divisor)
+        both = f"FILTER ({value} IS NOT NULL AND {divisor} IS NOT NULL)"
+        return f"fsum({value}) {both} AS value_{i}, fsum({divisor}) {both} AS divisor_{i}, {pre}"
+
+    def _check_units(self, arms: pl.DataFrame, attributes: Sequence[str]) -> None:
+        """Refuse units in two arms or slices, too many arms, and metrics without variation."""
+        if crossed := int(arms["crossed"].sum()):
+            raise RankqlError(
+                f"{text.format_count(crossed, self.noun)} of {int(arms['units'].sum()):,} "
+                f"{text.is_or_are(crossed)} in more than one arm, such as "
+                f"{arms['example'].min()!r}. Remove them, or find out why they were assigned twice"
+            )
+        if len(arms) > ARMS:
+            raise RankqlError(
+                f"arm={self.arm!r} has {len(arms):,} values. Name the column of the arms, which "
+                f"has at most {ARMS}"
+            )
+        for i, name in enumerate(attributes):
+            for unit in arms[f"varies_{i}"].drop_nulls().head(1):
+                raise RankqlError(
+                    f"by: {name} must have one value per {self.noun}, but {unit!r} has several. "
+                    "Use an attribute from before the experiment"
+                )
+        for i, metric in enumerate(self.metrics):
+            ends: Any = arms[f"least_{i}"].min(), arms[f"most_{i}"].max()
+            if ends[0] is None:
+                raise RankqlError(f"{metric.name} is NULL for every {self.noun}. Remove it")
+            if metric.divisor is None and ends[0] == ends[1]:
+                raise RankqlError(
+                    f"{metric.name} is {ends[0]:g} for every {self.noun}, so there is nothing to "
+                    "compare. Remove it from metrics="
+                )
+            if arms[f"varies_before_{i}"].any():
+                raise RankqlError(
+                    f"before: {metric.before} must have one value per {self.noun}, because the "
+                    "number of rows may depend on the arm. Add it up before the experiment"
+                )
+            if not arms[f"known_{i}"].sum():
+                raise RankqlError(f"before: {metric.before} is NULL for every {self.noun}")
+
+    def _describe_aggregates(self) -> str:
+        """A note on what was done with several rows of a unit."""
+        words = {"sum": "added up", "mean": "averaged", "max": "taken at their maximum"}
+        done: Mapping[str, list[str]] = {
+            words[kind]: [m.name for m in self.metrics if m.aggregate == kind] for kind in words
+        }
+        parts = [f"{how} for {text.join_words(names)}" for how, names in done.items() if names]
+        return f"The rows of a {self.noun} are {', '.join(parts)}"
+
+
+def open_units(
+    session: Session,
+    data: Data,
+    metrics: str | Sequence[str],
+    unit: str,
+    arm: str | None,
+    before: str | Mapping[str, str] | None,
+    groups: list[list[str]],
+    listed: Mapping[str, object],
+) -> UnitTable:
+    """The table of the caller, with its metrics."""
+    table = session.table(data, "table")
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    require(bool(names), "metrics= is empty. Name columns of numbers")
+    if isinstance(before, str):
+        require(len(names) == 1, "before= must be a dict of metric: column for several metrics")
+        before = {names[0]: before}
+    for argument, keys in (("before", before or {}), ("bounds", listed)):
+        for key in keys:
+            require(key in names, describe_unknown(f"metric in {argument}=:", key, names))
+    columns = [parse_unit_metric(name, table, (before or {}).get(name)) for name in names]
+    for metric in columns:
+        if metric.name in listed and (metric.divisor or metric.before):
+            raise RankqlError(
+                f"bounds= of {metric.name}: ratios and metrics with before= have no bounds. Leave "
+                "them out, for an asymptotic sequence"
+            )
+    return UnitTable(session, table, unit, arm, columns, groups, [*listed])
