@@ -52,6 +52,7 @@ KEYWORDS = {
     "does-your-tool": ["mlflow", "trulens", "haystack", "gbrain", "memorybench"],
     "evaluate": ["slices", "segments", "export results", "trec files", "missing queries"],
     "experiment": ["a/b test on users", "cuped", "peeking", "sample ratio mismatch", "lift"],
+    "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
     "gate": ["ci", "regression test", "pull request"],
     "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],

@@ -52,6 +52,9 @@ class Inputs:
     # The attribute by which queries are weighted in the means; it is in `by` too.
     weight: str | None = None
 
+    # The columns of the runs that metrics of the user read, by name, as SQL.
+    own: Mapping[str, str] = field(default_factory=dict)
+
     @property
     def many(self) -> bool:
         """Does the result have a column system?"""
