@@ -55,6 +55,7 @@ KEYWORDS = {
     "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
     "gate": ["ci", "regression test", "pull request"],
     "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
+    "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],
     "metrics/precision": ["map", "recall", "precision", "hit rate"],
