@@ -11,6 +11,8 @@ from .diagnostics.correlate import correlate
 from .diagnostics.explain import explain
 from .diagnostics.explanation import Explanation
 from .diagnostics.findings import Finding, Report
+from .diagnostics.funnel import funnel
+from .diagnostics.funnel_result import Funnel
 from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
 from .engines.dialects import translate
@@ -150,6 +152,7 @@ __all__ = [
     "Experiment",
     "Explanation",
     "Finding",
+    "Funnel",
     "Limits",
     "RankqlError",
     "Report",
@@ -198,6 +201,7 @@ __all__ = [
     "f1_at",
     "f1_at_by_score",
     "fleiss_kappa",
+    "funnel",
     "gate",
     "gini",
     "grade_events",

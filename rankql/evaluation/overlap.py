@@ -81,12 +81,19 @@ def require_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[str]:
     for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
         if note := unranked_rows_note(inputs.scored, system, total, count):
             notes.append(note)
-        if inputs.scored and is_constant and count > 1:
+        if inputs.scored and is_constant and _has_ties(run_sql, inputs, system):
             notes.append(
                 f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
                 "decides the order of the items (CLI: --ties)"
             )
     return notes
+
+
+def _has_ties(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
+    """Has a query of the system, whose scores are all the same, several items?"""
+    where = f"WHERE system = {literal(system)}" if inputs.many else ""
+    sql = f"SELECT 1 FROM run {where} GROUP BY query HAVING count(score) > 1 LIMIT 1"
+    return bool(run_sql(sql))
 
 
 def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int, bool]]:

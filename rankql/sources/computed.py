@@ -67,7 +67,7 @@ def parse_pair(
     """
     if not isinstance(value, list | tuple):
         return value, value
-    flat = all(isinstance(name, str) for name in value)
+    flat = all(isinstance(name, str) for name in value) and len({*value}) == len(value)
     is_key = flat and (len(value) != 2 or not pairs or all(t.has(n) for t in tables for n in value))
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
