@@ -116,9 +116,10 @@ class Session:
         scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
         if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
             if not hasattr(data, "__arrow_c_stream__"):
+                remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
                 raise RankqlError(
                     f"{label} must be a path, a table, a relation or a frame, "
-                    f"not {type(data).__name__}"
+                    f"not {type(data).__name__}{remedy}"
                 )
             import polars
 
