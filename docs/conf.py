@@ -54,6 +54,7 @@ KEYWORDS = {
     "experiment": ["a/b test on users", "cuped", "peeking", "sample ratio mismatch", "lift"],
     "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
     "gate": ["ci", "regression test", "pull request"],
+    "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
     "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],

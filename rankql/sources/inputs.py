@@ -198,8 +198,7 @@ def read_inputs(
         )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
-        if "rel" in judgments.assumed:
-            judgments = keep_highest(session, judgments, by)
+        judgments = keep_highest(session, judgments, by)
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]

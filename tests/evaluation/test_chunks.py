@@ -123,6 +123,20 @@ def test_grades_of_chunks():
         rankql.evaluate(RUN, chunks, "RR", collapse="#")
 
 
+def test_ids_that_look_like_chunks():
+    """Without collapse=, such ids count as unjudged, which is noted or refused."""
+    found = rankql.evaluate(
+        pl.DataFrame({"query": ["q"], "retrieved": [["B#7", "C"]], "relevant": [["B", "C"]]})
+    )
+    assert found.notes == [
+        "Ids such as 'B#7' look like chunks of judged items such as 'B': pass collapse='#' "
+        "(CLI: --collapse '#'). They count as unjudged"
+    ]
+    assert rankql.evaluate({"q": ["C", "D"]}, QRELS, "RR").notes == []
+    with pytest.raises(RankqlError, match=r"same way in both\. Ids such as 'B#7' .* collapse='#'"):
+        rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
+
+
 @pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\"])
 def test_the_last_separator_counts(separator):
     document = f"a{separator}b"

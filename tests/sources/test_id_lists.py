@@ -82,6 +82,14 @@ def test_names_of_tools(query, retrieved, relevant):
     assert found.columns["run"]["item"] == retrieved
 
 
+def test_attributes_that_are_called_like_a_query():
+    lists = LISTS.rename({"query": "question", "lang": "topic"}).select(
+        "topic", pl.exclude("topic")
+    )
+    found = rankql.evaluate(lists, None, "RR", by="topic").per_query
+    assert found.rows() == [("q1", "en", 0.5), ("q2", "de", 1.0)]
+
+
 def test_names_by_keyword():
     lists = LISTS.rename({"retrieved": "hits", "relevant": "right"})
     assert rankql.evaluate(lists, None, METRICS, item=["hits", "right"]).per_query.equals(
