@@ -136,7 +136,7 @@ class Funnel(EvaluatedTable):
         where = (
             f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} below position {self.k}"
             if row["stage"] == ORDER
-            else f"it loses {row['lost']:,} of {relevant}"
+            else f"it drops {row['lost']:,} of {relevant}"
         )
         if abs(loss) <= ROUNDING:
             return f"{subject} loses nothing; {where}"
@@ -167,4 +167,4 @@ class Funnel(EvaluatedTable):
 
 
 def _subject(stage: str) -> str:
-    return "the order of the final ranking" if stage == ORDER else stage
+    return "The order of the final ranking" if stage == ORDER else stage
