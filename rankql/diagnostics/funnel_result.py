@@ -146,7 +146,8 @@ class Funnel(EvaluatedTable):
             bounds = sorted(
                 (math.copysign(1, loss) * row["lo"], math.copysign(1, loss) * row["hi"])
             )
-        interval = text.format_interval((abs(loss), *bounds))
+        level = f"({100 * self.result.confidence:.12g}% CI "
+        interval = text.format_interval((abs(loss), *bounds)).replace("(", level)
         return f"{subject} {verb} {interval}; {where}"
 
     def plot(self) -> alt.TopLevelMixin:
