@@ -11,6 +11,8 @@ from .diagnostics.correlate import correlate
 from .diagnostics.explain import explain
 from .diagnostics.explanation import Explanation
 from .diagnostics.findings import Finding, Report
+from .diagnostics.funnel import funnel
+from .diagnostics.funnel_result import Funnel
 from .diagnostics.limits import limits
 from .diagnostics.limits_result import Limits
 from .engines.dialects import translate
@@ -76,6 +78,7 @@ from .expressions.gain import (
     ndcg,
     ndcg_by_score,
 )
+from .expressions.id_lists import grades_of
 from .expressions.order import (
     kendall_tau_b,
     kendall_tau_b_by_score,
@@ -118,6 +121,7 @@ from .expressions.precision import (
 from .expressions.rating import mae, mse, rmse
 from .expressions.variants import ranked
 from .logs.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
+from .logs.chunks import collapsed
 from .logs.counterfactuals import counterfactual
 from .logs.debias import debiased, effective_sample_size
 from .logs.grades import consensus, graded, tally
@@ -148,6 +152,7 @@ __all__ = [
     "Experiment",
     "Explanation",
     "Finding",
+    "Funnel",
     "Limits",
     "RankqlError",
     "Report",
@@ -170,6 +175,7 @@ __all__ = [
     "check",
     "click_model",
     "cohen_kappa",
+    "collapsed",
     "combine",
     "compare",
     "consensus",
@@ -195,10 +201,12 @@ __all__ = [
     "f1_at",
     "f1_at_by_score",
     "fleiss_kappa",
+    "funnel",
     "gate",
     "gini",
     "grade_events",
     "graded",
+    "grades_of",
     "harvested_propensity",
     "hit_at",
     "hit_at_by_score",

@@ -258,6 +258,47 @@ CREATE OR REPLACE MACRO rankql_list_relevant(rels, threshold) AS
     rankql_sum(rankql_hits(rels, threshold));
 
 
+-- Lists of ids.
+
+CREATE OR REPLACE MACRO rankql_holds_grades(relevant) AS typeof(relevant) SIMILAR TO '(MAP|STRUCT)\(.*';
+
+-- The grades of ids as a map: 1 for each id of a list, or those of a MAP, of a struct or JSON object {id: grade}, or of a
+-- list of structs with an id and a grade. JSON binds all of these types.
+CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
+    CASE WHEN NOT rankql_holds_grades(relevant) AND NOT rankql_is_list(relevant)
+         THEN rankql_fail(name || ' must be a list of ids or a MAP of id: grade, not ' || typeof(relevant))
+         WHEN NOT rankql_holds_grades(relevant)
+         THEN map_from_entries(list_transform(list_distinct(CAST(to_json(relevant) AS VARCHAR[])),
+                                              lambda id: {'id': id, 'grade': 1.0::DOUBLE}))
+         WHEN rankql_is_list(relevant)
+         THEN map_from_entries(list_transform(
+            json_transform(to_json(relevant), '[{"id": "VARCHAR", "item": "VARCHAR", "key": "VARCHAR", "grade": "DOUBLE",
+                                                 "rel": "DOUBLE", "value": "DOUBLE"}]'),
+            lambda x_: {'id': coalesce(x_['id'], x_['item'], x_['key'], rankql_fail(name || ' has no id or item: '
+                                                                                   || typeof(relevant))),
+                        'grade': coalesce(x_['grade'], x_['rel'], x_['value'],
+                            CASE WHEN NOT regexp_matches(typeof(relevant), '\b(grade|rel|value)\b') THEN 1 END)}))
+         ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
+    END;
+
+-- Ids as text.
+CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
+    CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
+         ELSE map_keys(rankql_grade_map(ids, name)) END;
+
+CREATE OR REPLACE MACRO rankql_repeated(ids) AS
+    list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
+
+CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
+    list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant')}], lambda x_:
+        CASE WHEN x_['grades'] IS NULL THEN NULL
+             WHEN list_unique(x_['ids']) < list_count(x_['ids'])
+             THEN rankql_fail('retrieved must not repeat an id, but ' || rankql_repeated(x_['ids'])
+                              || ' is there twice. Keep the first')
+             ELSE list_transform(x_['ids'], lambda id: x_['grades'][id]) END)[1];
+COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
+
+
 -- A user who walks down the list.
 
 -- One step: with probability `stop` the user stops and gains `utility`.
@@ -333,6 +374,31 @@ CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score :=
                      rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END))
     FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
+
+-- Documents below a dropped chunk move up by the number of dropped chunks above them.
+CREATE OR REPLACE MACRO collapsed(chunks, document := 'document', positions := 'renumber', query := 'query') AS TABLE
+    WITH placed AS (
+        SELECT *, rankql_slice(rankql_row, query) AS rankql_q, rankql_id(rankql_row, document) AS rankql_d,
+               rankql_pos(pos, NULL) AS rankql_p
+        FROM query_table(chunks) AS rankql_row
+    ), numbered AS (
+        SELECT *, row_number() OVER (PARTITION BY rankql_q ORDER BY rankql_p ASC NULLS LAST) AS rankql_n,
+               CASE WHEN rankql_p IS NOT NULL AND count(*) OVER (PARTITION BY rankql_q, rankql_p) > 1
+                    THEN rankql_fail(rankql_shared()) END AS rankql_once
+        FROM placed
+    ), documents AS (
+        FROM numbered
+        QUALIFY row_number() OVER (PARTITION BY rankql_q, rankql_d ORDER BY rankql_n ASC NULLS LAST) = 1
+    )
+    SELECT * EXCLUDE (rankql_q, rankql_d, rankql_p, rankql_n, rankql_once) REPLACE (CAST(
+        CASE positions
+            WHEN 'renumber' THEN rankql_p - rankql_n
+                                 + row_number() OVER (PARTITION BY rankql_q ORDER BY rankql_n ASC NULLS LAST)
+            WHEN 'keep' THEN rankql_p
+            ELSE rankql_fail('positions must be ''renumber'' or ''keep'', not ' || rankql_text(positions))
+        END + CASE WHEN rankql_once IS NULL THEN 0 ELSE rankql_once END AS BIGINT) AS pos)
+    FROM documents;
+COMMENT ON MACRO TABLE collapsed IS 'The rankings with the best chunk of each document; the others are dropped.';
 
 -- Columns of files: grades, scores and positions, from numbers or text.
 CREATE OR REPLACE MACRO rankql_is_rel(value) AS isfinite(value);

@@ -82,6 +82,7 @@ def main(ctx: click.Context, debug: bool) -> None:
 for command in (
     evaluate.eval_command,
     evaluate.explain_command,
+    evaluate.funnel_command,
     evaluate.limits_command,
     evaluate.correlate_command,
     compare.compare_command,

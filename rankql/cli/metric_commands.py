@@ -1,22 +1,25 @@
-"""The commands for the metrics of runs: eval, explain, limits, correlate."""
+"""The commands for the metrics of runs: eval, explain, funnel, limits, correlate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_frame, print_result
-from rankql.cli.inputs import keyword_arguments, split_inputs, split_slices
+from rankql.cli.inputs import keyword_arguments, split_inputs, split_name, split_slices
 from rankql.cli.options import (
     COLUMNS,
+    CONFIDENCE,
     CONVENTIONS,
     FORMAT,
     INPUTS,
     MEANS_OPTIONS,
     RANKINGS,
+    SLICES,
     WEIGHT,
     metrics_option,
 )
@@ -146,4 +149,41 @@ def limits_command(
         result = limits(
             run, qrels, list(metrics) or DEFAULT_METRICS, con=con, **keyword_arguments(options)
         )
+    print_result(result, form)
+
+
+@command(
+    "funnel",
+    "funnel retrieval.parquet rank.parquet my.qrels",
+    "funnel retrieval=a.parquet rerank=b.run my.qrels -k 20 --by segment",
+)
+@INPUTS
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Cutoff of nDCG.")
+@SLICES
+@CONFIDENCE
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
+              help="File to write: .html, .md, .tex, .csv, .json or .parquet.")  # fmt: skip
+@FORMAT
+@CONVENTIONS
+@COLUMNS
+def funnel_command(
+    inputs: Sequence[str], k: int, by: Sequence[str], output: Path | None, form: str, **options: Any
+) -> None:
+    """Show which stage of a pipeline loses how much nDCG.
+
+    Each RUN has the items after a stage, the last one is the final ranking.
+    """
+    from rankql.diagnostics.funnel import funnel
+
+    runs, qrels = split_inputs(inputs)
+    if qrels is None:
+        raise click.UsageError("The judgments are missing. Pass them last: RUN... QRELS.")
+    stages = dict([split_name(runs)]) if isinstance(runs, str) else runs
+    with open_connection() as con:
+        result = funnel(
+            stages, qrels, k, by=split_slices(by), con=con, **keyword_arguments(options)
+        )
+    if output:
+        result.save(output)
+        click.echo(f"Wrote {output}", err=True)
     print_result(result, form)

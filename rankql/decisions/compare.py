@@ -25,6 +25,7 @@ from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.values import Request, set_directions
 from rankql.registry.argument_checks import require, require_probability
+from rankql.registry.parse import list_metrics
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.tables import Data
 
@@ -96,6 +97,7 @@ def compare(
     groups = parse_groupings(by)
     source = None
     keywords = {"con": con, "conventions": conventions, **options}
+    metrics = list_metrics(metrics)
     runs, qrels, metrics, name_notes = arrange_arguments(runs, data, qrels, metrics, keywords)
     attributes = [*itertools.chain(*groups), *filter(None, (cluster, weight))]
     request = Request.of(keywords, metrics, attributes, higher_is_better)

@@ -28,12 +28,12 @@ def mean_rows(
     limit: GateLimit, run: Result, judgements: Mapping[str, Judgement], min_queries: int
 ) -> Iterator[dict[str, Any]]:
     """The rows of a limit on a mean, decided by the judgements of slices, or by the mean itself."""
-    name, counts = limit.name(run), _count_queries(run)
+    name, counts, idle = limit.name(run), _count_queries(run), _idle_slices(run)
     for row in run.summary.filter(pl.col("metric") == name).iter_rows(named=True):
         mean, part, queries = row["mean"], row["slice"], row["queries"]
         n = counts.get((part, name), 0)
         if mean is None:
-            yield _undefined_row(limit, run, row, min_queries)
+            yield _undefined_row(limit, run, row, min_queries, part in idle)
             continue
         judgement = judgements.get(part)
         if judgement is None:
@@ -70,6 +70,14 @@ def _count_queries(run: Result) -> dict[tuple[str, str], int]:
     }
 
 
+def _idle_slices(result: Result) -> set[str]:
+    """The slices in which every query has weight 0."""
+    if (weight := result.meta.get("weight")) is None:
+        return set()
+    weighed = replace(result, values=result.frame().filter(pl.col(weight) > 0), _summary=None)
+    return {*result.summary["slice"]} - {*weighed.summary["slice"]}
+
+
 def drop_rows(
     limit: GateLimit,
     pairs: PairedRuns,
@@ -81,7 +89,7 @@ def drop_rows(
     Slices that lack a judgement have no difference at all.
     """
     name = limit.name(pairs.result)
-    lower = name in pairs.values.lower
+    lower, idle = name in pairs.values.lower, _idle_slices(pairs.result)
     summary = pairs.result.summary.filter(pl.col("metric") == name)
     means = {(row["system"], row["slice"]): row["mean"] for row in summary.iter_rows(named=True)}
     for row in summary.filter(pl.col("system") == "run").iter_rows(named=True):
@@ -92,7 +100,7 @@ def drop_rows(
         else:
             base, mean = pairs.means(name, part)
         if base is None or mean is None:
-            yield _undefined_row(limit, pairs.result, row, min_queries, " in both")
+            yield _undefined_row(limit, pairs.result, row, min_queries, part in idle, " in both")
             continue
         difference = mean - base
         loss = difference if lower else -difference
@@ -190,9 +198,17 @@ def _decide(within: bool, part: str, n: int, min_queries: int) -> str:
 
 
 def _undefined_row(
-    limit: GateLimit, run: Result, row: Mapping[str, Any], min_queries: int, where: str = ""
+    limit: GateLimit,
+    run: Result,
+    row: Mapping[str, Any],
+    min_queries: int,
+    idle: bool,
+    where: str = "",
 ) -> dict[str, Any]:
-    """The row of a mean for which no query has a value."""
+    """The row of a mean for which no query has a value, or none has a weight."""
+    if idle:
+        message = f"all {text.format_queries(row['queries'])} have weight 0: not checked"
+        return _row(limit, run, row["slice"], 0, Judgement(TOO_FEW), None, message=message)
     message = f"undefined: none of {text.format_queries(row['queries'])} has a value{where}"
     judgement = Judgement(_decide(False, row["slice"], row["queries"], min_queries))
     if judgement.decision == TOO_FEW:

@@ -80,7 +80,7 @@ class Sample:
     @cached_property
     def _weights(self) -> Array:
         """The weights, divided by their mean."""
-        if self.weights is None:
+        if self.weights is None or not len(self.weights):
             return np.ones(len(self.differences))
         normalised: Array = self.weights / self.weights.mean()
         return normalised

@@ -21,10 +21,11 @@ from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments
 from rankql.macros import quote
 from rankql.registry.conventions import choose
+from rankql.registry.parse import parse
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.session import open_session
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, mentioned
 
 # Rows that are Python objects at a time.
 _BATCH = 50_000
@@ -111,11 +112,15 @@ def _needed_columns(
         for name in (names if isinstance(names, list | tuple) else [names])
         if isinstance(name, str)
     }
+    sql = " ".join(metric.expression for metric in parse(arguments.metrics))
     needed = {}
     for table in inputs.tables:
         if table.label in tables:
-            read = {*table.sources(table.roles.values()), *_keys(inputs, table)}
             schema = tables[table.label].schema
+            read = {*table.sources(table.roles.values()), *_keys(inputs, table)}
+            if table in inputs.runs.values():
+                own = mentioned(schema.names, sql)
+                read |= {name for name in own if schema.field(name).type != _UNSUPPORTED}
             needed[table.label] = [n for n in schema.names if n in read or n.lower() in named]
     return needed
 

@@ -154,7 +154,7 @@ class _Task:
             # Rows move up by the number of those dropped above them; other gaps stay.
             rank = f"row_number() OVER (PARTITION BY {keys} ORDER BY {PLACE})"
             moved += f", CAST({best} - {PLACE} + {rank} AS BIGINT) AS {POS}"
-            roles["pos"], assumed["pos"] = POS, f"{table.roles['pos']}, renumbered"
+            roles["pos"], assumed["pos"] = POS, f"{table.role_columns['pos']} (renumbered)"
         rows = f"(SELECT *, {place} FROM {table.sql})"
         first = f"row_number() OVER ({chunks} ORDER BY {PLACE}) = 1"
         rows = f"(SELECT {kept} FROM {rows} QUALIFY {first})"

@@ -27,6 +27,8 @@ BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
 HIGHEST_K = 999_999
 # The CTE with the k-th score of each ranking, which is read twice.
 CUTS = "cuts"
+# The number of judged rows of a query, in the CTE `queries`.
+JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"
 # How an error about scores begins. evaluate() then looks for the table.
 NO_SCORE = "a score is NaN"
 # The rows of the run that are judged.
@@ -73,7 +75,8 @@ def source_ctes(inputs: Inputs, conventions: Conventions, integers: bool = False
                 f"CAST({grade} AS INTEGER) AS {INTERNAL_PREFIX}rel",
                 f"{place} AS {INTERNAL_PREFIX}pos",
             ]
-        runs.append(select_from(table.sql, fields + attributes(table)))
+        own = [f"{value} AS {quote(name)}" for name, value in inputs.own.items()]
+        runs.append(select_from(table.sql, fields + attributes(table) + own))
     ctes = {"run": "\n    UNION ALL\n".join(runs)}
     if inputs.qrels is not None:
         table = inputs.qrels
@@ -116,9 +119,11 @@ def ranking_ctes(
     k = last_position(metrics, conventions)
     cut = k if inputs.scored else None
     scores = needs_scores(metrics) and inputs.every("score")
-    top = {"top": _top(inputs.keys, k, score_order(conventions.ties))} if inputs.scored else {}
+    own = [*map(quote, inputs.own)]
+    order = score_order(conventions.ties)
+    top = {"top": _top(inputs.keys, k, order, own)} if inputs.scored else {}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
-    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else [])]
+    fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
     ranked = select_from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
     return _query_ctes(inputs, rows, cut) | top | {"ranked": ranked}
@@ -183,10 +188,10 @@ def original_score(inputs: Inputs) -> str:
     return "0 - score AS score" if inputs.ascending else "score"
 
 
-def _top(keys: str, k: int | None, order: str) -> str:
+def _top(keys: str, k: int | None, order: str, own: Sequence[str]) -> str:
     """The positions by score; only the first k if no metric reads more."""
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"
-    fields = [keys, "item", "score", position]
+    fields = [keys, "item", "score", position, *own]
     if k is None:
         return select_from("run", fields, "WHERE score IS NOT NULL")
     rest = f"WHERE score >= least QUALIFY pos <= {k}"
@@ -222,9 +227,9 @@ def _queries(inputs: Inputs, rows: Rows, rankings: str) -> str:
     count = "count(*) FILTER (WHERE rel > 0)" if rows == "gain" else "count(*)"
     attributes = "".join(f", {inputs.attribute(name)}" for name in inputs.by)
     body = (
-        f"    SELECT {keys}, judged, retrieved IS NULL AS {MISSING}{attributes}\n"
-        f"    FROM (SELECT query, {count} AS judged{_any_values(inputs, 'qrels')} FROM qrels "
-        "GROUP BY query)\n"
+        f"    SELECT {keys}, {JUDGED_ROWS}, retrieved IS NULL AS {MISSING}{attributes}\n"
+        f"    FROM (SELECT query, {count} AS {JUDGED_ROWS}{_any_values(inputs, 'qrels')} "
+        "FROM qrels GROUP BY query)\n"
     )
     if inputs.many:
         body += "    CROSS JOIN systems\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rankql.macros import INTERNAL_PREFIX, literal
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.relevance import RELEVANT
@@ -51,7 +51,7 @@ def metric_calls(
 def metric_call(metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
     if metric.record is None:
-        return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
+        return own_metric(metric) if metric.k is None else f"any_value({cut_column(metric)})"
     macro = metric.record.macro
     options = metric.arguments(vars(conventions))
     rel = gain_sql(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
@@ -62,6 +62,16 @@ def metric_call(metric: Metric, conventions: Conventions) -> str:
         macro, columns = f"{macro}_by_score", [rel, "score", "item"]
         options["ties"] = "expected"
     return macro_call(macro, columns, options)
+
+
+def own_metric(metric: Metric) -> str:
+    """A metric of the user, as SQL."""
+    return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
+
+
+def cut_column(metric: Metric) -> str:
+    """The column with the value of a metric of the user over the first k positions."""
+    return quote(f"{INTERNAL_PREFIX}{metric.name}")
 
 
 def macro_call(macro: str, columns: Sequence[str], options: Mapping[str, Any]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TypeAlias
 
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import RunSql
 from rankql.macros import literal
+from rankql.sources.id_lists import PLACE
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
 
@@ -79,12 +81,19 @@ def require_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[str]:
     for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
         if note := unranked_rows_note(inputs.scored, system, total, count):
             notes.append(note)
-        if inputs.scored and is_constant and count > 1:
+        if inputs.scored and is_constant and _has_ties(run_sql, inputs, system):
             notes.append(
                 f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
                 "decides the order of the items (CLI: --ties)"
             )
     return notes
+
+
+def _has_ties(run_sql: RunSql, inputs: Inputs, system: str | None) -> bool:
+    """Has a query of the system, whose scores are all the same, several items?"""
+    where = f"WHERE system = {literal(system)}" if inputs.many else ""
+    sql = f"SELECT 1 FROM run {where} GROUP BY query HAVING count(score) > 1 LIMIT 1"
+    return bool(run_sql(sql))
 
 
 def count_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[tuple[str | None, int, int, bool]]:
@@ -122,7 +131,10 @@ def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
     systems = run_sql(f"SELECT count(DISTINCT {'system' if inputs.many else '1'}) FROM run")[0][0]
     if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
         counts = item_overlap(run_sql, inputs)
-    return [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
+    notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
+    if any(table.roles["pos"] == PLACE for table in inputs.runs.values() if "pos" in table.roles):
+        notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql)]
+    return notes
 
 
 def item_overlap(run_sql: RunSql, inputs: Inputs, queries: int | None = None) -> list[ItemOverlap]:
@@ -199,12 +211,32 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
         if (known := [name for name in t.known("item") if name != t.roles["item"]])
     ]
     hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
+    if inputs.qrels:
+        hint += "".join(f". {chunk}" for chunk in describe_chunk(run_sql))
     what = "judged" if inputs.qrels else "in the reference"
     return (
         f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has "
         f"item {item!r}, {table.label} has {other_item!r}{kinds}. Write item ids the same way in "
         f"both{hint}"
     )
+
+
+def describe_chunk(run_sql: RunSql) -> list[str]:
+    """A remedy if ids of the run look like chunks of judged items, as 'doc12#3' of 'doc12'."""
+    chunk = (
+        r"regexp_extract(CAST(item AS VARCHAR), '^(.*\w)([^\w\s]+|_+)\d+$', ['document', 'mark'])"
+    )
+    ((item, found),) = run_sql(f"""
+        SELECT min(item), arg_min(chunk, item)
+        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
+        SEMI JOIN qrels ON qrels.query = run.query
+            AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
+    if item is None:
+        return []
+    return [
+        f"Ids such as {item!r} look like chunks of judged items such as {found['document']!r}: "
+        f"pass collapse={found['mark']!r} (CLI: --collapse {quote(found['mark'])})"
+    ]
 
 
 def run_label(system: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,15 @@ from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.query import Query, build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors
+from rankql.macros import quote
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.computed import require_scalar
+from rankql.sources.computed import holds_numbers, require_scalar
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import render_script
 from rankql.sources.session import Session
+from rankql.sources.tables import ROLES, Table, mentioned, require_column
 
 
 def plan(
@@ -37,7 +39,29 @@ def plan(
         session, inputs, parse(metrics), choose(profile, options)
     )
     end = find_grade_scale(session, inputs) if packs else 0
-    return lambda part: build_query(part, records, conventions, end), conventions
+    own = own_columns(session, inputs.runs.values(), records)
+    return lambda part: build_query(replace(part, own=own), records, conventions, end), conventions
+
+
+def own_columns(
+    session: Session, runs: Iterable[Table], metrics: Sequence[Metric]
+) -> dict[str, str]:
+    """The columns of the runs that metrics of the user read: their names, and their SQL.
+
+    In text files, columns of numbers are numbers. `query`, `item`, `rel`, `pos` and `score` are
+    those of the evaluation.
+    """
+    first, *others = runs
+    text = " ".join(metric.expression for metric in metrics)
+    own = {}
+    for name in mentioned(first.columns, text):
+        if name.lower() in (*ROLES, "system", "line"):
+            continue
+        for table in others:
+            require_column(table, name, "metrics")
+        numbers = first.text and all(holds_numbers(session, t, name) for t in (first, *others))
+        own[name] = f"CAST({quote(name)} AS DOUBLE)" if numbers else quote(name)
+    return own
 
 
 def pending_result(

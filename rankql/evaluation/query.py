@@ -10,6 +10,7 @@ from rankql.evaluation.bounds import add_bounds, bound_calls
 from rankql.evaluation.ctes import (
     CUTS,
     JUDGED,
+    JUDGED_ROWS,
     attributes_by_query,
     ranking_ctes,
     ranks_before_join,
@@ -18,10 +19,12 @@ from rankql.evaluation.ctes import (
     with_ctes,
 )
 from rankql.evaluation.metric_columns import (
+    cut_column,
     last_position,
     mask_undefined,
     metric_calls,
     needs_scores,
+    own_metric,
     rows_needed,
 )
 from rankql.evaluation.packed import Top
@@ -76,6 +79,7 @@ def build_query(
     steps = source_ctes(inputs, conventions) | ranking_ctes(inputs, metrics, conventions, rows)
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
+    steps = _cut_own_metrics(inputs, metrics, steps)
     _require_different_names([*_key_columns(inputs), *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
@@ -106,6 +110,23 @@ def build_query(
         only_sums=packed.keys() == calls.keys(),
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
     )
+
+
+def _cut_own_metrics(
+    inputs: Inputs, metrics: Sequence[Metric], steps: Mapping[str, str]
+) -> dict[str, str]:
+    """The steps; metrics of the user with a cutoff are computed over the first k positions."""
+    cut = [metric for metric in metrics if metric.record is None and metric.k is not None]
+    if not cut:
+        return dict(steps)
+    rows, joined = f"{INTERNAL_PREFIX}rows", [f"{INTERNAL_PREFIX}cut_{i}" for i in range(len(cut))]
+    steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
+    for name, metric in zip(joined, cut, strict=True):
+        fields = [inputs.keys, f"{own_metric(metric)} AS {cut_column(metric)}"]
+        rest = f"WHERE pos <= {metric.k} GROUP BY {inputs.keys}"
+        steps[name] = select_from(rows, fields, rest)
+    joins = "".join(f" LEFT JOIN {name} USING ({inputs.keys})" for name in joined)
+    return {**steps, "ranked": select_from(rows + joins, ["*"])}
 
 
 def _from_top(
@@ -171,6 +192,9 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions)
             raise RankqlError(
                 f"{metric.name} compares grades with scores, but the run has none: score='...'"
             )
+    cut = next((m.name for m in metrics if m.record is None and m.k is not None), None)
+    if cut and conventions.ties == "expected":
+        raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
     _refuse_orders(inputs, metrics, conventions)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
@@ -230,7 +254,7 @@ def _missing(inputs: Inputs) -> str:
     """Whether the run lacks a query; an error for duplicate items."""
     if inputs.qrels is None:
         return "false"
-    checks = ["count(rel) > any_value(judged)"]
+    checks = [f"count(rel) > any_value({JUDGED_ROWS})"]
     if not inputs.scored:
         gaining = "FILTER (WHERE rel > 0)"
         checks.append(f"count(pos) {gaining} > count(DISTINCT pos) {gaining}")

@@ -50,7 +50,7 @@ class TableFunction(Protocol[Args]):
 
 
 def table_function(
-    result: Schema | str,
+    result: Schema | str | None,
 ) -> Callable[[Callable[Concatenate[Data, Args], None]], TableFunction[Args]]:
     """A function that runs the table macro of its name, given its signature and docstring.
 
@@ -58,7 +58,8 @@ def table_function(
     the others are options.
 
     result: the columns of the result, each with its type or the parameter whose column has this
-    type; or the name of the text column that the macro adds to the table.
+    type; or the name of the text column that the macro adds to the table; or None if it returns
+    rows of the table.
     """
 
     def decorate(function: Callable[Concatenate[Data, Args], None]) -> TableFunction[Args]:
@@ -72,6 +73,8 @@ def table_function(
             data, *arguments = call.arguments.items()
             columns = {name: value for name, value in arguments if name in of_columns}
             others = {name: value for name, value in arguments if name not in of_columns}
+            if result is None:
+                return _filter_rows(data[1], function.__name__, columns, others)
             if isinstance(result, str):
                 return _add_column(data[1], function.__name__, columns, others, result)
             return _return_rows(data[1], function.__name__, columns, others, result)
@@ -130,6 +133,31 @@ def _add_column(
 
     added = pl.struct(exprs).map_batches(values, pl.String, is_elementwise=False)
     return frame.with_columns(added.alias(name))
+
+
+def _filter_rows(data: Data, macro: str, columns: Columns, options: Mapping[str, object]) -> Frame:
+    """Some rows of the data, in their order, as a table macro returns them."""
+    frame = _read_frame(data)
+    require_columns(frame, *(column(name) for name in columns.values() if name is not None))
+    types = frame.lazy().collect_schema()
+    names = {
+        role: None if name is None else name if isinstance(name, str) else f"{_INDEX}_{role}"
+        for role, name in columns.items()
+    }
+    computed = [
+        name.alias(f"{_INDEX}_{role}")
+        for role, name in columns.items()
+        if isinstance(name, pl.Expr)
+    ]
+    query = f"FROM {_macro_call(macro, {**names, **options})} ORDER BY {_INDEX}"
+
+    def rows(table: pl.DataFrame) -> pl.DataFrame:
+        return run_query(query, table.with_row_index(_INDEX)).select(
+            pl.col(name).cast(kind) for name, kind in types.items()
+        )
+
+    output = _map_rows(frame.lazy().with_columns(computed), rows, types)
+    return output if isinstance(frame, pl.LazyFrame) else output.collect()
 
 
 _INDEX = "__rankql_index"

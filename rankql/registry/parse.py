@@ -21,13 +21,17 @@ _HIGHEST = 2**53
 _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z]\w*)\s*(?:\((?P<options>[^()]*)\))?\s*(?:@\s*(?P<k>[^@]*))?\s*"
 )
-_EXPRESSION = re.compile(r"\s*(?P<label>[^=()@]*[^=()@\s<>!])\s*=(?!=)\s*(?P<sql>\S.*)", re.DOTALL)
+_EXPRESSION = re.compile(
+    r"\s*(?P<label>[^=()@]*[^=()@\s<>!](@(?P<k>[1-9]\d{0,14}))?)\s*=(?!=)\s*(?P<sql>\S.*)",
+    re.DOTALL,
+)
 
 
 def parse(
     names: str | Sequence[str], records: tuple[MetricRecord, ...] = EVALUATED
 ) -> list[Metric]:
     """Parse names of metrics, each once. `nDCG@5,10` is two; `label = SQL` is the user's own."""
+    names = list_metrics(names)
     if not isinstance(names, str | list | tuple):
         raise RankqlError(f"metrics must be names such as 'nDCG@10', not {names!r}")
     texts = [names] if isinstance(names, str) else list(names)
@@ -39,6 +43,19 @@ def parse(
         if other.expression != metric.expression:
             raise RankqlError(f"Two metrics are called {metric.name!r}. Rename one of them")
     return list(by_name.values())
+
+
+def list_metrics(metrics: Any) -> Any:
+    """Metrics as texts: a dict, or one in a list, holds the user's own as label: SQL."""
+    if isinstance(metrics, Mapping):
+        return [f"{label} = {sql}" for label, sql in metrics.items()]
+    if isinstance(metrics, list | tuple) and any(isinstance(each, Mapping) for each in metrics):
+        return [
+            text
+            for each in metrics
+            for text in (list_metrics(each) if isinstance(each, Mapping) else [each])
+        ]
+    return metrics
 
 
 def is_metric(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> bool:
@@ -99,6 +116,9 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
     if records is not CORRELATIONS and (metric := _trec_metric(text.strip()) or _set_metric(text)):
         yield metric
+    elif (match := _EXPRESSION.fullmatch(text)) and _is_cut(match["label"], records):
+        k = int(match["k"])
+        yield Metric(None, k, label=match["label"].strip(), expression=match["sql"].strip())
     elif match := _NAME.fullmatch(text):
         record = _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
@@ -122,6 +142,12 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
             f"Cannot parse the metric {text!r}. Expected name@k, name(option=value)@k, or "
             "label = SQL expression"
         )
+
+
+def _is_cut(label: str, records: tuple[MetricRecord, ...]) -> bool:
+    """Does a metric of the user have a cutoff, and not the name of one of ours?"""
+    name, at, _ = label.strip().partition("@")
+    return bool(at) and name.lower() not in _index(records)
 
 
 @cache

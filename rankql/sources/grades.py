@@ -11,11 +11,12 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table, find_name, is_number, is_text, squash
+from rankql.text import format_count
 
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # Columns of numbers that are not grades.
-TIMES = ("time", "timestamp", "date", "day", "event_time", "created_at")
+TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # The column of mapped grades.
 MAPPED = f"{INTERNAL_PREFIX}grade"
 
@@ -59,7 +60,9 @@ def _require_whole_grades(session: Session, table: Table, score: str) -> None:
 
 
 def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
-    """The judgments with one row per query and item: that of the highest assumed grade."""
+    """The judgments with one row per query and item: of assumed grades, the highest."""
+    if "rel" not in table.assumed and table.computed.get(table.roles["rel"]) != []:
+        return table  # grades in the data must be unique; only a constant like '1' is assumed
     ids = [table.roles["query"], table.roles["item"]]
     kept = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
     names, grade = ", ".join(map(quote, kept)), quote(table.roles["rel"])
@@ -71,7 +74,8 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
         return table
     sql = f"(SELECT {names}, max({grade}) AS {grade} FROM {table.sql} GROUP BY ALL)"
     rows = session.load(table.label, sql, text=table.text)
-    assumed = f"{table.assumed['rel']}, the highest per item: {repeated:,} rows repeat one"
+    left_out = format_count(repeated, "row")
+    assumed = f"{table.role_columns['rel']}, the highest of repeated items ({left_out} left out)"
     return replace(rows, roles=table.roles, assumed={"rel": assumed}, computed=table.computed)
 
 

@@ -36,6 +36,8 @@ RELEVANT = [
     name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
     for end in _ENDS
 ]  # fmt: skip
+# The names of a question or its id; next to them, `topic` or `user` is an attribute.
+QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # The columns with the places in a list, and with the grades.
 PLACE, GRADE = f"{INTERNAL_PREFIX}place", f"{INTERNAL_PREFIX}grade"
 
@@ -163,7 +165,7 @@ def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
     """The table with its query column; without one, each row is a query with the row's number."""
     if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
         table = add_column(session, table, "query", spec)
-    if column := table.find("query", column_name(spec)):
+    if column := table.find("query", column_name(spec), QUESTIONS):
         return replace(table, roles={"query": column})
     if not table.ordered:
         return assign_roles(table, {}, ["query"])  # an error
@@ -225,7 +227,7 @@ def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]
     lists, others = _read_lists(session, table, column), _kept(table, kept)
     sql = (
         f"(SELECT {others}, {lists.item} AS {quote(column)}, {PLACE} FROM (SELECT {others}, "
-        f"unnest({lists.values}) AS x_, unnest(range(1, len({lists.values}) + 1)) AS {PLACE} "
+        f"unnest({lists.values}) AS x_, generate_subscripts({lists.values}, 1) AS {PLACE} "
         f"FROM {table.sql}))"
     )
     roles = {**table.roles, "item": column, "pos": PLACE}
@@ -272,7 +274,7 @@ def _require_one_row(session: Session, table: Table, keys: Sequence[str], column
     for row in session.con.sql(f"{repeated} ORDER BY {names} LIMIT 1").fetchall():
         raise RankqlError(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
-            "row is expected. Keep one, or pass the column of the systems: system="
+            f"row is expected ({keys[0]} is read as the query). Keep one, or pass query= or system="
         )
 
 

@@ -52,6 +52,9 @@ class Inputs:
     # The attribute by which queries are weighted in the means; it is in `by` too.
     weight: str | None = None
 
+    # The columns of the runs that metrics of the user read, by name, as SQL.
+    own: Mapping[str, str] = field(default_factory=dict)
+
     @property
     def many(self) -> bool:
         """Does the result have a column system?"""
@@ -195,8 +198,7 @@ def read_inputs(
         )
     if judgments:
         judgments = _only(assign_roles(judgments, sides[1], _OF_QRELS, preferred), _OF_QRELS)
-        if "rel" in judgments.assumed:
-            judgments = keep_highest(session, judgments, by)
+        judgments = keep_highest(session, judgments, by)
     if compared:
         compared = _order_scores(_assign_run(compared, sides[1], True, preferred), None)
     ranked = [*runs.values(), *filter(None, (judgments, compared))]

@@ -100,6 +100,8 @@ class Session:
         """The table of the data, which is not copied. Text files and dicts are read at once."""
         if isinstance(data, Table):
             return data
+        if _library(data) == "pandas" and hasattr(data, "to_dict") and not hasattr(data, "columns"):
+            data = data.to_dict()  # a Series by query, such as of groupby
         if isinstance(data, Mapping):
             data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):
@@ -114,9 +116,10 @@ class Session:
         scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
         if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
             if not hasattr(data, "__arrow_c_stream__"):
+                remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
                 raise RankqlError(
                     f"{label} must be a path, a table, a relation or a frame, "
-                    f"not {type(data).__name__}"
+                    f"not {type(data).__name__}{remedy}"
                 )
             import polars
 

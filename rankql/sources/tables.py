@@ -279,5 +279,6 @@ def assign_roles(
             raise RankqlError(
                 f"No {name} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
                 f"Found: {', '.join(table.columns)}. Pass {role}='...'"
+                + (", or rel='1' if every row is relevant" if role == "rel" else "")
             )
     return replace(table, roles=roles)

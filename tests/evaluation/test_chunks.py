@@ -3,9 +3,11 @@
 import duckdb
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
+from support.calls import assert_table_refused
 
 # By place: A, A, B, A, C. Relevant: B and C (and D, which is not retrieved).
 RUN = pl.DataFrame(
@@ -121,6 +123,20 @@ def test_grades_of_chunks():
         rankql.evaluate(RUN, chunks, "RR", collapse="#")
 
 
+def test_ids_that_look_like_chunks():
+    """Without collapse=, such ids count as unjudged, which is noted or refused."""
+    found = rankql.evaluate(
+        pl.DataFrame({"query": ["q"], "retrieved": [["B#7", "C"]], "relevant": [["B", "C"]]})
+    )
+    assert found.notes == [
+        "Ids such as 'B#7' look like chunks of judged items such as 'B': pass collapse='#' "
+        "(CLI: --collapse '#'). They count as unjudged"
+    ]
+    assert rankql.evaluate({"q": ["C", "D"]}, QRELS, "RR").notes == []
+    with pytest.raises(RankqlError, match=r"same way in both\. Ids such as 'B#7' .* collapse='#'"):
+        rankql.evaluate(RUN.head(3).drop("document"), QRELS, "RR")
+
+
 @pytest.mark.parametrize("separator", ["#", "::", "-", ".", "_", "\\"])
 def test_the_last_separator_counts(separator):
     document = f"a{separator}b"
@@ -150,3 +166,39 @@ def test_the_last_separator_counts(separator):
 def test_what_cannot_be_collapsed(run, options, message):
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, QRELS, "RR", **options)
+
+
+# The macro, and its function
+
+
+@pytest.mark.parametrize("positions, expected", [("renumber", RENUMBERED), ("keep", KEPT)])
+def test_the_macro_does_the_same(positions, expected):
+    other = PLACED.with_columns(query=pl.lit("r"), pos=pl.Series([2, None, 9, 4, 5]))
+    chunks = pl.concat([PLACED, other]).sample(fraction=1, shuffle=True, seed=1)
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("chunks", chunks.to_arrow())
+    rows = con.sql(f"FROM collapsed('chunks', positions := '{positions}')").pl()
+    assert_frame_equal(
+        rows, chunks.pipe(rankql.collapsed, positions=positions), check_row_order=False
+    )
+    found = rankql.evaluate(rows.drop("item"), QRELS, METRICS, item="document")
+    assert values(found) == expected
+    moved = {"renumber": [2, 4, 8], "keep": [2, 5, 9]}[positions]
+    assert rows.filter(query="r").sort("pos")["pos"].to_list() == moved
+    split = pl.col("item").str.split("#").list.first()
+    lazy = PLACED.lazy().pipe(rankql.collapsed, split, positions=positions).collect()
+    assert lazy.equals(PLACED.pipe(rankql.collapsed, positions=positions))
+
+
+@pytest.mark.parametrize(
+    "frame, options, pattern",
+    [
+        (pl.concat([PLACED, PLACED]), {}, "several items share a position: .*"),
+        (PLACED, {"positions": "gap"}, "positions must be 'renumber' or 'keep', not gap"),
+        (PLACED.with_columns(document=None), {}, "document must not be NULL"),
+        (PLACED.with_columns(pos=0), {}, "pos must be a whole number from 1, not 0.*"),
+    ],
+)
+def test_what_the_macro_refuses(frame, options, pattern):
+    assert_table_refused("collapsed", frame, options, pattern)

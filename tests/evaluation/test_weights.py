@@ -239,6 +239,22 @@ def test_gate_weighs_means_and_drops():
         )  # fmt: skip
 
 
+def test_a_slice_without_weight():
+    """It has no mean, is not compared, and does not fail a gate."""
+    idle = pl.when(pl.col("segment") == "x").then(0).otherwise("same").alias("same")
+    options = {"attributes": ABOUT.with_columns(idle), "weight": "same", "by": "segment"}
+    result = rankql.evaluate(RUNS["old"], QRELS, METRICS, **options)
+    rows = result.summary.filter(slice="segment=x").select("mean", "lo", "hi", "n_eff").rows()
+    assert rows == [(None,) * 4] * 3
+    table = rankql.compare(RUNS, QRELS, "DCG@3", **options).table.filter(slice="segment=x")
+    assert table.select("n", "difference", "verdict").rows() == [(0, None, "not testable")]
+    limits = {"minimum": "DCG@3>=0.01", "max_drop": "DCG@3:2"}
+    verdict = rankql.gate(RUNS["new"], QRELS, RUNS["old"], min_queries=5, **limits, **options)
+    rows = verdict.table.filter(slice="segment=x").select("status", "message").rows()
+    assert rows == [("too few queries", "all 8 queries have weight 0: not checked")] * 2
+    assert verdict.passed
+
+
 def test_saved_results_keep_their_weights(tmp_path):
     result = evaluated("traffic")
     result.save_values(tmp_path / "old.parquet")

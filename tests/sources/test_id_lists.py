@@ -82,6 +82,14 @@ def test_names_of_tools(query, retrieved, relevant):
     assert found.columns["run"]["item"] == retrieved
 
 
+def test_attributes_that_are_called_like_a_query():
+    lists = LISTS.rename({"query": "question", "lang": "topic"}).select(
+        "topic", pl.exclude("topic")
+    )
+    found = rankql.evaluate(lists, None, "RR", by="topic").per_query
+    assert found.rows() == [("q1", "en", 0.5), ("q2", "de", 1.0)]
+
+
 def test_names_by_keyword():
     lists = LISTS.rename({"retrieved": "hits", "relevant": "right"})
     assert rankql.evaluate(lists, None, METRICS, item=["hits", "right"]).per_query.equals(
@@ -256,3 +264,81 @@ def test_rows_without_an_order():
         rankql.evaluate(RUN.drop("pos"), QRELS, "RR", order="score")
     with pytest.raises(RankqlError, match=r"^order='rows' and pos='pos' exclude each other"):
         rankql.evaluate(RUN, QRELS, "RR", order="rows", pos="pos")
+
+
+# grades_of, in SQL and polars
+
+
+def both_ways(frame, call="grades_of(retrieved, relevant)"):
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("lists", frame.to_arrow())
+    return (
+        lambda: con.sql(f"SELECT {call} AS grades FROM lists").pl()["grades"].to_list(),
+        lambda: frame.select(grades=rankql.grades_of())["grades"].to_list(),
+    )
+
+
+@pytest.mark.parametrize(
+    "retrieved, relevant, grades",
+    [
+        (["a", "b", "c"], ["c", "a", "z", "a"], [1, None, 1]),
+        ([1, 2], ["2"], [None, 1]),
+        (["a", None], ["a", None], [1, None]),
+        (["a"], [], [None]),
+        ([], ["a"], []),
+        (["a", "b"], {"a": 2, "z": 1}, [2, None]),
+        (["a", "b"], [{"id": "b", "grade": 2.5, "text": "t"}], [None, 2.5]),
+        (["a", "b"], [{"item": "b"}], [None, 1]),
+        ([{"id": "a", "score": 0.5}, {"id": "b", "score": 0.4}], ["b"], [None, 1]),
+    ],
+)
+def test_grades_of_ids(retrieved, relevant, grades):
+    for run in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
+        assert run() == [grades]
+
+
+def test_grades_of_maps_and_nulls():
+    con = duckdb.connect()
+    rankql.register(con)
+    sql = "SELECT grades_of(['a', 'b'], m), grades_of(m, m), grades_of(['a'], NULL)"
+    row = con.sql(f"{sql}, grades_of(NULL, ['a']) FROM (SELECT MAP {{'a': 3, 'z': 1}} AS m)")
+    assert row.fetchall() == [([3, None], [3, 1], None, None)]
+    nulls = pl.DataFrame({"retrieved": [["a"], None], "relevant": [None, ["a"]]})
+    for run in both_ways(nulls):
+        assert run() == [None, None]
+
+
+def test_metrics_of_the_grades_are_those_of_evaluate():
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("lists", LISTS.to_arrow())
+    ideal = "ideal := grades_of(relevant, relevant)"
+    rows = con.sql(f"""
+        SELECT query, list_rr(grades, {ideal}), list_recall_at(grades, 2, {ideal}),
+               list_ndcg(grades, 10, {ideal}), list_precision_at(grades)
+        FROM (SELECT *, grades_of(retrieved, relevant) AS grades FROM lists)""").fetchall()
+    ideal = rankql.grades_of("relevant", "relevant")
+    frame = LISTS.select("query", rankql.list_ndcg(rankql.grades_of(), k=10, ideal=ideal))
+    for row, polars, wanted in zip(rows, frame.rows(), expected().rows(), strict=True):
+        assert row == (wanted[0], *map(pytest.approx, wanted[1:]))
+        assert polars == (wanted[0], pytest.approx(wanted[3]))
+
+
+@pytest.mark.parametrize(
+    "retrieved, relevant, message",
+    [
+        (
+            ["a", "b", "a"],
+            ["a"],
+            "retrieved must not repeat an id, but a is there twice. Keep the f",
+        ),
+        ("a", ["a"], "retrieved must be a list of ids or a "),
+        (["a"], "a", "relevant must be a list of ids or a "),
+        (["a"], [{"name": "a"}], "relevant has no id or item: "),
+    ],
+)
+def test_ids_without_grades(retrieved, relevant, message):
+    for run in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
+        with pytest.raises(Exception, match=message):
+            run()

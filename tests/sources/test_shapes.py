@@ -60,6 +60,7 @@ def test_dicts_of_series_and_arrays():
     # As groupby gives them, with the index of the frame.
     rows = pandas.DataFrame([(q, d) for q, items in LISTS.items() for d in items])
     assert rankql.evaluate(dict(list(rows.groupby(0)[1])), QRELS, "AP").per_query.equals(expected)
+    assert rankql.evaluate(rows.groupby(0)[1].apply(list), QRELS, "AP").per_query.equals(expected)
     numbers = {1: pandas.Series([7, 8])}
     assert rankql.evaluate(numbers, {1: pandas.Series({8: 1.0})}, "RR")["RR"] == 0.5
     assert rankql.evaluate({"one": scores}, QRELS, "RR").per_query.columns[0] == "system"
@@ -225,9 +226,15 @@ def test_several_events_count_once_with_the_highest_grade():
     assert found.per_query.equals(
         rankql.evaluate(RUN, EVENTS, ["DCG", "R@9"], rel=grades).per_query
     )
-    assert "rel = event (buy: 3, click: 1), the highest per item: 2 rows repeat one" in repr(found)
+    merged = "the highest of repeated items (2 rows left out)"
+    assert f"rel = event (buy: 3, click: 1), {merged}" in repr(found)
     found = rankql.evaluate(RUN, pl.concat([BOUGHT, BOUGHT]), "R@9")
-    assert found["R@9"] == 1 and "1 for every row, the highest per item: 2 rows" in repr(found)
+    assert found["R@9"] == 1 and f"1 for every row, {merged}" in repr(found)
+    priced = BOUGHT.with_columns(price=pl.Series([5, 7]))
+    with pytest.raises(RankqlError, match=r"Pass rel='...', or rel='1' if every row is relevant"):
+        rankql.evaluate(RUN, priced, "R@9")
+    found = rankql.evaluate(RUN, pl.concat([priced, priced]), "R@9", rel="1")
+    assert f"rel = 1, {merged}" in repr(found)
     # Attributes are not merged: those of a query must agree.
     phones = pl.concat(
         [EVENTS.with_columns(device=pl.lit("a")), more.with_columns(device=pl.lit("b"))]

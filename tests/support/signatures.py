@@ -34,11 +34,13 @@ mae(rel, score)
 graded(event, grades, how='max', cap=None, moment=None, until=None, within=None, half_life=None, \
 unknown='error')
 consensus(rel, weight=1, how='mean', ties='low')
+grades_of(retrieved, relevant)
 """
 
 # Of a table, the first argument: its name in SQL, a frame in polars.
 TABLE_SIGNATURES = """
 ranked(scores, query='user', item='item', score='score')
+collapsed(chunks, document='document', positions='renumber', query='query')
 krippendorff_alpha(labels, level='ordinal', unit='unit', annotator='annotator', label='label', \
 slice=None)
 cohen_kappa(labels, weights='none', unit='unit', annotator='annotator', label='label', slice=None)
@@ -124,7 +126,7 @@ RATING = ["rmse", "mse", "mae"]
 # Of two rankings: columns of positions alone, in no list of grades and by no score.
 TWO_RANKINGS = ["tau_ap", "rbo"]
 # What comes before the metrics: tests/logs/test_labels.py has their cases.
-LABELS = ["graded", "consensus"]
+LABELS = ["graded", "consensus", "grades_of"]
 # The metrics of one ranking: these have a list form and a score form too.
 RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS, *LABELS}]
 # Those that ask for the judged set: their list form takes it as `ideal`.

@@ -319,6 +319,14 @@ def weighted(weights, shape, n, repeats=REPEATS, clusters=None):
     return held / repeats, effective / repeats
 
 
+def weighted_level(name, weights, n, repeats=REPEATS):
+    """How often a test with weights rejects without a difference."""
+    rng = np.random.default_rng([n, 10])
+    with exact(EXACT):
+        samples = (Sample(noise(rng, n), None, WEIGHTS[weights](rng, n)) for _ in range(repeats))
+        return sum(tried(name, x, i).p <= ALPHA for i, x in enumerate(samples)) / repeats
+
+
 # A stratified sample: the queries of each stratum, and the mean value of its queries.
 STRATA = {"head": (100, 0.8), "torso": (1_900, 0.6), "tail": (18_000, 0.3)}
 
@@ -362,6 +370,14 @@ def weight_tables(repeats):
         for name in WEIGHTS
     ]  # fmt: skip
     head = ["120 queries in clusters", *(f"{x}, {n}" for x in ("normal", "nDCG") for n in (12, 40))]
+    print(rows(head, *body), end="\n\n")
+    names = [name for name in TESTS if TESTS[name].weights]
+    body = [
+        [weights, *(percent(weighted_level(name, weights, n, repeats // 4))
+                    for name in names for n in (12, 43))]
+        for weights in WEIGHTS
+    ]  # fmt: skip
+    head = ["rejected without a difference", *(f"{x}, n = {n}" for x in names for n in (12, 43))]
     print(rows(head, *body), end="\n\n")
     body = [[str(each), *map(percent, stratified(each, repeats))] for each in STRATUM_SIZES]
     print(rows(["queries per stratum", "weighted", "without weight="], *body))

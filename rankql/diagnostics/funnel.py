@@ -1,0 +1,244 @@
+"""funnel: which stage of a ranking pipeline loses how much nDCG, and which relevant items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql.diagnostics.funnel_result import ORDER, Funnel, loss_of, recall_of
+from rankql.engines.evaluate import evaluate
+from rankql.errors import RankqlError
+from rankql.evaluation.ctes import (
+    RunSql,
+    number_positions,
+    score_order,
+    sql_runner,
+    with_source_ctes,
+)
+from rankql.evaluation.result import Result
+from rankql.evaluation.validation import evaluation_errors, require_unique
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal
+from rankql.registry.argument_checks import require_whole_number
+from rankql.registry.conventions import Conventions, choose
+from rankql.sources.inputs import Inputs, read_inputs
+from rankql.sources.macro_sql import execute
+from rankql.sources.session import Session, open_session
+from rankql.sources.tables import Data, Table
+
+# Stages need no score of their own: their items are put into the best order.
+_SCORE = f"{INTERNAL_PREFIX}stage_score"
+_KEY, _ITEM = f"{INTERNAL_PREFIX}query", f"{INTERNAL_PREFIX}item"
+# The means of a funnel are over the queries with a relevant item, whatever the stages lack.
+_FIXED: dict[str, Any] = {"undefined": "skip", "missing": "zero"}
+
+
+def funnel(
+    stages: Mapping[str, Data] | Sequence[Data],
+    qrels: Data,
+    k: int = 10,
+    *,
+    by: str | Sequence[str | Sequence[str]] = (),
+    attributes: Data | None = None,
+    con: duckdb.DuckDBPyConnection | None = None,
+    query: str | Sequence[str] | None = None,
+    item: str | Sequence[str] | None = None,
+    rel: str | Mapping[str, float] | None = None,
+    score: str | None = None,
+    pos: str | None = None,
+    descending: bool | None = None,
+    confidence: float = 0.95,
+    conventions: str | None = None,
+    **options: Any,
+) -> Funnel:
+    """Show how much nDCG@k each stage of a pipeline loses, and which relevant items.
+
+    `stages` are the items after each stage, such as {"retrieval": ..., "rerank": ...}, each a table
+    with one row per query and item. The last stage is the final ranking and needs scores or
+    positions; the others need none. Let C_s be the best nDCG@k that the items of stage s allow,
+    and C_0 = 1. The losses sum to 1 - nDCG@k, for every query and in the mean::
+
+        loss of stage s = C_(s-1) - C_s        loss of the order = C_last - nDCG@k
+
+    Each relevant item is lost by the stage after the last one that has it, or by the order if it is
+    below position k. A stage may have items that the one before lacks: they are counted as added,
+    and can make its loss negative. Queries without a relevant item are left out; a stage that lacks
+    a query loses all of it. The other arguments are those of `evaluate`.
+
+    >>> import polars as pl
+    >>> qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
+    >>> found = pl.DataFrame({"query": 1, "item": ["x", "a"]})
+    >>> final = found.with_columns(pos=pl.Series([1, 2]))
+    >>> funnel({"retrieval": found, "rank": final}, qrels).table.select("stage", "loss", "lost")
+    shape: (3, 3)
+    ┌───────────┬──────────┬──────┐
+    │ stage     ┆ loss     ┆ lost │
+    │ ---       ┆ ---      ┆ ---  │
+    │ str       ┆ f64      ┆ i64  │
+    ╞═══════════╪══════════╪══════╡
+    │ retrieval ┆ 0.386853 ┆ 1    │
+    │ rank      ┆ 0.0      ┆ 0    │
+    │ order     ┆ 0.226294 ┆ 0    │
+    └───────────┴──────────┴──────┘
+    """
+    require_whole_number("k", k, 1)
+    named = _name_stages(stages)
+    for name in _FIXED.keys() & options.keys():
+        raise RankqlError(f"funnel has no option {name}=: every query with a relevant item counts")
+    settings = replace(choose(conventions, options), **_FIXED)
+    if settings.unjudged == "bounds":
+        raise RankqlError("funnel does not support unjudged='bounds'. Use 'zero' or 'remove'")
+    columns: dict[str, Any] = {"query": query, "item": item, "rel": rel}
+    ordering = {"score": score, "pos": pos}
+    chosen = {**options, **_FIXED, "conventions": conventions}
+    with open_session(con, named, qrels, attributes) as session:
+        tables = {name: session.table(data, f"stage {name!r}") for name, data in named.items()}
+        *_, last = tables
+        judged = session.table(qrels, "qrels")
+        final = evaluate(
+            tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
+            descending=descending, confidence=confidence, **columns, **ordering, **chosen,
+        )  # fmt: skip
+        ranked = read_inputs(
+            session, tables[last], judged, None, {**columns, **ordering}, descending=descending
+        )
+        scores = dict.fromkeys(tables, "0.0") | {last: _score_of(ranked.runs[None])}
+        scored = {
+            name: table.with_column(_SCORE, scores[name], "DOUBLE")
+            for name, table in (tables | {last: ranked.runs[None]}).items()
+        }
+        inputs = read_inputs(session, scored, judged, None, {**columns, "score": _SCORE})
+        with evaluation_errors(session, inputs, settings):
+            run_sql = sql_runner(session, inputs, settings)
+            require_unique(run_sql, inputs, [("run", "item", "")])
+            best = _evaluate_best_orders(session, inputs, settings, k, chosen)
+            items = _find_lost_items(session, inputs, settings, k, ranked.scored)
+            added = _count_added_items(run_sql, [*tables])
+    return Funnel(_combine(final, best, [*tables]), [*tables], k, items, added)
+
+
+def _score_of(table: Table) -> str:
+    """The score of the final ranking as SQL, the highest first."""
+    if "pos" in table.roles:
+        return f"-({table.number('pos')})"
+    return table.number("score")
+
+
+def _name_stages(stages: Mapping[str, Data] | Sequence[Data]) -> dict[str, Data]:
+    """The stages by name: "stage 1", "stage 2", ... for a list."""
+    if not isinstance(stages, Mapping):
+        if not isinstance(stages, list | tuple):
+            raise RankqlError("stages must be a dict of name: table, or a list of tables")
+        stages = {f"stage {i}": data for i, data in enumerate(stages, 1)}
+    if not stages or not all(isinstance(name, str) and name for name in stages):
+        raise RankqlError("stages must map at least one name to a table")
+    if ORDER in stages:
+        raise RankqlError(f"The name {ORDER!r} is taken by the loss of the order. Rename the stage")
+    return dict(stages)
+
+
+def _evaluate_best_orders(
+    session: Session, inputs: Inputs, conventions: Conventions, k: int, options: Mapping[str, Any]
+) -> pl.DataFrame:
+    """nDCG@k and recall of the items of every stage in the best order, where there are any."""
+    best = execute(
+        session,
+        f"""{with_source_ctes(inputs, conventions)}
+        SELECT system, query AS {_KEY}, item AS {_ITEM}, rel AS {_SCORE}
+        FROM run JOIN qrels USING (query, item)
+        WHERE rel > 0 OR rel >= {conventions.threshold}""",
+    ).pl()
+    metrics = {"best": f"nDCG@{k}", "recall": "R"}
+    if best.is_empty() or inputs.qrels is None:
+        return pl.DataFrame(
+            schema={"system": pl.String, "query": pl.String, **dict.fromkeys(metrics, pl.Float64)}
+        )
+    roles = inputs.qrels.roles
+    result = evaluate(
+        best, inputs.qrels, [*metrics.values()], system="system", con=session.con, interval=None,
+        query=(_KEY, roles["query"]), item=(_ITEM, roles["item"]), rel=roles["rel"],
+        score=_SCORE, **options,
+    )  # fmt: skip
+    return result.per_query.select(
+        "system",
+        pl.col(result.meta["query"]).cast(pl.String).alias("query"),
+        *(pl.col(metric).alias(name) for name, metric in zip(metrics, result.metrics, strict=True)),
+    )
+
+
+def _find_lost_items(
+    session: Session, inputs: Inputs, conventions: Conventions, k: int, scored: bool
+) -> pl.DataFrame:
+    """The relevant items, and the stage that loses each: NULL if it is in the first k."""
+    names = [str(name) for name in inputs.runs]
+    position = "CAST(-score AS BIGINT) AS pos"
+    if scored or conventions.unjudged == "remove":
+        ties = "item" if conventions.ties == "expected" or not scored else conventions.ties
+        position = number_positions("query", "score", score_order(ties))
+    judged_only = "AND rel IS NOT NULL" if conventions.unjudged == "remove" else ""
+    rows: pl.DataFrame = execute(
+        session,
+        f"""{with_source_ctes(inputs, conventions)}, ranking AS (
+            SELECT query, item, {position} FROM run LEFT JOIN qrels USING (query, item)
+            WHERE system = {literal(names[-1])} {judged_only}
+        ), relevant AS (
+            SELECT query, item, rel, coalesce(max({_stage_number(names)}), 0) AS stages,
+                   any_value(pos) AS position
+            FROM qrels LEFT JOIN run USING (query, item) LEFT JOIN ranking USING (query, item)
+            WHERE rel >= {conventions.threshold} GROUP BY query, item, rel
+        )
+        SELECT query, item, rel, position, CASE
+            WHEN stages < {len(names)} THEN [{", ".join(map(literal, names))}][stages + 1]
+            WHEN position IS NULL OR position > {k} THEN {literal(ORDER)} END AS lost_by
+        FROM relevant ORDER BY query, item""",
+    ).pl()
+    return rows
+
+
+def _count_added_items(run_sql: RunSql, names: Sequence[str]) -> dict[str, int]:
+    """The number of items of each stage that the stage before lacks."""
+    stage = _stage_number(names)
+    rows = run_sql(
+        f"""SELECT stage, count(*) FROM (SELECT query, item, {stage} AS stage FROM run) AS here
+        WHERE stage > 1 AND NOT EXISTS (
+            SELECT 1 FROM (SELECT query, item, {stage} AS stage FROM run) AS before
+            WHERE before.query = here.query AND before.item = here.item
+              AND before.stage = here.stage - 1
+        ) GROUP BY stage"""
+    )
+    return {names[stage - 1]: count for stage, count in rows}
+
+
+def _stage_number(names: Sequence[str]) -> str:
+    """The number of the stage of a row as SQL, from 1."""
+    cases = (f"WHEN {literal(name)} THEN {i}" for i, name in enumerate(names, 1))
+    return f"CASE system {' '.join(cases)} END"
+
+
+def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
+    """nDCG@k, the losses and the recall of the stages for every query, as one result."""
+    key, (metric,) = final.meta["query"], final.metrics
+    rows = final.frame().with_columns(pl.lit(False).alias(MISSING))
+    defined = pl.col(metric).is_not_null()
+    before: pl.Expr = pl.lit(1.0)
+    columns: dict[str, pl.Expr] = {}
+    for i, name in enumerate(names):
+        stage = best.filter(pl.col("system") == name).select(
+            pl.col("query").alias(_KEY), pl.col("best", "recall").name.suffix(f" {i}")
+        )
+        rows = rows.with_columns(pl.col(key).cast(pl.String).alias(_KEY)).join(
+            stage, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
+        )
+        after = pl.when(defined).then(pl.col(f"best {i}").fill_null(0.0))
+        columns |= {
+            loss_of(name): before - after,
+            recall_of(name): pl.when(defined).then(pl.col(f"recall {i}").fill_null(0.0)),
+        }
+        before = after
+    columns[loss_of(ORDER)] = before - pl.col(metric)
+    rows = rows.select(key, *final.meta["by"], metric, MISSING, **columns)
+    meta = {**final.meta, "metrics": [metric, *columns], "weights": {}}
+    return replace(final, meta=meta, values=rows, _summary=None)

@@ -1,0 +1,170 @@
+"""The result of `funnel`: the losses of the stages, in words, and the lost items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rankql import text
+from rankql.errors import require_package
+from rankql.evaluation.result import EvaluatedTable, Result
+from rankql.results import load_output
+
+if TYPE_CHECKING:
+    import altair as alt
+
+# The name of the last loss, which is that of the order of the final ranking.
+ORDER = "order"
+# Smaller losses are rounding errors.
+ROUNDING = 1e-9
+_SCHEMA = {
+    **{"slice": pl.String, "stage": pl.String},
+    **dict.fromkeys(("loss", "lo", "hi", "after", "recall"), pl.Float64),
+    **dict.fromkeys(("lost", "added", "queries"), pl.Int64),
+}
+
+
+def loss_of(stage: str) -> str:
+    """The name of the loss of a stage among the metrics of the result."""
+    return f"loss: {stage}"
+
+
+def recall_of(stage: str) -> str:
+    """The name of the recall of a stage among the metrics of the result."""
+    return f"recall: {stage}"
+
+
+@dataclass(repr=False, eq=False)
+class Funnel(EvaluatedTable):
+    """The result of `funnel`.
+
+    `table` has one row per slice and stage, and one for the order: the loss with its confidence
+    interval, the best nDCG@k that is possible `after` it, the recall of the stage, the number of
+    relevant items that it loses, and of items that it adds. `items` has the relevant items, with
+    their position in the final ranking and the stage that loses them. `per_query` has all losses.
+    """
+
+    result: Result
+    stages: Sequence[str]
+    k: int
+    # query, item, rel, position, lost_by.
+    items: pl.DataFrame
+    # The number of items that the stage before lacks.
+    added: Mapping[str, int]
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric."""
+        return self.result.metrics[0]
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The losses, one row per slice and stage."""
+        means = {(row["slice"], row["metric"]): row for row in self.summary.iter_rows(named=True)}
+        rows = [
+            self._row(means, part, stage)
+            for part in dict.fromkeys(part for part, _ in means)
+            for stage in (*self.stages, ORDER)
+        ]
+        return pl.DataFrame(rows, schema=_SCHEMA)
+
+    def _row(
+        self, means: Mapping[tuple[str, str], dict[str, Any]], part: str, stage: str
+    ) -> dict[str, Any]:
+        loss = means[part, loss_of(stage)]
+        names = [*self.stages, ORDER]
+        losses = [means[part, loss_of(name)]["mean"] for name in names[: names.index(stage) + 1]]
+        after = None if loss["mean"] is None else max(0.0, 1 - math.fsum(losses))
+        values = self.result.frame()[loss_of(stage)]
+        possible = not (values < -ROUNDING).any()  # items are only lost
+        return {
+            "slice": part,
+            "stage": stage,
+            "loss": loss["mean"],
+            "lo": max(0.0, loss["lo"]) if possible and loss["lo"] is not None else loss["lo"],
+            "hi": min(1.0, loss["hi"]) if loss["hi"] is not None else None,
+            "after": means[part, self.metric]["mean"] if stage == ORDER else after,
+            "recall": None if stage == ORDER else means[part, recall_of(stage)]["mean"],
+            "lost": self._lost.get(stage, 0) if part == "all" else None,
+            "added": self.added.get(stage, 0) if part == "all" else None,
+            "queries": loss["queries"] - loss["undefined"],
+        }
+
+    @property
+    def _lost(self) -> dict[str, int]:
+        return dict(self.items["lost_by"].drop_nulls().value_counts().rows())
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know about the numbers."""
+        added = [
+            f"{stage} has {text.format_count(count, 'item')} that the stage before lacks"
+            for stage, count in self.added.items()
+        ]
+        more = ["Added items can make the loss of a stage negative"] if added else []
+        return [*self.result.notes, *added, *more]
+
+    @property
+    def title(self) -> str:
+        """Where most is lost, in one line."""
+        rows = self.table.filter(pl.col("slice") == "all").drop_nulls("loss")
+        if rows.is_empty():
+            return f"{self.metric} is undefined: no query has a relevant item"
+        value = rows["after"][-1]
+        worst = rows.sort("loss", descending=True, maintain_order=True).row(0, named=True)
+        start = f"{self.metric} is {text.format_number(value)}"
+        if worst["loss"] <= ROUNDING:
+            return f"{start}: nothing is lost"
+        return (
+            f"{start}. {_subject(worst['stage'])} loses most: {text.format_number(worst['loss'])} "
+            f"of {text.format_number(1 - value)}"
+        )
+
+    @property
+    def sentences(self) -> list[str]:
+        """What each stage loses, in words."""
+        rows = self.table.filter(pl.col("slice") == "all").drop_nulls("loss")
+        return [self._describe(row) for row in rows.iter_rows(named=True)]
+
+    def _describe(self, row: Mapping[str, Any]) -> str:
+        subject, loss = _subject(row["stage"]), row["loss"]
+        relevant = text.format_count(len(self.items), "relevant item")
+        where = (
+            f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} below position {self.k}"
+            if row["stage"] == ORDER
+            else f"it loses {row['lost']:,} of {relevant}"
+        )
+        if abs(loss) <= ROUNDING:
+            return f"{subject} loses nothing; {where}"
+        verb = "loses" if loss > 0 else "gains"
+        bounds = [None, None]
+        if row["lo"] is not None:
+            bounds = sorted(
+                (math.copysign(1, loss) * row["lo"], math.copysign(1, loss) * row["hi"])
+            )
+        interval = text.format_interval((abs(loss), *bounds))
+        return f"{subject} {verb} {interval}; {where}"
+
+    def plot(self) -> alt.TopLevelMixin:
+        """A waterfall chart from the ideal to the final ranking, by altair."""
+        require_package("altair", "report", "plot")
+        chart: alt.TopLevelMixin = load_output("funnel_chart").draw_funnel(self)
+        return chart
+
+    def _render_page(self) -> str:
+        """An HTML page with the chart above what a notebook displays."""
+        for package in ("altair", "vl_convert"):
+            require_package(package, "report", "a page of a funnel")
+        svg = load_output("funnel_chart").render_svg(self)
+        return super()._render_page().replace("<body>", f"<body>{svg}", 1)
+
+    def _details(self) -> dict[str, Any]:
+        return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}
+
+
+def _subject(stage: str) -> str:
+    return "the order of the final ranking" if stage == ORDER else stage

@@ -1,0 +1,75 @@
+"""Lists of ids as lists of grades."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.expressions.columns import Column, column
+from rankql.registry.argument_checks import require
+
+_GRADES = pl.List(pl.Float64)
+
+
+def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") -> pl.Expr:
+    """Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.
+
+    `relevant` is a list of ids, which have grade 1, a struct {id: grade} (in SQL also a MAP), or a
+    list of structs with an id (`id`, `item`) and a grade (`grade`, `rel`). The metrics of lists
+    take the result: `list_ndcg(grades_of("retrieved", "relevant"), ideal=grades_of("relevant",
+    "relevant"))`. NULL if one of both is NULL. An id that is retrieved twice is an error.
+
+    >>> rows = {"retrieved": [["a", "b", "c"]], "relevant": [["b", "z"]]}
+    >>> pl.DataFrame(rows).select(grades_of())["grades_of"].to_list()
+    [[None, 1.0, None]]
+    """
+
+    def grades(columns: Sequence[pl.Series]) -> pl.Series:
+        retrieved, relevant = columns
+        ids = _read_grades("retrieved", retrieved).select("row", "id")
+        repeated = ids.filter(pl.struct("row", "id").is_duplicated() & pl.col("id").is_not_null())
+        for twice in repeated["id"].head(1):
+            raise RankqlError(
+                f"retrieved must not repeat an id, but {twice} is there twice. Keep the first"
+            )
+        known = _read_grades("relevant", relevant).unique()
+        for twice in known.filter(pl.struct("row", "id").is_duplicated())["id"].head(1):
+            raise RankqlError(f"relevant has different grades for {twice}. Keep one")
+        graded = ids.join(known, on=["row", "id"], how="left", maintain_order="left")
+        lists = graded.group_by("row").agg("grade")
+        rows = pl.DataFrame({"row": pl.int_range(len(retrieved), eager=True)})
+        both = retrieved.is_not_null() & relevant.is_not_null()
+        lists = rows.join(lists, on="row", how="left", maintain_order="left")
+        grade = pl.coalesce("grade", pl.lit([], dtype=_GRADES))
+        return lists.select(pl.when(both).then(grade)).to_series()
+
+    pair = [column(retrieved), column(relevant)]
+    return pl.map_batches(pair, grades, _GRADES, is_elementwise=True).alias("grades_of")
+
+
+def _read_grades(name: str, values: pl.Series) -> pl.DataFrame:
+    """The ids of each row as text, and their grades."""
+    rows = pl.DataFrame({"row": pl.int_range(len(values), eager=True), "id": values})
+    if isinstance(values.dtype, pl.Struct):
+        pairs = rows.unnest("id").unpivot(index="row", variable_name="id", value_name="grade")
+        return _cast(pairs.drop_nulls("grade"))
+    kind = values.dtype
+    listed = isinstance(kind, pl.List | pl.Array)
+    require(listed, f"{name} must be a list of ids or a struct of id: grade, not {kind}")
+    rows = rows.with_columns(pl.col("id").cast(pl.List(kind.inner)))  # type: ignore[attr-defined]
+    rows = rows.filter(pl.col("id").list.len() > 0).explode("id")
+    if not isinstance(kind.inner, pl.Struct):  # type: ignore[attr-defined]
+        return _cast(rows.with_columns(grade=1.0))
+    fields = {field.name for field in kind.inner.fields}  # type: ignore[attr-defined]
+    ids = [field for field in ("id", "item", "key") if field in fields]
+    grades = [field for field in ("grade", "rel", "value") if field in fields]
+    require(bool(ids), f"{name} has no id or item: {kind}")
+    item = pl.col("id").struct
+    grade: pl.Expr = item.field(grades[0]) if grades else pl.lit(1.0)
+    return _cast(rows.select("row", item.field(ids[0]).alias("id"), grade.alias("grade")))
+
+
+def _cast(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("row", pl.col("id").cast(pl.String), pl.col("grade").cast(pl.Float64))

@@ -1,0 +1,198 @@
+"""The losses of a funnel against their definition in plain Python."""
+
+import math
+import random
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql.cli.main import main
+
+QRELS = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
+FOUND = pl.DataFrame({"query": 1, "item": ["x", "a"]})
+FINAL = FOUND.with_columns(pos=pl.Series([1, 2]))
+
+
+def draw(seed, nested):
+    """Judgments and three stages of some queries, the last one with scores without ties."""
+    rng = random.Random(seed)
+    qrels, stages = [], [[], [], []]
+    for query in range(rng.randint(2, 12)):
+        items = [f"i{n}" for n in range(rng.randint(1, 15))]
+        qrels += [
+            (query, item, rng.choice([0, 0, 1, 2, 3.5])) for item in items if rng.random() < 0.8
+        ]
+        kept = items
+        for stage in stages:
+            kept = [item for item in (kept if nested else items) if rng.random() < 0.7]
+            stage += [(query, item, rng.random()) for item in kept]
+    first, second, final = (
+        pl.DataFrame(
+            rows, {"query": pl.Int64, "item": pl.String, "score": pl.Float64}, orient="row"
+        )
+        for rows in stages
+    )
+    qrels = pl.DataFrame(qrels, ["query", "item", "rel"], orient="row")
+    return {"first": first.drop("score"), "second": second.drop("score"), "final": final}, qrels
+
+
+def dcg(grades, k):
+    return math.fsum(grade / math.log2(place + 2) for place, grade in enumerate(grades[:k]))
+
+
+def by_definition(stages, qrels, query, k):
+    """The losses of a query and the stage that loses each relevant item; None if undefined."""
+    grades = dict(qrels.filter(query=query).select("item", "rel").rows())
+    ideal = dcg(sorted(grades.values(), reverse=True), k)
+    if not ideal:
+        return None, {}
+    here = {name: table.filter(query=query) for name, table in stages.items()}
+    best = [1.0]
+    for table in here.values():
+        best.append(dcg(sorted((grades.get(x, 0) for x in table["item"]), reverse=True), k) / ideal)
+    order = here["final"].sort("score", descending=True)["item"].to_list()
+    value = dcg([grades.get(item, 0) for item in order], k) / ideal
+    losses = [a - b for a, b in zip(best, [*best[1:], value], strict=True)]
+    lost = {}
+    for item in (item for item, grade in grades.items() if grade >= 1):
+        last = max((i for i, x in enumerate(here.values(), 1) if item in [*x["item"]]), default=0)
+        below = "order" if item not in order[:k] else None
+        lost[item] = [*stages][last] if last < len(stages) else below
+    return [*losses, value], lost
+
+
+@pytest.mark.parametrize("nested", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_against_the_definition(seed, nested):
+    stages, qrels = draw(f"{seed} {nested}", nested)
+    k = [1, 3, 10, 100][seed]
+    funnel = rankql.funnel(stages, qrels, k)
+    names = [f"loss: {name}" for name in (*stages, "order")]
+    for query, *values in funnel.per_query.select("query", *names, f"nDCG@{k}").rows():
+        wanted, lost = by_definition(stages, qrels, query, k)
+        if wanted is None:
+            assert values == [None] * len(values)
+            continue
+        assert values == pytest.approx(wanted, abs=1e-12)
+        assert math.fsum(values) == pytest.approx(1, abs=1e-12)
+        assert dict(funnel.items.filter(query=query).select("item", "lost_by").rows()) == lost
+    value = rankql.evaluate(stages["final"], qrels, f"nDCG@{k}")[f"nDCG@{k}"]
+    assert funnel.table["after"][-1] == value
+    assert math.fsum(funnel.table["loss"]) == pytest.approx(1 - value, abs=1e-12)
+    assert (funnel.table["lo"] <= funnel.table["loss"]).all()
+    assert (funnel.table["loss"] <= funnel.table["hi"]).all()
+    if nested:
+        assert not funnel.added and (funnel.table["lo"] >= 0).all()
+    added = {
+        later: stages[later].join(stages[before], on=["query", "item"], how="anti").height
+        for before, later in (("first", "second"), ("second", "final"))
+    }
+    assert funnel.added == {name: count for name, count in added.items() if count}
+    assert all(
+        any(line.startswith(f"{name} has ") for line in funnel.notes) for name in funnel.added
+    )
+
+
+def test_by_hand():
+    """One of two relevant items is missing, and the other is second: 1 / (1 + 1/log2 3)."""
+    ideal = 1 + 1 / math.log2(3)
+    funnel = rankql.funnel({"retrieval": FOUND, "rank": FINAL}, QRELS)
+    losses = [1 - 1 / ideal, 0, (1 - 1 / math.log2(3)) / ideal]
+    assert funnel.table["loss"].to_list() == pytest.approx(losses, abs=1e-15)
+    assert funnel.table["recall"].to_list() == [0.5, 0.5, None]
+    assert funnel.items.rows() == [(1, "a", 1.0, 2, None), (1, "b", 1.0, None, "retrieval")]
+    assert funnel.title == "nDCG@10 is 0.387. retrieval loses most: 0.387 of 0.613"
+    perfect = rankql.funnel({"rank": QRELS.with_columns(pos=pl.Series([1, 2]))}, QRELS)
+    assert perfect.title == "nDCG@10 is 1: nothing is lost"
+
+
+def test_slices_are_funnels_of_their_queries():
+    stages, qrels = draw("slices", nested=True)
+    qrels = qrels.with_columns(part=pl.col("query") % 2)
+    sliced = rankql.funnel(stages, qrels, by="part").table
+    for part in (0, 1):
+        alone = {name: table.filter(pl.col("query") % 2 == part) for name, table in stages.items()}
+        alone = rankql.funnel(alone, qrels.filter(part=part)).table
+        columns = ["stage", "loss", "after", "recall", "queries"]
+        assert sliced.filter(slice=f"part={part}").select(columns).equals(alone.select(columns))
+
+
+def test_kinds_of_input(tmp_path):
+    """Paths, a list of stages, distances, conventions; ids of another type in a stage."""
+    stages, qrels = draw("kinds", nested=True)
+    expected = rankql.funnel(stages, qrels, 3).table.drop("stage")
+    for name, table in {**stages, "qrels": qrels}.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+    paths = {name: tmp_path / f"{name}.parquet" for name in stages}
+    assert rankql.funnel(paths, tmp_path / "qrels.parquet", 3).table.drop("stage").equals(expected)
+    numbered = rankql.funnel([*stages.values()], qrels, 3)
+    assert numbered.table["stage"].to_list() == ["stage 1", "stage 2", "stage 3", "order"]
+    far = stages | {"final": stages["final"].select("query", "item", distance=-pl.col("score"))}
+    assert rankql.funnel(far, qrels, 3).table.drop("stage").equals(expected)
+    text = stages | {"first": stages["first"].with_columns(pl.col("query").cast(pl.String))}
+    assert rankql.funnel(text, qrels, 3).table.drop("stage").equals(expected)
+    exp2 = rankql.funnel(stages, qrels, 3, gain="exp2")
+    value = rankql.evaluate(stages["final"], qrels, "nDCG@3", gain="exp2")["nDCG@3"]
+    assert exp2.table["after"][-1] == value and exp2.metric == "nDCG@3"
+
+
+def test_a_stage_without_relevant_items():
+    """It loses everything that is left."""
+    funnel = rankql.funnel({"first": FOUND.filter(item="x"), "rank": FINAL}, QRELS)
+    assert funnel.table["after"].to_list()[:1] == [0.0]
+    assert funnel.table["loss"][0] == 1 and funnel.table["loss"][1] < 0
+    assert "rank gains 0.613" in funnel.sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("stages", "options", "message"),
+    [
+        ({}, {}, "stages must map at least one name to a table"),
+        ("final", {}, "stages must be a dict of name: table, or a list of tables"),
+        ({"order": FINAL}, {}, "The name 'order' is taken"),
+        ({"first": FOUND}, {}, "No score column in stage 'first'"),
+        ({"first": FOUND.drop("item"), "rank": FINAL}, {}, "No item column in stage 'first'"),
+        (
+            {"first": pl.concat([FOUND, FOUND]), "rank": FINAL},
+            {},
+            "run has duplicates: system 'fir",
+        ),
+        ({"rank": FINAL}, {"k": 0}, "k must be a whole number from 1, not 0"),
+        ({"rank": FINAL}, {"missing": "skip"}, "funnel has no option missing="),
+        ({"rank": FINAL}, {"unjudged": "bounds"}, "funnel does not support unjudged='bounds'"),
+        ({"rank": FINAL.with_columns(query=2)}, {}, "No query of the run is judged"),
+    ],
+)
+def test_errors(stages, options, message):
+    with pytest.raises(rankql.RankqlError) as caught:
+        rankql.funnel(stages, QRELS, **options)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_command_line(tmp_path):
+    stages, qrels = draw("cli", nested=True)
+    for name, table in {**stages, "qrels": qrels}.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+    paths = [str(tmp_path / f"{name}.parquet") for name in (*stages, "qrels")]
+    done = CliRunner().invoke(main, ["funnel", *paths, "-k", "3", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    assert '"stage": "second"' in done.output
+    done = CliRunner().invoke(main, ["funnel", paths[0]])
+    assert done.exit_code == 2 and "The judgments are missing" in done.output
+
+
+@pytest.mark.report
+def test_chart(tmp_path):
+    """The bars are the losses of the table, from 1 down to nDCG."""
+    stages, qrels = draw("chart", nested=True)
+    funnel = rankql.funnel(stages, qrels)
+    rows = funnel.plot().to_dict()["data"]["values"]
+    after = [round(value, 6) for value in funnel.table["after"]]
+    assert [row["stage"] for row in rows] == ["first", "second", "final", "order", "nDCG@10"]
+    assert [row["after"] for row in rows] == pytest.approx([*after, after[-1]], abs=1e-5)
+    assert [row["before"] for row in rows] == pytest.approx([1, *after[:-1], 0], abs=1e-5)
+    funnel.save(tmp_path / "funnel.html")
+    page = (tmp_path / "funnel.html").read_text("utf-8")
+    assert page.index("<svg") < page.index("<table") and funnel.title in page

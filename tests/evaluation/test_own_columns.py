@@ -1,0 +1,67 @@
+"""Metrics of the user over columns of the run, also over the first positions."""
+
+import polars as pl
+import pytest
+
+import rankql
+from rankql import RankqlError
+
+RUN = pl.DataFrame(
+    {
+        "query": ["a", "a", "a", "b"],
+        "item": ["x", "y", "z", "x"],
+        "score": [0.3, 0.2, 0.1, 0.5],
+        "price": [10.0, 20.0, 60.0, 5.0],
+        "judged": [1, 1, 0, 1],
+    }
+)
+QRELS = pl.DataFrame({"query": ["a", "a", "b", "c"], "item": ["y", "w", "x", "x"], "rel": [1] * 4})
+# By hand: the prices of all items, and those of the first two.
+EXPECTED = [("a", 30.0, 15.0, 0.5), ("b", 5.0, 5.0, 1.0), ("c", None, None, 0.0)]
+
+
+@pytest.mark.parametrize("kind", ["frames", "csv", "ranked", "runs"])
+def test_columns_of_the_run(kind, tmp_path):
+    metrics = [{"price": "avg(price)", "price@2": "avg(price)"}, "RR"]
+    run, qrels, expected = RUN, QRELS, EXPECTED
+    if kind == "csv":
+        run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
+        RUN.write_csv(run)
+        QRELS.write_csv(qrels)
+    if kind == "ranked":
+        run, qrels = RUN.join(QRELS, on=["query", "item"], how="left"), None
+        run, expected = run.with_columns(pos=pl.Series([1, 2, 3, 1])), EXPECTED[:2]
+    if kind == "runs":
+        run, expected = {"one": RUN}, [("one", *row) for row in EXPECTED]
+    found = rankql.evaluate(run, qrels, metrics)
+    assert found.per_query.rows() == expected
+    assert found.metrics == ["price", "price@2", "RR"]
+
+
+@pytest.mark.parametrize("options", [{}, {"ties": "best"}, {"undefined": "drop"}])
+def test_with_other_conventions(options):
+    texts = ["known@2 = sum(judged)", "dear = max(price) FILTER (pos <= 2)", "nDCG@2"]
+    found = rankql.evaluate(RUN, QRELS, texts, **options).per_query
+    assert found["known@2"].to_list()[:2] == [2, 1] and found["dear"].to_list()[:2] == [20, 5]
+
+
+def test_compared():
+    dearer = RUN.with_columns(pl.col("price") * 2)
+    found = rankql.compare({"a": RUN, "b": dearer}, QRELS, metrics={"price@2": "avg(price)"})
+    assert found.table["mean_b"].item() == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("run", "metrics", "options", "message"),
+    [
+        (RUN, {"x": "avg(prize)"}, {}, 'Referenced column "prize" not found'),
+        ({"a": RUN, "b": RUN.drop("price")}, {"x": "avg(price)"}, {}, "^metrics='price': no colum"),
+        (RUN, {"x@2": "avg(price)"}, {"ties": "expected"}, "^x@2 needs positions, but ties"),
+        (RUN, {"nDCG@2": "avg(price)"}, {}, "k must be a whole number from 1, not 2 = avg"),
+        (RUN, {"x": "(SELECT 1)"}, {}, "must be one SQL expression of the columns of a row"),
+        (RUN, {"x": "1; SELECT 1"}, {}, "is not valid SQL"),
+    ],
+)
+def test_metrics_that_cannot_be_right(run, metrics, options, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.evaluate(run, QRELS, metrics, **options)
