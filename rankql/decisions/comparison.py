@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql.decisions.alignment import query_differences
+from rankql.decisions.leaderboard import describe_best, rank_systems
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
@@ -89,6 +90,13 @@ class Comparison(EvaluatedTable):
         ]
 
     @property
+    def title(self) -> str:
+        """Which of three or more systems may be the best, if all pairs were compared."""
+        if len(self.systems) < 3 or self.settings.baseline is not None:
+            return ""
+        return describe_best(self.leaderboard())
+
+    @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
         if self.table.is_empty():
@@ -104,6 +112,21 @@ class Comparison(EvaluatedTable):
             if value not in known:
                 raise RankqlError(describe_unknown(kind, value, known))
         return query_differences(self.result, name, a, b)
+
+    def leaderboard(self) -> pl.DataFrame:
+        """The ranks of every system that the tests support, by metric and slice, best mean first.
+
+        `rank_lo` is 1 + the number of systems that are significantly better, `rank_hi` the number
+        of systems minus those that are significantly worse. `maybe_best` systems (`rank_lo` = 1)
+        cannot be distinguished from the best. With correction='holm' or 'bonferroni' the truly best
+        system is among them with probability `confidence`, for all metrics and slices together.
+        """
+        if self.settings.baseline is not None:
+            raise RankqlError("leaderboard needs all pairs. Call compare without baseline=")
+        means = self.summary
+        if "system" not in means.columns:
+            means = means.with_columns(system=pl.lit(self.systems[0]))
+        return rank_systems(means, self.table, self.higher_is_better)
 
     def discriminative_power(self) -> pl.DataFrame:
         """The share of pairs with unadjusted p <= 1 - confidence, by metric (Sakai 2006)."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import polars as pl
 
+from rankql.evaluation.summary import attribute_column
 from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
 from rankql.output.style import GREY
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # Of more queries, every n-th is drawn.
 BARS = 300
 
+# Those of `Comparison.differences` after the attributes.
+_DIFFERENCES = ("a", "b", "difference")
 _COLUMNS = ("difference", "lo", "hi", "n", "verdict", "b")
 
 
@@ -77,8 +80,9 @@ def draw_differences(
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
     scale = alt.Scale(domain=_difference_range(comparison, metric, (a, b)))
-    means = comparison.table.filter(metric=metric, a=a, b=b, slice="all")["difference"]
-    mean = means[0] or 0.0
+    name, difference = comparison.settings.weight, pl.col("difference")
+    weight = difference * 0 + 1 if name is None else pl.col(attribute_column(name, _DIFFERENCES))
+    mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
     bars = alt.Chart().mark_rect(stroke=None).encode(
         alt.X("from:Q", title=f"{len(frame):,} queries, sorted by gain",
               axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),

@@ -65,8 +65,10 @@ def parse_pair(
 
     Two names that all tables have are both part of the key, not a pair.
     """
-    if not isinstance(value, list | tuple):
+    if value is None or isinstance(value, str):
         return value, value
+    if not isinstance(value, list | tuple):
+        raise RankqlError(f"{role} must be a column or an SQL expression in quotes, not {value!r}")
     flat = all(isinstance(name, str) for name in value) and len({*value}) == len(value)
     is_key = flat and (len(value) != 2 or not pairs or all(t.has(n) for t in tables for n in value))
     if role == "query" and value and is_key:

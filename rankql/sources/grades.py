@@ -16,7 +16,7 @@ from rankql.text import format_count
 # The text columns that rel={...} maps to grades; columns called like a grade are mapped too.
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # Columns of numbers that are not grades.
-TIMES = ("time", "timestamp", "date", "day", "event_time", "created_at")
+TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
 # The column of mapped grades.
 MAPPED = f"{INTERNAL_PREFIX}grade"
 

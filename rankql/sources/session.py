@@ -100,6 +100,8 @@ class Session:
         """The table of the data, which is not copied. Text files and dicts are read at once."""
         if isinstance(data, Table):
             return data
+        if _library(data) == "pandas" and hasattr(data, "to_dict") and not hasattr(data, "columns"):
+            data = data.to_dict()  # a Series by query, such as of groupby
         if isinstance(data, Mapping):
             data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):

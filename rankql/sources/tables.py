@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
 from rankql.macros import literal, quote
-from rankql.text import join_words
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -193,7 +192,7 @@ class Table:
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
     """The error about a column that no table has."""
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
-    labels = join_words(list(dict.fromkeys(table.label for table in tables)))
+    labels = " and ".join(dict.fromkeys(table.label for table in tables))
     return RankqlError(
         f"{argument}={name!r}: no column of that name in {labels}{did_you_mean(name, columns)}"
     )

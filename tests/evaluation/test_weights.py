@@ -195,6 +195,19 @@ def test_compare_weighs_everything():
     assert "Weights: traffic" in comparison.to_markdown()
 
 
+@pytest.mark.report
+def test_report_and_charts(tmp_path):
+    comparison = compared("traffic")
+    mean = comparison.table.filter(metric="DCG@3")["difference"][0]
+    for pair, sign in ((("old", "new"), 1), (("new", "old"), -1)):
+        chart = comparison.plot("differences", "DCG@3", *pair).to_json()
+        assert f"mean {sign * mean:+.3f}" in chart
+    comparison.save(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "24 queries weigh as much as about" in page
+    assert "limits counts every query once, but these means are weighted" in page
+
+
 def test_clusters_with_weights():
     """The jackknife leaves out a cluster; p agrees with the interval."""
     codes = np.repeat(np.arange(12), 2)

@@ -128,6 +128,10 @@ def test_texts_that_are_no_expression(text, message):
 def test_an_expression_must_hold_in_every_table():
     with pytest.raises(RankqlError, match=r"in qrels, and not an SQL expression .*\"item\""):
         rankql.evaluate(RUN, QRELS, "RR", item="lower(item)")
+    with pytest.raises(
+        RankqlError, match=r"^rel must be a column or an SQL expression in quotes, n"
+    ):
+        rankql.evaluate(RUN, QRELS, "RR", rel=1)
     with pytest.raises(RankqlError, match=r"^item=\['a', 'b', 'c'\]: a pair names the columns"):
         rankql.evaluate(RUN, QRELS, "RR", item=["a", "b", "c"])
 

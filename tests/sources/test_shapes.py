@@ -60,6 +60,7 @@ def test_dicts_of_series_and_arrays():
     # As groupby gives them, with the index of the frame.
     rows = pandas.DataFrame([(q, d) for q, items in LISTS.items() for d in items])
     assert rankql.evaluate(dict(list(rows.groupby(0)[1])), QRELS, "AP").per_query.equals(expected)
+    assert rankql.evaluate(rows.groupby(0)[1].apply(list), QRELS, "AP").per_query.equals(expected)
     numbers = {1: pandas.Series([7, 8])}
     assert rankql.evaluate(numbers, {1: pandas.Series({8: 1.0})}, "RR")["RR"] == 0.5
     assert rankql.evaluate({"one": scores}, QRELS, "RR").per_query.columns[0] == "system"

@@ -39,6 +39,7 @@ METRICS = [
     "consensus(rel, how := 'median')",
     "effective_sample_size(CAST(rel > 0 AS INT), 0.5)",
     "sign_test(rel)",
+    "weighted_mean(rel, pos).mean",
     "len(team_draft(list(item), list(item || rel), seed := 1))",
     "rankql_bounds_ndcg([{'pos': 1, 'rel': NULL}], list(rel), 10, [0, 1]).low",
 ]

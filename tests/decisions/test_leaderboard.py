@@ -1,0 +1,74 @@
+"""The ranks of many systems: by hand, and how often the best is among those that may be it."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankql
+from rankql.decisions.leaderboard import rank_systems
+from support.simulation import at_most
+
+MEANS = pl.DataFrame(
+    {"metric": "AP", "slice": "all", "system": [*"abcd"], "mean": [0.1, 0.5, 0.4, 0.2]}
+)
+
+
+def pairs(*verdicts):
+    """Pairs such as "ab better": b is better than a."""
+    rows = [("AP", "all", pair[0], pair[1], verdict) for pair, verdict in map(str.split, verdicts)]
+    return pl.DataFrame(rows, ["metric", "slice", "a", "b", "verdict"], orient="row")
+
+
+@pytest.mark.parametrize(
+    ("higher", "verdicts", "expected"),
+    [
+        (True, ["ab better", "ac better", "bd worse"],
+         [("b", 1, 2, True), ("c", 1, 3, True), ("d", 2, 4, False), ("a", 3, 4, False)]),
+        (False, ["ab worse", "ac worse"],
+         [("a", 1, 2, True), ("d", 1, 4, True), ("c", 2, 4, False), ("b", 2, 4, False)]),
+        (True, ["ab no-difference"], [(x, 1, 4, True) for x in "bcda"]),
+    ],
+)  # fmt: skip
+def test_by_hand(higher, verdicts, expected):
+    ranks = rank_systems(MEANS, pairs(*verdicts), {"AP": higher})
+    assert ranks.select("system", "rank_lo", "rank_hi", "maybe_best").rows() == expected
+
+
+def values(rng, *means, n=40):
+    """Skewed values per query of systems with these means."""
+    hard = rng.exponential(1, n)
+    return {
+        f"s{i}": pl.DataFrame({"query": range(n), "revenue": hard + mean * rng.exponential(1, n)})
+        for i, mean in enumerate(means)
+    }
+
+
+def test_of_a_comparison():
+    rng = np.random.default_rng(1)
+    three = values(rng, 1, 1, 9)
+    comparison = rankql.compare(three, metrics="revenue", higher_is_better=True)
+    assert comparison.title == "revenue: s2 is significantly better than every other system"
+    assert repr(comparison).startswith(comparison.title)
+    assert comparison.leaderboard()["system"][0] == "s2"
+    lower = rankql.compare(three, metrics="revenue", higher_is_better=False)
+    assert lower.title.endswith("and s1 cannot be distinguished from the best") or (
+        lower.title.endswith("and s0 cannot be distinguished from the best")
+    )
+    against = rankql.compare(three, metrics="revenue", higher_is_better=True, baseline="s0")
+    assert against.title == ""
+    with pytest.raises(rankql.RankqlError, match="leaderboard needs all pairs"):
+        against.leaderboard()
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("means", [(1, 1, 1, 1), (0.5, 1, 2, 2.2)], ids=str)
+def test_the_best_is_in_the_set(means):
+    """In at least 95% of samples, for one of several best systems too."""
+    rng = np.random.default_rng(7)
+    best, repeats, lost = f"s{int(np.argmax(means))}", 100, 0
+    for _ in range(repeats):
+        comparison = rankql.compare(values(rng, *means), metrics="revenue", higher_is_better=True)
+        ranks = comparison.leaderboard()
+        lost += best not in ranks.filter("maybe_best")["system"].to_list()
+    assert at_most(lost / repeats, 0.05, repeats)
