@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.key_join import name_unit
+from rankql.decisions.nine_cases import count_cases, find_bands
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
@@ -19,14 +19,6 @@ from rankql.results import TableResult, drop_idle_columns, load_output
 
 if TYPE_CHECKING:
     import altair as alt
-
-# The direction of metric and outcome, 1 where the change is an improvement.
-READINGS = {
-    (1, 1): "better, and noticed",
-    (1, -1): "relevant but not attractive",
-    (-1, 1): "attractive but not relevant (clickbait?)",
-    (-1, -1): "worse",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,13 +61,20 @@ class Association(TableResult):
         rows = self.table.select("slice", "sentence").rows()
         return [words if part == "all" else f"{part}: {words}" for part, words in rows]
 
-    def quadrants(self, metric: str | None = None, outcome: str | None = None) -> AssociationTable:
-        """Count the keys by the direction in which metric and outcome changed between two systems.
+    def quadrants(
+        self,
+        metric: str | None = None,
+        outcome: str | None = None,
+        band: float | Mapping[str, float] | None = None,
+    ) -> AssociationTable:
+        """Count the keys by whether metric and outcome went up, stayed the same or went down.
 
-        `reading` takes the direction of the metric into account. Outcomes are better when higher,
-        unless `higher_is_better=` says otherwise.
+        A change of at most `band`, a number or a dict by column, counts as the same; by default
+        that is a tenth of the standard deviation of the changes. `reading` says what each of the
+        nine cases means, by the direction of the metric. Outcomes are better when higher, unless
+        `higher_is_better=` says otherwise.
         """
-        metric, outcome = self._choose_pair(metric, outcome)
+        metric, outcome = names = self._choose_pair(metric, outcome)
         if self.systems is None:
             raise RankqlError(
                 "quadrants needs two systems. Pass tables with a column 'system', and baseline="
@@ -83,32 +82,20 @@ class Association(TableResult):
         rows = self.pairs.drop_nulls([metric, outcome])
         unit = name_unit(self.on)
         require(len(rows) > 0, f"No {unit} has values of both {metric!r} and {outcome!r}")
-        x, y = (pl.col(name).sign().cast(pl.Int8) for name in (metric, outcome))
-        counts = {(i, j): n for i, j, n in rows.group_by(x=x, y=y).len().rows()}
-        sign_x, sign_y = (1 if self.higher_is_better.get(name, True) else -1
-                          for name in (metric, outcome))  # fmt: skip
-        words = {1: "up", -1: "down", 0: "same"}
-        directions = sorted(itertools.product(words, repeat=2), key=lambda pair: 0 in pair)
-        table = pl.DataFrame(
-            [
-                (words[i], words[j], n := counts.get((i, j), 0), n / len(rows),
-                 READINGS.get((sign_x * i, sign_y * j), "unchanged"))
-                for i, j in directions
-            ],
-            schema={"metric": pl.String, "outcome": pl.String, "n": pl.Int64,
-                    "share": pl.Float64, "reading": pl.String},
-            orient="row",
-        )  # fmt: skip
+        bands = find_bands(rows, names, band)
+        sign_x, sign_y = (1 if self.higher_is_better.get(name, True) else -1 for name in names)
+        table = count_cases(rows, names, bands, (sign_x, sign_y))
         a, b = self.systems
-        unchanged = pl.col("reading") == "unchanged"
         sentences = [
             f"from {a} to {b}, {metric} {i} and {outcome} {j}: {text.format_count(n, unit)} "
             f"({share:.1%}), {reading}"
-            for i, j, n, share, reading in table.filter(~unchanged, pl.col("n") > 0).rows()
+            for i, j, n, share, reading in table.filter(pl.col("n") > 0).rows()
         ]
-        if same := int(table.filter(unchanged)["n"].sum()):
-            sentences.append(f"{text.format_count(same, unit)}: no change in one or both")
-        return AssociationTable(table, sentences)
+        widths = text.join_words(
+            [f"{name} within ±{text.format_number(width)}" for name, width in bands.items()]
+        )
+        default = ", a tenth of its standard deviation" if band is None else ""
+        return AssociationTable(table, sentences, [f"same: a change of {widths}{default}"])
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None

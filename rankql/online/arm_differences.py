@@ -20,7 +20,12 @@ from rankql.decisions.significance import (
 from rankql.errors import RankqlError, describe_unknown
 from rankql.macros import literal
 from rankql.online.bounded_sequence import compare_bounded
-from rankql.registry.argument_checks import require, require_probability, require_whole_number
+from rankql.registry.argument_checks import (
+    as_number,
+    require,
+    require_probability,
+    require_whole_number,
+)
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 
@@ -60,10 +65,8 @@ class ExperimentSettings:
             self.sequential or not self.bounds, "bounds= needs sequential=True (CLI: --sequential)"
         )
         for name, ends in self.bounds.items():
-            require(
-                len(ends) == 2 and ends[0] < ends[1],
-                f"bounds= must be the lowest and highest value of {name}, not {ends!r}",
-            )
+            valid = as_number(ends[0]) < as_number(ends[1])
+            require(valid, f"bounds= of {name} must be its lowest and highest value, not {ends}")
 
     @property
     def alpha(self) -> float:

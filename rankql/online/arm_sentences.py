@@ -96,9 +96,17 @@ def describe_experiment(
         if any(row["lift"] is None and row["p"] is not None for row in of):
             yield f"{metric} has no lift where the control's mean is not clearly above 0"
         every = [row for row in of if row["slice"] == "all"]
+        first = every[0]
         # The control is in the row of each arm.
-        total = sum(row["units"] for row in every) + every[0]["units_right"]
-        left = total - sum(row["n_b"] for row in every) - every[0]["n_a"]
-        if left:
+        total, known = (sum(row[name] for row in every) + first[f"{name}_right"]
+                        for name in ("units", "known"))  # fmt: skip
+        if left := total - sum(row["n_b"] for row in every) - first["n_a"]:
             verb = text.is_or_are(left)
             yield f"{metric} is NULL for {left:,} of {total:,} {units}, which {verb} left out"
+        if first["before"] is not None and first["error"] is not None:
+            removed = 1 - (first["error"] / first["error_plain"]) ** 2
+            note = f"{metric}: adjusted for {first['before']} (CUPED), which removes {removed:.0%} "
+            note += f"of the variance of {first['arm']} against {first['arm_right']}"
+            if known < total:
+                note += f". {total - known:,} of {total:,} {units} have no value and get the mean"
+            yield note

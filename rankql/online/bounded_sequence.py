@@ -24,10 +24,16 @@ def compare_bounded(
     difference d is rejected if the product does so for every m. Two more bet the other way round.
     """
     t, c = (_bets(values, *bounds) for values in (treatment, control))
-    evidence = max(_evidence(0.0, t, c, bounds), _evidence(0.0, c, t, bounds))
     lo = _lower_end(t, c, bounds, math.log(2 / alpha))
     hi = -_lower_end(c, t, bounds, math.log(2 / alpha))
-    return min(1.0, 2 * math.exp(-max(0.0, evidence))), lo, hi
+    return bounded_p(treatment, control, bounds), lo, hi
+
+
+def bounded_p(treatment: Array, control: Array, bounds: tuple[float, float]) -> float:
+    """The p-value of `compare_bounded`."""
+    t, c = (_bets(values, *bounds) for values in (treatment, control))
+    evidence = max(_evidence(0.0, t, c, bounds), _evidence(0.0, c, t, bounds))
+    return min(1.0, 2 * math.exp(-max(0.0, evidence)))
 
 
 Bets = tuple[tuple[Array, Array, float], tuple[Array, Array, float]]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import polars as pl
@@ -13,7 +12,7 @@ from rankql import text
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
 from rankql.online.experiment_result import Experiment
-from rankql.online.unit_states import UnitTable, open_units
+from rankql.online.unit_states import open_units
 from rankql.registry.argument_checks import as_number, require, require_probability
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
@@ -86,17 +85,17 @@ def experiment(
     )
     from rankql.online.arm_sentences import describe_arm, describe_experiment
 
-    ranges = {name: (float(ends[0]), float(ends[-1])) for name, ends in (bounds or {}).items()}
+    ranges = {name: (ends[0], ends[1]) for name, ends in (bounds or {}).items()}
     settings = ExperimentSettings(correction, confidence, sequential, burn_in, ranges)
     settings.check()
     with open_session(con, table) as session:
         units = open_units(session, table, metrics, unit, arm, before, parse_groupings(by), ranges)
         states, notes = units.read()
-        whole = states.filter(slice="all", metric=units.metrics[0].name)
-        sizes = dict(whole.select("arm", "units").rows())
+        sizes = dict(
+            states.filter(slice="all").select("arm", "units").unique(maintain_order=True).rows()
+        )
         control_arm = choose_control([*sizes], control)
         ratio_note = check_ratio(sizes, ratio, units.noun)
-        _require_bounds(states, settings.bounds, units.noun)
         rows = compare_arms(session, states, control_arm, settings, before is not None)
     tests = sum(row["p"] is not None for row in rows)
     table_rows, sentences = [], []
@@ -109,12 +108,7 @@ def experiment(
         sentences.append(f"{row['metric']}{part}: {sentence}")
     if control is None:
         ratio_note += f". The control is {control_arm!r}"
-    notes = [
-        ratio_note,
-        *describe_experiment(rows, units.noun, settings, tests),
-        *_describe_before(units, states, rows),
-        *notes,
-    ]
+    notes = [ratio_note, *describe_experiment(rows, units.noun, settings, tests), *notes]
     conventions = {
         "unit": unit, "arm": arm, "control": control_arm, "ratio": ratio,
         "metrics": {m.name: m.aggregate if m.divisor is None else "ratio" for m in units.metrics},
@@ -188,37 +182,3 @@ def plan_experiment(
                    "before": {m.name: m.before for m in units.metrics if m.before}}  # fmt: skip
     table_rows = pl.DataFrame(rows, schema=_PLAN)
     return Experiment(table_rows, conventions, notes, sentences)
-
-
-def _require_bounds(
-    states: pl.DataFrame, bounds: Mapping[str, tuple[float, float]], noun: str
-) -> None:
-    """Refuse values outside their bounds."""
-    for name, (low, high) in bounds.items():
-        values = states.filter(metric=name, slice="all")
-        least: Any = values["least"].min()
-        most: Any = values["most"].max()
-        if least < low or most > high:
-            raise RankqlError(
-                f"bounds= of {name} are {low:g} to {high:g}, but a {noun} has "
-                f"{least if least < low else most:g}. Pass bounds that no value can leave"
-            )
-
-
-def _describe_before(
-    units: UnitTable, states: pl.DataFrame, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """Notes on how much variance the pre-period columns remove, and on users without a value."""
-    for metric in (each for each in units.metrics if each.before):
-        of = [row for row in rows if row["metric"] == metric.name and row["slice"] == "all"]
-        if of[0]["error"] is None:
-            continue
-        removed = 1 - (of[0]["error"] / of[0]["error_plain"]) ** 2
-        note = f"{metric.name}: adjusted for {metric.before} (CUPED), which removes {removed:.0%} "
-        note += f"of the variance of {of[0]['arm']} against {of[0]['arm_right']}"
-        whole = states.filter(slice="all", metric=metric.name)
-        total, known = int(whole["units"].sum()), int(whole["known"].sum())
-        if known < total:
-            nouns = text.pluralise(units.noun)
-            note += f". {total - known:,} of {total:,} {nouns} have no value and get the mean"
-        yield note

@@ -69,8 +69,8 @@ class UnitTable:
     arm: str | None
     metrics: list[UnitMetric]
     groups: list[list[str]] = field(default_factory=list)
-    # The metrics whose values are returned as lists.
-    listed: Sequence[str] = ()
+    # The lowest and highest value of metrics, whose values are returned as lists.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def read(self) -> tuple[pl.DataFrame, list[str]]:
         """One row per slice, metric and arm: its units, state and values; and notes."""
@@ -83,12 +83,11 @@ class UnitTable:
                 require_column(self.table, name, argument)
         notes = self._check_rows()
         rows: pl.DataFrame = execute(self.session, self._sql([*attributes])).pl()
-        rows = rows.with_columns(pl.col("arm").cast(pl.String))
         self._check_units(rows.filter(slice="all"), [*attributes])
         frames = [
             rows.select("slice", "arm", "units", metric=pl.lit(metric.name), state=f"state_{i}",
-                        least=f"least_{i}", most=f"most_{i}", known=f"known_{i}",
-                        values=f"values_{i}")
+                        known=f"known_{i}", values=f"values_{i}",
+                        before=pl.lit(metric.before, pl.String))
             for i, metric in enumerate(self.metrics)
         ]  # fmt: skip
         if (rows["rows"] > rows["units"]).any():
@@ -102,8 +101,8 @@ class UnitTable:
 
     @property
     def _arm(self) -> str:
-        """The arm as bytes, so that no collation makes different arms equal."""
-        return f"encode(CAST({quote(self.arm)} AS VARCHAR))" if self.arm else "encode('all')"
+        """The column of the arm."""
+        return quote(self.arm) if self.arm else "'all'"
 
     def _check_rows(self) -> list[str]:
         """Notes on rows that are left out and on negative counts; errors for negative divisors."""
@@ -150,13 +149,14 @@ class UnitTable:
             )
         for i, metric in enumerate(self.metrics):
             units.append(self._unit_values(i, metric))
-            filled.append(f"coalesce(before_{i}, avg(before_{i}) OVER (), 0) AS before_{i}")
+            if metric.before:
+                filled.append(f"coalesce(before_{i}, avg(before_{i}) OVER (), 0) AS before_{i}")
             state = f"experiment_moments(value_{i}, divisor_{i}, before_{i})"
             listed = f"list(value_{i}) FILTER (value_{i} IS NOT NULL)"
             columns.append(
                 f"{state} AS state_{i}, min(value_{i}) AS least_{i}, max(value_{i}) AS most_{i}, "
                 f"count(known_{i}) AS known_{i}, bool_or(varies_before_{i}) AS varies_before_{i}, "
-                f"{listed if metric.name in self.listed else 'NULL::DOUBLE[]'} AS values_{i}"
+                f"{listed if metric.name in self.bounds else 'NULL::DOUBLE[]'} AS values_{i}"
             )
         sets = [["arm", *(f"by_{attributes.index(name)}" for name in group)]
                 for group in ([], *self.groups)]  # fmt: skip
@@ -168,13 +168,13 @@ class UnitTable:
                 FROM {self.table.sql}
                 WHERE {self._arm} IS NOT NULL AND {quote(self.unit)} IS NOT NULL
                 GROUP BY {quote(self.unit)}
-            ), filled AS (SELECT * REPLACE ({", ".join(filled)}) FROM units)
-            SELECT arm, {slice_} AS slice, count(*) AS units, CAST(sum(rows) AS BIGINT) AS rows,
-                   count(*) FILTER (arm <> other_arm) AS crossed,
+            ), filled AS (SELECT * {f"REPLACE ({', '.join(filled)})" if filled else ""} FROM units)
+            SELECT CAST(arm AS VARCHAR) AS arm, {slice_} AS slice, count(*) AS units,
+                   CAST(sum(rows) AS BIGINT) AS rows, count(*) FILTER (arm <> other_arm) AS crossed,
                    min(CAST(unit AS VARCHAR)) FILTER (arm <> other_arm) AS example,
                    {", ".join(columns)}
             FROM filled GROUP BY GROUPING SETS ({", ".join(f"({', '.join(s)})" for s in sets)})
-            ORDER BY {", ".join([*order, "arm"])}
+            ORDER BY {", ".join([*order, "filled.arm"])}
         """
 
     def _unit_values(self, i: int, metric: UnitMetric) -> str:
@@ -218,6 +218,13 @@ class UnitTable:
                     f"{metric.name} is {ends[0]:g} for every {self.noun}, so there is nothing to "
                     "compare. Remove it from metrics="
                 )
+            low, high = self.bounds.get(metric.name, ends)
+            if ends[0] < low or ends[1] > high:
+                outside = ends[0] if ends[0] < low else ends[1]
+                raise RankqlError(
+                    f"bounds= of {metric.name} are {low:g} to {high:g}, but a {self.noun} has "
+                    f"{outside:g}. Pass bounds that no value can leave"
+                )
             if arms[f"varies_before_{i}"].any():
                 raise RankqlError(
                     f"before: {metric.before} must have one value per {self.noun}, because the "
@@ -244,23 +251,24 @@ def open_units(
     arm: str | None,
     before: str | Mapping[str, str] | None,
     groups: list[list[str]],
-    listed: Mapping[str, object],
+    bounds: Mapping[str, tuple[float, float]],
 ) -> UnitTable:
     """The table of the caller, with its metrics."""
     table = session.table(data, "table")
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
-    require(bool(names), "metrics= is empty. Name columns of numbers")
+    names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
+    valid = bool(names) and all(isinstance(name, str) for name in names)
+    require(valid, f"metrics= must name columns of numbers, not {metrics!r}")
     if isinstance(before, str):
         require(len(names) == 1, "before= must be a dict of metric: column for several metrics")
         before = {names[0]: before}
-    for argument, keys in (("before", before or {}), ("bounds", listed)):
+    for argument, keys in (("before", before or {}), ("bounds", bounds)):
         for key in keys:
             require(key in names, describe_unknown(f"metric in {argument}=:", key, names))
     columns = [parse_unit_metric(name, table, (before or {}).get(name)) for name in names]
     for metric in columns:
-        if metric.name in listed and (metric.divisor or metric.before):
+        if metric.name in bounds and (metric.divisor or metric.before):
             raise RankqlError(
                 f"bounds= of {metric.name}: ratios and metrics with before= have no bounds. Leave "
                 "them out, for an asymptotic sequence"
             )
-    return UnitTable(session, table, unit, arm, columns, groups, [*listed])
+    return UnitTable(session, table, unit, arm, columns, groups, bounds)

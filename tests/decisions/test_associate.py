@@ -15,6 +15,7 @@ from scipy import stats
 import rankql
 from rankql.cli.main import main
 from rankql.decisions.correlations import pearson, spearman
+from rankql.decisions.nine_cases import count_cases
 
 COEFFICIENTS = ("pearson", "spearman")
 
@@ -744,16 +745,22 @@ def test_quadrants_by_hand():
         ("up", "down", 1, 1 / 6, "relevant but not attractive"),
         ("down", "up", 1, 1 / 6, "attractive but not relevant (clickbait?)"),
         ("down", "down", 1, 1 / 6, "worse"),
-        ("up", "same", 1, 1 / 6, "unchanged"),
-        ("down", "same", 0, 0, "unchanged"),
-        ("same", "up", 1, 1 / 6, "unchanged"),
-        ("same", "down", 0, 0, "unchanged"),
+        ("up", "same", 1, 1 / 6, "better by the labels, but not noticed"),
+        ("down", "same", 0, 0, "worse by the labels, but not noticed"),
+        ("same", "up", 1, 1 / 6, "better for users, which the labels miss"),
+        ("same", "down", 0, 0, "worse for users, which the labels miss"),
         ("same", "same", 0, 0, "unchanged"),
     ]
     assert found.sentences[1] == (
         "from old to new, AP up and CTR down: 1 query (16.7%), relevant but not attractive"
     )
-    assert found.sentences[-1] == "2 queries: no change in one or both"
+    assert found.notes[0].startswith("same: a change of AP within ±")
+    everything = two().quadrants(band={"AP": 9, "CTR": 9})
+    assert everything.table["n"].to_list() == [0] * 8 + [6]
+    assert everything.notes == ["same: a change of AP within ±9 and CTR within ±9"]
+    for band, message in [(-1, "from 0 for AP, not -1"), ({"RR": 1}, "band= names 'RR'")]:
+        with pytest.raises(rankql.RankqlError, match=message):
+            two().quadrants(band=band)
     with pytest.raises(rankql.RankqlError, match="quadrants needs two systems"):
         simpson().quadrants()
 
@@ -776,6 +783,28 @@ def test_one_of_several_must_be_named():
             found.quadrants(**options)
     with pytest.raises(rankql.RankqlError, match=r"Unknown outcome 'CRT'. Did you mean 'CTR'\?"):
         simpson().quadrants(outcome="CRT")
+
+
+def test_small_changes_count_as_none():
+    """Moves of a twentieth of the standard deviation are noise."""
+    scores = systems(OLD, OLD.with_columns(pl.col("AP") + pl.Series([1e-4, -1e-4, 1, -1, 0, 2, 2])))
+    cases = rankql.associate(scores, systems(WAS, NOW), on="query", baseline="old").quadrants()
+    assert cases.table.filter(metric="same")["n"].sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reading"),
+    [
+        ("CTR", "attractive but not relevant (clickbait?)"),
+        ("revenue", "convincing but not relevant"),
+        ("dwell_time", "engaging but not relevant"),
+        ("satisfaction", "satisfying but not relevant"),
+    ],
+)
+def test_readings_by_outcome(outcome, reading):
+    changes = pl.DataFrame({"AP": [-1.0, 1.0], outcome: [1.0, -1.0]})
+    table = count_cases(changes, ("AP", outcome), {"AP": 0, outcome: 0}, (1, 1))
+    assert table.filter(metric="down", outcome="up")["reading"].item() == reading
 
 
 def test_quadrants_where_less_is_better():

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 import rankql
-from rankql.online.bounded_sequence import compare_bounded
+from rankql.online.bounded_sequence import bounded_p
 from support.simulation import ALPHA, REPEATS, percent, rows
 
 SIZES = (200, 1_000, 5_000)
@@ -17,7 +17,7 @@ LOOKS = 20
 
 
 def revenue(rng, n, lift):
-    """One user in ten buys, for a lognormal amount (skewness about 13); half of it is habit."""
+    """One user in ten buys, for a lognormal amount (skewness about 14); half of it is habit."""
     habit = rng.lognormal(0, 0.7, n)
     buys = rng.random(n) < 0.1
     return buys * habit * rng.lognormal(0, 0.7, n) * (1 + lift), np.ones(n), habit
@@ -104,14 +104,14 @@ def peeked(shape, n, repeats=REPEATS, **options):
 
 
 def betted(n, repeats, rate=0.1):
-    """The same for `compare_bounded` on conversions, whose rate doubles if there is an effect."""
+    """The same for betting on conversions, whose rate doubles if there is an effect."""
     shares = []
     for effect in (1, 2):
         rng, rejected = np.random.default_rng([n, effect]), 0
         for _ in range(repeats):
             a, b = rng.binomial(1, rate, n) * 1.0, rng.binomial(1, rate * effect, n) * 1.0
             looks = range(n // LOOKS, n + 1, n // LOOKS)
-            rejected += any(compare_bounded(b[:k], a[:k], (0, 1), ALPHA)[0] <= ALPHA for k in looks)
+            rejected += any(bounded_p(b[:k], a[:k], (0, 1)) <= ALPHA for k in looks)
         shares.append(rejected / repeats)
     return tuple(shares)
 
