@@ -136,7 +136,7 @@ class Funnel(EvaluatedTable):
         where = (
             f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} below position {self.k}"
             if row["stage"] == ORDER
-            else f"it loses {row['lost']:,} of {relevant}"
+            else f"it drops {row['lost']:,} of {relevant}"
         )
         if abs(loss) <= ROUNDING:
             return f"{subject} loses nothing; {where}"
@@ -146,7 +146,8 @@ class Funnel(EvaluatedTable):
             bounds = sorted(
                 (math.copysign(1, loss) * row["lo"], math.copysign(1, loss) * row["hi"])
             )
-        interval = text.format_interval((abs(loss), *bounds))
+        level = f"({100 * self.result.confidence:.12g}% CI "
+        interval = text.format_interval((abs(loss), *bounds)).replace("(", level)
         return f"{subject} {verb} {interval}; {where}"
 
     def plot(self) -> alt.TopLevelMixin:
@@ -167,4 +168,4 @@ class Funnel(EvaluatedTable):
 
 
 def _subject(stage: str) -> str:
-    return "the order of the final ranking" if stage == ORDER else stage
+    return "The order of the final ranking" if stage == ORDER else stage
