@@ -102,7 +102,7 @@ def check_ratio(units: Mapping[str, int], ratio: Mapping[str, float] | None, nou
     shares = ":".join(f"{planned[arm]:g}" for arm in units)
     if p < _SRM_ALPHA:
         raise RankqlError(
-            f"The arms have the wrong sizes: {text.pluralise(noun)} {counts}, but {shares} was "
+            f"The arms have the wrong sizes: {counts} ({text.pluralise(noun)}), but {shares} was "
             f"planned (chi-square {text.format_p(p)}). Assignment or logging depends on the arm, "
             "so no difference can be trusted. Find the cause, or pass the planned shares: ratio="
         )

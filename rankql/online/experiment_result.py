@@ -36,7 +36,9 @@ class Experiment(TableResult):
     @property
     def caption(self) -> str:
         """The caption of the table in a notebook."""
-        return f"The arms of each {self.conventions['unit']}, compared or planned"
+        if "p" not in self.table.columns:
+            return f"What an experiment with each {self.conventions['unit']} as a unit can detect"
+        return f"Differences b - a with {100 * self.conventions['confidence']:.12g}% intervals"
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table without sentences and empty columns."""

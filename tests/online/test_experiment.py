@@ -263,7 +263,7 @@ REFUSED = {
     "control": (lambda: USERS, {"control": "C"}, "arm in control=.*'C'.* Available: A, B"),
     "no control": (change(arm=pl.col("arm") + "x"), {}, "Pass control=, one of 'Ax', 'Bx'"),
     "one arm": (change(arm=pl.lit("A")), {}, "only one arm, 'A'"),
-    "sizes": (lambda: USERS, {"ratio": {"A": 9, "B": 1}}, "300 in A and 300 in B, but 9:1 was"),
+    "sizes": (lambda: USERS, {"ratio": {"A": 9, "B": 1}}, "300 in B .users., but 9:1 was"),
     "equal sizes": (lambda: USERS.filter((pl.col("arm") == "A") | (pl.col("country") == "NL")), {},
                     "wrong sizes"),
     "ratio": (lambda: USERS, {"ratio": {"A": 1}}, "a share above 0 for each arm: 'A', 'B'"),
