@@ -96,6 +96,11 @@ def _needed_columns(
     arguments: EvaluateArguments, tables: Mapping[str, _RemoteTable]
 ) -> dict[str, list[str]]:
     """The columns that the evaluation reads, found from empty tables."""
+    if arguments.ranking.order and any(label.startswith("run") for label in tables):
+        raise RankqlError(
+            "order='rows' is not supported in Postgres, where rows have no order. Number them: "
+            "row_number() OVER (PARTITION BY query ORDER BY ...) AS pos"
+        )
     with open_session(None) as session:
         inputs = read_inputs(
             session, arguments.run, arguments.qrels, arguments.attributes, arguments.columns,
@@ -106,13 +111,14 @@ def _needed_columns(
     if ties == "order" and inputs.scored:
         raise RankqlError("ties='order' is not supported in Postgres, where rows have no order.")
     _require_known_types(inputs, tables)
+    collapse = arguments.ranking.collapse or ""
     named = {
         name.lower()
         for names in arguments.columns.values()
         for name in (names if isinstance(names, list | tuple) else [names])
         if isinstance(name, str)
-    }
-    sql = " ".join(metric.expression for metric in parse(arguments.metrics))
+    } | {collapse.lower()}
+    sql = " ".join([collapse, *(metric.expression for metric in parse(arguments.metrics))])
     needed = {}
     for table in inputs.tables:
         if table.label in tables:

@@ -123,8 +123,9 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
 
 def _ids(ids: list[Any], label: str, role: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
-    with suppress(TypeError):  # fast if all are text
-        return pl.Series(role, ids, dtype=pl.String, strict=True)
+    for kind in (pl.String, pl.Int64):  # fast if all are of this type
+        with suppress(TypeError, OverflowError):
+            return pl.Series(role, ids, dtype=kind, strict=True)
     types = _types(ids)
     if not all(issubclass(each, Integral) for each in types):
         names = " and ".join(sorted(each.__name__ for each in types))

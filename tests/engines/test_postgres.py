@@ -247,11 +247,22 @@ def test_what_is_wrong(server, what):
     assert str(theirs.value) == str(ours.value)
 
 
+def test_chunks(place):
+    database, con = place
+    chunks = pl.DataFrame({"query": ["q"] * 3, "item": ["A#1", "A#2", "B#1"], "score": [3.0, 2, 1],
+                           "document": ["A", "A", "B"]})  # fmt: skip
+    stored(database, run=chunks, qrels=pl.DataFrame({"query": ["q"], "item": ["B"], "rel": [1]}))
+    for rule in ("document", "#", "left(item, 1)"):
+        assert rankql.evaluate("run", "qrels", "RR", con=con, collapse=rule)["RR"] == 0.5
+
+
 def test_refused(place):
     database, con = place
     stored(database, run=RUN, qrels=QRELS)
     with pytest.raises(rankql.RankqlError, match=r"^ties='order' is not supported in Postgres"):
         rankql.evaluate("run", "qrels", "AP", con=con, ties="order")
+    with pytest.raises(rankql.RankqlError, match=r"^order='rows' is not supported in Postgres"):
+        rankql.evaluate("run", "qrels", "AP", con=con, order="rows")
     for run, message in (
         (
             RUN,
