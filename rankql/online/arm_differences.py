@@ -65,7 +65,8 @@ class ExperimentSettings:
             self.sequential or not self.bounds, "bounds= needs sequential=True (CLI: --sequential)"
         )
         for name, ends in self.bounds.items():
-            valid = as_number(ends[0]) < as_number(ends[1])
+            pair = isinstance(ends, list | tuple) and len(ends) == 2
+            valid = pair and as_number(ends[0]) < as_number(ends[1])
             require(valid, f"bounds= of {name} must be its lowest and highest value, not {ends}")
 
     @property
@@ -79,8 +80,9 @@ def choose_control(arms: Sequence[str], control: str | None) -> str:
     if len(arms) < 2:
         raise RankqlError(f"There is only one arm, {arms[0]!r}. Pass a table with two or more")
     if control is not None:
-        require(str(control) in arms, describe_unknown("arm in control=:", control, [*arms]))
-        return str(control)
+        name = str(control).lower() if isinstance(control, bool) else str(control)
+        require(name in arms, describe_unknown("arm in control=:", control, [*arms]))
+        return name
     known = [arm for name in _CONTROLS for arm in arms if arm.lower() == name]
     if not known:
         names = ", ".join(map(repr, arms))
@@ -90,10 +92,12 @@ def choose_control(arms: Sequence[str], control: str | None) -> str:
 
 def check_ratio(units: Mapping[str, int], ratio: Mapping[str, float] | None, noun: str) -> str:
     """A note on the sizes of the arms; an error if they contradict the planned ratio."""
-    planned = {str(arm): share for arm, share in (ratio or dict.fromkeys(units, 1)).items()}
-    if {*planned} != {*units} or not all(share > 0 for share in planned.values()):
+    plan = dict.fromkeys(units, 1) if ratio is None else ratio
+    valid = isinstance(plan, Mapping) and {*map(str, plan)} == {*units}
+    if not valid or not all(as_number(share) > 0 for share in plan.values()):
         names = ", ".join(map(repr, units))
         raise RankqlError(f"ratio= must have a share above 0 for each arm: {names}, not {ratio!r}")
+    planned = {str(arm): float(share) for arm, share in plan.items()}
     total, whole = sum(units.values()), sum(planned.values())
     expected = {arm: total * planned[arm] / whole for arm in units}
     chi2 = sum((units[arm] - expected[arm]) ** 2 / expected[arm] for arm in units)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -85,7 +86,7 @@ def experiment(
     )
     from rankql.online.arm_sentences import describe_arm, describe_experiment
 
-    ranges = {name: (ends[0], ends[1]) for name, ends in (bounds or {}).items()}
+    ranges: Any = dict(bounds or {})
     settings = ExperimentSettings(correction, confidence, sequential, burn_in, ranges)
     settings.check()
     with open_session(con, table) as session:

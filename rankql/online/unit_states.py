@@ -213,6 +213,8 @@ class UnitTable:
             ends: Any = arms[f"least_{i}"].min(), arms[f"most_{i}"].max()
             if ends[0] is None:
                 raise RankqlError(f"{metric.name} is NULL for every {self.noun}. Remove it")
+            if max(map(abs, ends)) > 1e100:
+                raise RankqlError(f"{metric.name} is too large for some {self.noun}. Scale it down")
             if metric.divisor is None and ends[0] == ends[1]:
                 raise RankqlError(
                     f"{metric.name} is {ends[0]:g} for every {self.noun}, so there is nothing to "
@@ -255,9 +257,12 @@ def open_units(
 ) -> UnitTable:
     """The table of the caller, with its metrics."""
     table = session.table(data, "table")
-    names = [metrics] if isinstance(metrics, str) else list(dict.fromkeys(metrics))
-    valid = bool(names) and all(isinstance(name, str) for name in names)
-    require(valid, f"metrics= must name columns of numbers, not {metrics!r}")
+    listed = [metrics] if isinstance(metrics, str) else metrics
+    valid = isinstance(listed, list | tuple) and all(isinstance(name, str) for name in listed)
+    require(valid and bool(listed), f"metrics= must name columns of numbers, not {metrics!r}")
+    names = list(dict.fromkeys(listed))
+    sliced = {*itertools.chain(*groups)} & {arm, unit}
+    require(not sliced, f"by= cannot contain {', '.join(map(str, sliced))}: name an attribute")
     if isinstance(before, str):
         require(len(names) == 1, "before= must be a dict of metric: column for several metrics")
         before = {names[0]: before}
@@ -266,6 +271,11 @@ def open_units(
             require(key in names, describe_unknown(f"metric in {argument}=:", key, names))
     columns = [parse_unit_metric(name, table, (before or {}).get(name)) for name in names]
     for metric in columns:
+        if metric.before in metric.columns:
+            raise RankqlError(
+                f"before= of {metric.name} is the metric itself. Pass a column from before the "
+                "experiment"
+            )
         if metric.name in bounds and (metric.divisor or metric.before):
             raise RankqlError(
                 f"bounds= of {metric.name}: ratios and metrics with before= have no bounds. Leave "
