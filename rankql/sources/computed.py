@@ -34,9 +34,10 @@ def resolve_columns(
     resolved = [[*tables] for tables in (*groups, [], [])[:3]]
     ranked, graded = ([0], [1]) if judged else ([0, 1], [0])
     places = {"query": [0, 1, 2], "item": [0, 1], "rel": graded}
+    items = [columns["item"]] if isinstance(columns.get("item"), str) else columns.get("item") or ()
     for role, value in columns.items():
         tables = [table for group in resolved[:2] for table in group]
-        pair = parse_pair(role, value, tables, bool(resolved[1]))
+        pair = parse_pair(role, value, tables, bool(resolved[1]), items)
         needed = dict(enumerate(pair))
         if pair[0] == pair[1]:
             needed = dict.fromkeys(places.get(role, ranked), pair[0])
@@ -59,18 +60,22 @@ def column_name(spec: Spec | None) -> str | None:
 
 
 def parse_pair(
-    role: str, value: Any, tables: Sequence[Table], pairs: bool
+    role: str, value: Any, tables: Sequence[Table], pairs: bool, items: Sequence[Any] = ()
 ) -> tuple[Spec | None, Spec | None]:
     """The columns in the runs and in the other table.
 
-    Two names that all tables have are both part of the key, not a pair.
+    Two names that all tables have are both part of the key, not a pair, unless one of them is
+    among the names of the items.
     """
     if value is None or isinstance(value, str):
         return value, value
     if not isinstance(value, list | tuple):
         raise RankqlError(f"{role} must be a column or an SQL expression in quotes, not {value!r}")
-    flat = all(isinstance(name, str) for name in value) and len({*value}) == len(value)
-    is_key = flat and (len(value) != 2 or not pairs or all(t.has(n) for t in tables for n in value))
+    names = {name for name in value if isinstance(name, str)}
+    distinct = len(names) == len(value) and names.isdisjoint(items)
+    is_key = distinct and (
+        len(value) != 2 or not pairs or all(t.has(n) for t in tables for n in value)
+    )
     if role == "query" and value and is_key:
         return tuple(value), tuple(value)
     if len(value) != 2 or not pairs:

@@ -188,7 +188,7 @@ def test_chart(tmp_path):
     """The bars are the losses of the table, from 1 down to nDCG."""
     stages, qrels = draw("chart", nested=True)
     funnel = rankql.funnel(stages, qrels)
-    rows = funnel.plot().to_dict()["data"]["values"]
+    (rows,) = funnel.plot().to_dict()["datasets"].values()
     after = [round(value, 6) for value in funnel.table["after"]]
     assert [row["stage"] for row in rows] == ["first", "second", "final", "order", "nDCG@10"]
     assert [row["after"] for row in rows] == pytest.approx([*after, after[-1]], abs=1e-5)

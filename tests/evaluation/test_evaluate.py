@@ -890,7 +890,7 @@ def bad(**columns):
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, query="qeury"),
-            "query='qeury': no column of that name. Did you mean 'query'",
+            "query='qeury': no column of that name in run and qrels. Did you mean 'query'",
         ),
         (
             lambda: rankql.evaluate(RUN, QRELS, query=("query", "q")),
