@@ -96,7 +96,7 @@ def correlate(
             _require_unique(ask, inputs)
             rows = execute(session, sql).pl()
             notes = [
-                *require_ranked_rows(ask, inputs),
+                *require_ranked_rows(ask, inputs, conventions.ties),
                 *_describe_overlap(rows, inputs, parsed, ask),
             ]
         in_both = pl.all_horizontal(pl.col(IN_REFERENCE, IN_RUN) > 0)

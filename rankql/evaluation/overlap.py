@@ -75,13 +75,14 @@ def no_judged_query_message(
     )
 
 
-def require_ranked_rows(run_sql: RunSql, inputs: Inputs) -> list[str]:
+def require_ranked_rows(run_sql: RunSql, inputs: Inputs, ties: str) -> list[str]:
     """Refuse a run without any position or score; note rows without one, and equal scores."""
+    is_arbitrary = inputs.scored and ties in ("item", "order")
     notes = []
     for system, total, count, is_constant in count_ranked_rows(run_sql, inputs):
         if note := unranked_rows_note(inputs.scored, system, total, count):
             notes.append(note)
-        if inputs.scored and is_constant and _has_ties(run_sql, inputs, system):
+        if is_arbitrary and is_constant and _has_ties(run_sql, inputs, system):
             notes.append(
                 f"all {count:,} rows of {run_label(system)} have the same score, so only ties= "
                 "decides the order of the items (CLI: --ties)"

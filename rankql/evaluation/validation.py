@@ -35,7 +35,10 @@ def validate_inputs(
     """
     run_sql = sql_runner(session, inputs, conventions)
     require_one_value_per_query(run_sql, inputs)
-    notes = [*inputs.notes, *([] if one else require_ranked_rows(run_sql, inputs))]
+    notes = [
+        *inputs.notes,
+        *([] if one else require_ranked_rows(run_sql, inputs, conventions.ties)),
+    ]
     notes += _note_queries_without_attributes(run_sql, inputs)
     if inputs.qrels is not None:
         notes += _note_null_grades(session, inputs.qrels)
