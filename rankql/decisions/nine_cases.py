@@ -31,13 +31,13 @@ def find_bands(
     """How large a change of each column still counts as none."""
     if band is None:
         return {name: SHARE * (_deviation(rows[name]) or 0.0) for name in names}
-    given = dict.fromkeys(names, band) if not isinstance(band, Mapping) else dict(band)
-    for name, width in given.items():
+    widths = dict.fromkeys(names, band) if not isinstance(band, Mapping) else dict(band)
+    for name, width in widths.items():
         if name not in names:
             raise RankqlError(f"band= names {name!r}, but the columns are {' and '.join(names)}")
         if isinstance(width, bool) or not isinstance(width, int | float) or not width >= 0:
             raise RankqlError(f"band= must be a number from 0 for {name}, not {width!r}")
-    return dict.fromkeys(names, 0.0) | given
+    return dict.fromkeys(names, 0.0) | widths
 
 
 def _deviation(values: pl.Series) -> float | None:
@@ -71,8 +71,8 @@ def count_cases(
 
 def describe_quality(outcome: str) -> str:
     """What a result is if this outcome is good: attractive, convincing, ..."""
-    found = (word for pattern, word in _QUALITIES.items() if re.search(pattern, outcome, re.I))
-    return next(found, _CLICKS)
+    qualities = (word for pattern, word in _QUALITIES.items() if re.search(pattern, outcome, re.I))
+    return next(qualities, _CLICKS)
 
 
 def read_case(metric: int, outcome: int, quality: str) -> str:

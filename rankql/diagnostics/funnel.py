@@ -93,14 +93,14 @@ def funnel(
         raise RankqlError("funnel does not support unjudged='bounds'. Use 'zero' or 'remove'")
     columns: dict[str, Any] = {"query": query, "item": item, "rel": rel}
     ordering = {"score": score, "pos": pos}
-    chosen = {**options, **_FIXED, "conventions": conventions}
+    evaluate_options = {**options, **_FIXED, "conventions": conventions}
     with open_session(con, named, qrels, attributes) as session:
         tables = {name: session.table(data, f"stage {name!r}") for name, data in named.items()}
         *_, last = tables
         judged = session.table(qrels, "qrels")
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
-            descending=descending, confidence=confidence, **columns, **ordering, **chosen,
+            descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,
         )  # fmt: skip
         ranked = read_inputs(
             session, tables[last], judged, None, {**columns, **ordering}, descending=descending
@@ -114,7 +114,7 @@ def funnel(
         with evaluation_errors(session, inputs, settings):
             run_sql = sql_runner(session, inputs, settings)
             require_unique(run_sql, inputs, [("run", "item", "")])
-            best = _evaluate_best_orders(session, inputs, settings, k, chosen)
+            best = _evaluate_best_orders(session, inputs, settings, k, evaluate_options)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*tables])
     return Funnel(_combine(final, best, [*tables]), [*tables], k, items, added)
@@ -202,11 +202,11 @@ def _count_added_items(run_sql: RunSql, names: Sequence[str]) -> dict[str, int]:
     """The number of items of each stage that the stage before lacks."""
     stage = _stage_number(names)
     rows = run_sql(
-        f"""SELECT stage, count(*) FROM (SELECT query, item, {stage} AS stage FROM run) AS here
+        f"""SELECT stage, count(*) FROM (SELECT query, item, {stage} AS stage FROM run) AS later
         WHERE stage > 1 AND NOT EXISTS (
             SELECT 1 FROM (SELECT query, item, {stage} AS stage FROM run) AS before
-            WHERE before.query = here.query AND before.item = here.item
-              AND before.stage = here.stage - 1
+            WHERE before.query = later.query AND before.item = later.item
+              AND before.stage = later.stage - 1
         ) GROUP BY stage"""
     )
     return {names[stage - 1]: count for stage, count in rows}

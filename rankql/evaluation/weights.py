@@ -1,4 +1,4 @@
-"""The weights of queries: what is refused, and what is said about them."""
+"""The weights of queries: their checks and their line in the output."""
 
 from __future__ import annotations
 
