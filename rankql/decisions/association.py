@@ -95,7 +95,10 @@ class Association(TableResult):
             [f"{name} within ±{text.format_number(width)}" for name, width in bands.items()]
         )
         default = ", a tenth of its standard deviation" if band is None else ""
-        return AssociationTable(table, sentences, [f"same: a change of {widths}{default}"])
+        notes = [f"same: a change of {widths}{default}"]
+        if outcome not in self.higher_is_better:
+            notes.append(f"Higher {outcome} is assumed to be better. If not, set higher_is_better=")
+        return AssociationTable(table, sentences, notes)
 
     def plot(
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None

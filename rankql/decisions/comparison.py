@@ -92,7 +92,8 @@ class Comparison(EvaluatedTable):
     @property
     def title(self) -> str:
         """Which of three or more systems may be the best, if all pairs were compared."""
-        if len(self.systems) < 3 or self.settings.baseline is not None:
+        untested = self.table.filter(pl.col("slice") == "all")["p"].is_null().all()
+        if len(self.systems) < 3 or self.settings.baseline is not None or untested:
             return ""
         return describe_best(self.leaderboard())
 
@@ -114,7 +115,7 @@ class Comparison(EvaluatedTable):
         return query_differences(self.result, name, a, b)
 
     def leaderboard(self) -> pl.DataFrame:
-        """The ranks of every system that the tests support, by metric and slice, best mean first.
+        """The ranks of every system that the tests support, by metric and slice, best first.
 
         `rank_lo` is 1 + the number of systems that are significantly better, `rank_hi` the number
         of systems minus those that are significantly worse. `maybe_best` systems (`rank_lo` = 1)

@@ -19,7 +19,7 @@ _SCHEMA = {
 def rank_systems(
     means: pl.DataFrame, pairs: pl.DataFrame, higher_is_better: Mapping[str, bool]
 ) -> pl.DataFrame:
-    """The range of ranks of each system, best mean first: one row per metric, slice and system.
+    """The range of ranks of each system, best first: one row per metric, slice and system.
 
     A system's rank is at least 1 + the number of systems that are significantly better, and at most
     the number of systems minus those that are significantly worse.
@@ -43,9 +43,14 @@ def rank_systems(
         ordered = table.select("system", "mean").sort(
             "mean", descending=higher_is_better[str(metric)], nulls_last=True, maintain_order=True
         )
-        for system, mean in ordered.rows():
-            first, last = 1 + beaten_by.get(system, 0), len(ordered) - beaten.get(system, 0)
-            rows.append((metric, part, system, mean, first, last, first == 1))
+        ranked = [
+            (1 + beaten_by.get(system, 0), len(ordered) - beaten.get(system, 0), system, mean)
+            for system, mean in ordered.rows()
+        ]
+        rows += [
+            (metric, part, system, mean, first, last, first == 1)
+            for first, last, system, mean in sorted(ranked, key=lambda row: row[:2])
+        ]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 

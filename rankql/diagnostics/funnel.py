@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import polars as pl
 from rankql.diagnostics.funnel_result import ORDER, Funnel, loss_of, recall_of
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
+from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import (
     RunSql,
     number_positions,
@@ -19,6 +21,7 @@ from rankql.evaluation.ctes import (
     sql_runner,
     with_source_ctes,
 )
+from rankql.evaluation.overlap import require_common_items
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
@@ -98,7 +101,7 @@ def funnel(
         tables = {name: session.table(data, f"stage {name!r}") for name, data in named.items()}
         *_, last = tables
         judged = session.table(qrels, "qrels")
-        final = evaluate(
+        final = _evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,
         )  # fmt: skip
@@ -113,11 +116,32 @@ def funnel(
         inputs = read_inputs(session, scored, judged, None, {**columns, "score": _SCORE})
         with evaluation_errors(session, inputs, settings):
             run_sql = sql_runner(session, inputs, settings)
-            require_unique(run_sql, inputs, [("run", "item", "")])
+            validate_columns(session, inputs)
+            with _without_collapse():
+                require_unique(run_sql, inputs, [("run", "item", "")])
+            notes = require_common_items(run_sql, inputs)
             best = _evaluate_best_orders(session, inputs, settings, k, evaluate_options)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
             added = _count_added_items(run_sql, [*tables])
+    final = replace(final, notes=list(dict.fromkeys([*final.notes, *notes])))
     return Funnel(_combine(final, best, [*tables]), [*tables], k, items, added)
+
+
+def _evaluate(*args: Any, **keywords: Any) -> Result:
+    with _without_collapse():
+        return evaluate(*args, **keywords)
+
+
+@contextmanager
+def _without_collapse() -> Iterator[None]:
+    """Errors about duplicates without the option collapse=, which a funnel lacks."""
+    try:
+        yield
+    except RankqlError as error:
+        message, hint, _ = str(error).partition(", or the best with collapse=")
+        if hint:
+            raise RankqlError(message) from error
+        raise
 
 
 def _score_of(table: Table) -> str:

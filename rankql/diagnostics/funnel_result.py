@@ -80,13 +80,13 @@ class Funnel(EvaluatedTable):
         losses = [means[part, loss_of(name)]["mean"] for name in names[: names.index(stage) + 1]]
         after = None if loss["mean"] is None else max(0.0, 1 - math.fsum(losses))
         values = self.result.frame()[loss_of(stage)]
-        possible = not (values < -ROUNDING).any()  # items are only lost
+        only_lost = not (values < -ROUNDING).any()
         return {
             "slice": part,
             "stage": stage,
             "loss": loss["mean"],
-            "lo": max(0.0, loss["lo"]) if possible and loss["lo"] is not None else loss["lo"],
-            "hi": min(1.0, loss["hi"]) if loss["hi"] is not None else None,
+            "lo": None if loss["lo"] is None else max(0.0 if only_lost else -1.0, loss["lo"]),
+            "hi": None if loss["hi"] is None else min(1.0, loss["hi"]),
             "after": means[part, self.metric]["mean"] if stage == ORDER else after,
             "recall": None if stage == ORDER else means[part, recall_of(stage)]["mean"],
             "lost": self._lost.get(stage, 0) if part == "all" else None,
@@ -119,10 +119,10 @@ class Funnel(EvaluatedTable):
         start = f"{self.metric} is {text.format_number(value)}"
         if worst["loss"] <= ROUNDING:
             return f"{start}: nothing is lost"
-        return (
-            f"{start}. {_subject(worst['stage'])} loses most: {text.format_number(worst['loss'])} "
-            f"of {text.format_number(1 - value)}"
-        )
+        most = f"{_subject(worst['stage'])} loses most: {text.format_number(worst['loss'])}"
+        if (rows["loss"] < -ROUNDING).any():
+            return f"{start}. {most}. Later stages gain some of it back"
+        return f"{start}. {most} of {text.format_number(1 - value)}"
 
     @property
     def sentences(self) -> list[str]:
@@ -136,7 +136,7 @@ class Funnel(EvaluatedTable):
         where = (
             f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} below position {self.k}"
             if row["stage"] == ORDER
-            else f"it drops {row['lost']:,} of {relevant}"
+            else f"{row['lost']:,} of {relevant} {text.is_or_are(row['lost'])} gone for good"
         )
         if abs(loss) <= ROUNDING:
             return f"{subject} loses nothing; {where}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from functools import partial, wraps
 from inspect import Parameter
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast, overload
 
 import polars as pl
 
-from rankql.errors import RankqlError
+from rankql.errors import RankqlError, did_you_mean
 from rankql.expressions.columns import (
     Column,
     as_float,
@@ -262,9 +261,7 @@ def require_columns(frame: Any, *exprs: pl.Expr) -> None:
     known = [*map(str, frame.columns)] if is_pandas(frame) else frame.collect_schema().names()
     for name in [name for expr in exprs for name in expr.meta.root_names()]:
         if name not in known:
-            guess = [f"Did you mean {near!r}?" for near in get_close_matches(name, known, 1)]
-            lines = [f"there is no column {name!r}", *guess, f"The columns are: {', '.join(known)}"]
-            raise RankqlError("\n".join(lines))
+            raise RankqlError(f"No column {name!r}{did_you_mean(name, known)}")
 
 
 _RANK = pl.int_range(1, pl.len() + 1).cast(pl.Float64)

@@ -757,7 +757,10 @@ def test_quadrants_by_hand():
     assert found.notes[0].startswith("same: a change of AP within ±")
     everything = two().quadrants(band={"AP": 9, "CTR": 9})
     assert everything.table["n"].to_list() == [0] * 8 + [6]
-    assert everything.notes == ["same: a change of AP within ±9 and CTR within ±9"]
+    assert everything.notes == [
+        "same: a change of AP within ±9 and CTR within ±9",
+        "Higher CTR is assumed to be better. If not, set higher_is_better=",
+    ]
     for band, message in [(-1, "from 0 for AP, not -1"), ({"RR": 1}, "band= names 'RR'")]:
         with pytest.raises(rankql.RankqlError, match=message):
             two().quadrants(band=band)

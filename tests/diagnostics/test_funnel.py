@@ -140,10 +140,22 @@ def test_kinds_of_input(tmp_path):
 
 def test_a_stage_without_relevant_items():
     """It loses everything that is left."""
-    funnel = rankql.funnel({"first": FOUND.filter(item="x"), "rank": FINAL}, QRELS)
+    judged = pl.concat([QRELS, pl.DataFrame({"query": 1, "item": ["x"], "rel": [0]})])
+    funnel = rankql.funnel({"first": FOUND.filter(item="x"), "rank": FINAL}, judged)
+    assert funnel.title == (
+        "nDCG@10 is 0.387. first loses most: 1. Later stages gain some of it back"
+    )
     assert funnel.table["after"].to_list()[:1] == [0.0]
     assert funnel.table["loss"][0] == 1 and funnel.table["loss"][1] < 0
     assert "rank gains 0.613" in funnel.sentences[1]
+
+
+def test_intervals_stay_within_what_is_possible():
+    """A loss is at most 1 and at least -1; of stages that add nothing, at least 0."""
+    qrels = {"q": {"a": 1}, "p": {"c": 1}}
+    stages = {"first": {"q": ["b"], "p": ["c"]}, "last": {"q": ["b", "a"], "p": ["c"]}}
+    table = rankql.funnel(stages, qrels, 2).table
+    assert table["lo"].to_list() == [0, -1, 0] and table["hi"].to_list() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +170,16 @@ def test_a_stage_without_relevant_items():
             {"first": pl.concat([FOUND, FOUND]), "rank": FINAL},
             {},
             "run has duplicates: system 'fir",
+        ),
+        (
+            {"first": FOUND.with_columns(item="q" + pl.col("item")), "rank": FINAL},
+            {},
+            "No item of run 'first'",
+        ),
+        (
+            {"first": pl.concat([FOUND, FOUND.clear(1)]), "rank": FINAL},
+            {},
+            "query is NULL in 1 of 3 rows",
         ),
         ({"rank": FINAL}, {"k": 0}, "k must be a whole number from 1, not 0"),
         ({"rank": FINAL}, {"missing": "skip"}, "funnel has no option missing="),

@@ -56,7 +56,7 @@ def test_a_column_is_added_to_the_frame(function, column):
 
 
 def test_frames_that_cannot_be_right():
-    with pytest.raises(RankqlError, match="there is no column 'usr'"):
+    with pytest.raises(RankqlError, match="No column 'usr'"):
         FRAME.pipe(rankql.ndcg, by="usr")
     with pytest.raises(RankqlError, match="rel must be a finite number, not nan"):
         FRAME.assign(rel=[1, None, 2, 3]).pipe(rankql.ndcg, by="user")

@@ -650,7 +650,7 @@ def test_positions_that_are_no_exact_doubles(pos):
     [
         ("log.parquet", "rows: file 'log.parquet' does not exist. To read a table of .*"),
         (3, "rows must be a path, a table, a relation or a frame, not int"),
-        (pl.DataFrame({"x": [1]}).to_arrow(), "there is no column '(query|unit)'\nThe columns .*"),
+        (pl.DataFrame({"x": [1]}).to_arrow(), "No column '(query|unit)'. Available: .*"),
     ],
     ids=["file", "number", "arrow"],
 )
@@ -728,7 +728,11 @@ LOG |= {"examination": [1.0, 1.0, 0.5]}
         ),
         ({"query": [1, None, 1]}, {}, "query must not be NULL"),
         ({"item": ["a", "a", None]}, {}, "item must not be NULL"),
-        ({"pos": [0, 0, 2]}, {}, "pos must be a whole number from 1, not 0"),
+        (
+            {"pos": [0, 0, 2]},
+            {},
+            "pos must be a whole number from 1, not 0. Position 1 is the top: add 1",
+        ),
         ({"pos": [1.5, 1.5, 2]}, {}, "pos must be a whole number from 1, not 1.5"),
         (
             {"pos": [1, 3, 2]},
@@ -1041,7 +1045,11 @@ def test_propensity_scored_is_a_ratio_of_sums():
         ({"propensity": [1.0, 0.0]}, {}, "propensity must be above 0 and at most 1, not 0.0"),
         ({"query": [1, None]}, {}, "query must not be NULL"),
         ({"rel": [1.0, math.nan]}, {}, "rel must be a finite number, not nan"),
-        ({"pos": [0, 2]}, {}, "pos must be a whole number from 1, not 0"),
+        (
+            {"pos": [0, 2]},
+            {},
+            "pos must be a whole number from 1, not 0. Position 1 is the top: add 1",
+        ),
         (
             {"pos": [1, 1]},
             {},
@@ -1070,7 +1078,11 @@ def test_propensity_scored_is_a_ratio_of_sums():
             {"k": 1},
             "query must not be NULL",
         ),
-        ({"rel": [1, None], "pos": [1, 0]}, {"k": 1}, "pos must be a whole number from 1, not 0"),
+        (
+            {"rel": [1, None], "pos": [1, 0]},
+            {"k": 1},
+            "pos must be a whole number from 1, not 0. Position 1 is the top: add 1",
+        ),
         (
             {},
             {"k": 10**18},

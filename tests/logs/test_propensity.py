@@ -418,7 +418,7 @@ def test_of_clicks_alone():
 
 
 BAD = [
-    ({"pos": [0]}, {}, "pos must be a whole number from 1, not 0"),
+    ({"pos": [0]}, {}, "pos must be a whole number from 1, not 0. Position 1 is the top: add 1"),
     ({"pos": [1.5]}, {}, "pos must be a whole number from 1, not 1.5"),
     ({"pos": [math.nan]}, {}, "pos must be a whole number from 1, not (nan|NaN)"),
     ({"pos": ["1"]}, {}, "pos must be a number, not text. Cast it first"),
@@ -635,7 +635,7 @@ def test_the_function_is_the_macro(name):
     named = log.select("item", q="query", at=pl.col("pos") - 1, hit=pl.col("click") == 1)
     columns = {"query": "q", "pos": pl.col("at") + 1, "click": pl.col("hit").cast(pl.Int8)}
     assert_same(frame, function(named, **columns))
-    with pytest.raises(rankql.RankqlError, match="there is no column 'click'"):
+    with pytest.raises(rankql.RankqlError, match="No column 'click'"):
         function(log.drop("click"))
 
 
