@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 from scipy import special
 
@@ -102,7 +103,7 @@ def check_ratio(units: Mapping[str, int], ratio: Mapping[str, float] | None, nou
     expected = {arm: total * planned[arm] / whole for arm in units}
     chi2 = sum((units[arm] - expected[arm]) ** 2 / expected[arm] for arm in units)
     p = float(special.chdtrc(len(units) - 1, chi2))
-    counts = text.join_words([f"{n:,} in {arm}" for arm, n in units.items()])
+    counts = text.join_words([f"{n:,} in {quote_arm(arm)}" for arm, n in units.items()])
     shares = ":".join(f"{planned[arm]:g}" for arm in units)
     if p < _SRM_ALPHA:
         raise RankqlError(
@@ -114,6 +115,49 @@ def check_ratio(units: Mapping[str, int], ratio: Mapping[str, float] | None, nou
         f"{text.pluralise(noun).capitalize()}: {counts}. This agrees with the planned ratio "
         f"{shares} (chi-square {text.format_p(p)})"
     )
+
+
+def check_known(states: pl.DataFrame, noun: str) -> Iterator[str]:
+    """Notes on metrics that are NULL for some units; an error if it depends on the arm."""
+    arms = states.filter(slice="all").with_columns(n=pl.col("state").struct["n"].cast(pl.Int64))
+    for (metric,), of in arms.group_by("metric", maintain_order=True):
+        total, known = int(of["units"].sum()), int(of["n"].sum())
+        if known == total:
+            continue
+        counts = text.join_words(
+            [f"{units - n:,} of {units:,} {text.pluralise(noun)} in {quote_arm(arm)}"
+             for arm, units, n in of.select("arm", "units", "n").rows()]
+        )  # fmt: skip
+        p = _independence_p(of["units"].to_list(), of["n"].to_list())
+        if p < _SRM_ALPHA:
+            raise RankqlError(
+                f"{metric} is NULL for {counts}. This depends on the arm ({text.format_p(p)}), so "
+                "those with a value cannot be compared. If NULL means 0, as after a LEFT JOIN, "
+                f"fill it with 0. Otherwise, remove {metric} from metrics= (CLI: -m)"
+            )
+        yield (
+            f"{metric} is NULL for {counts}, which {text.is_or_are(total - known)} left out. If "
+            "NULL means 0, as after a LEFT JOIN, fill it"
+        )
+
+
+def _independence_p(units: Sequence[int], known: Sequence[int]) -> float:
+    """The exact p-value of the most unusual arm for its number of units with a value, Bonferroni.
+
+    It holds for small numbers too, which chi-square does not.
+    """
+    from scipy import stats
+
+    sample = (sum(units), sum(known), units)
+    more = stats.hypergeom.sf(np.array(known) - 1, *sample)
+    tails = np.minimum(stats.hypergeom.cdf(known, *sample), more)
+    # In two arms, one p-value is that of the other.
+    return min(1.0, 2 * float(tails.min()) * (len(units) if len(units) > 2 else 1))
+
+
+def quote_arm(arm: str) -> str:
+    """The name of an arm in a sentence, in quotes if it would not be seen without."""
+    return arm if arm == arm.strip() != "" else repr(arm)
 
 
 def compare_arms(

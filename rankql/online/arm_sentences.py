@@ -100,11 +100,6 @@ def describe_experiment(
         # The control is in the row of each arm.
         total, known = (sum(row[name] for row in every) + first[f"{name}_right"]
                         for name in ("units", "known"))  # fmt: skip
-        if left := total - sum(row["n_b"] for row in every) - first["n_a"]:
-            note = (
-                f"{metric} is NULL for {left:,} of {total:,} {units}, which {text.is_or_are(left)}"
-            )
-            yield f"{note} left out. If NULL means 0, as after a LEFT JOIN, fill it"
         if first["before"] is not None and first["error"] is not None:
             removed = 1 - (first["error"] / first["error_plain"]) ** 2
             note = f"{metric}: adjusted for {first['before']} (CUPED), which removes {removed:.0%} "

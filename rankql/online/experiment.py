@@ -80,6 +80,7 @@ def experiment(
     from rankql.online.arm_differences import (
         SCHEMA,
         ExperimentSettings,
+        check_known,
         check_ratio,
         choose_control,
         compare_arms,
@@ -97,6 +98,7 @@ def experiment(
         )
         control_arm = choose_control([*sizes], control)
         ratio_note = check_ratio(sizes, ratio, units.noun)
+        left_out = [*check_known(states, units.noun)]
         rows = compare_arms(session, states, control_arm, settings, before is not None)
     tests = sum(row["p"] is not None for row in rows)
     table_rows, sentences = [], []
@@ -109,7 +111,7 @@ def experiment(
         sentences.append(f"{row['metric']}{part}: {sentence}")
     if control is None:
         ratio_note += f". The control is {control_arm!r}"
-    notes = [ratio_note, *describe_experiment(rows, units.noun, settings, tests), *notes]
+    notes = [ratio_note, *left_out, *describe_experiment(rows, units.noun, settings, tests), *notes]
     conventions = {
         "unit": unit, "arm": arm, "control": control_arm, "ratio": ratio,
         "metrics": {m.name: m.aggregate if m.divisor is None else "ratio" for m in units.metrics},

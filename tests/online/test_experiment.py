@@ -302,6 +302,15 @@ REFUSED = {
                         "bounds": {"clicks/impressions": (0, 1)}}, "have no bounds"),
     "burn-in": (lambda: USERS, {"burn_in": 1}, "burn_in must be a whole number from 2"),
     "correction": (lambda: USERS, {"correction": "tukey"}, "'tukey'"),
+    "NULL in one arm": (
+        change(revenue=pl.when(pl.col("revenue").gt(1) | pl.col("arm").eq("A")).then("revenue")),
+        {}, "revenue is NULL for 0 of 300 users in A and 1[0-9]{2} of 300 users in B. This depends",
+    ),
+    "NULL in one of three": (
+        change(arm=pl.Series([*"ABC"] * 200), revenue=pl.when(pl.int_range(pl.len()) % 12 > 0)
+               .then("revenue")),
+        {}, "50 of 200 users in A, 0 of 200 users in B and 0 of 200 users in C",
+    ),
     "empty": (lambda: USERS.clear(), {}, "no row with an arm and a unit"),
 }  # fmt: skip
 
@@ -323,10 +332,31 @@ def test_what_is_left_out_is_noted():
     result = rankql.experiment(frame, metrics=["revenue", "clicks"])
     notes = " ".join(result.notes)
     for words in ("Dropped 1 of 600 rows without an arm", "Dropped 1 of 600 rows without a unit",
-                  "revenue is NULL for 3 of 598 users", "clicks has negative values, down to -1",
+                  "revenue is NULL for 2 of 299 users in A and 1 of 299 users in B, which",
+                  "clicks has negative values, down to -1",
                   "299 in A and 299 in B. This agrees with the planned ratio 1:1"):  # fmt: skip
         assert words in notes, words
     assert only(result, "n_a", "n_b") == (297, 298)
+
+
+def test_null_in_the_smaller_half_of_one_arm():
+    """8 of 20 users against 20 of 20 is no chance (Fisher); 17 of 20 may be."""
+    frame = pl.DataFrame({"user": range(40), "arm": [*"AB"] * 20}).with_columns(
+        rev=pl.col("user") % 7 + 1
+    )
+
+    def without(least):
+        return frame.with_columns(
+            rev=pl.when(pl.col("rev").ge(least) | pl.col("arm").eq("A")).then("rev")
+        )
+
+    message = r"12 of 20 users in B\. This depends on the arm .*fill it with 0.* from metrics="
+    with pytest.raises(RankqlError, match=message):
+        rankql.experiment(without(5), metrics="rev")
+    result = rankql.experiment(without(2), metrics="rev")
+    assert any("rev is NULL for 0 of 20 users in A and 3 of" in note for note in result.notes)
+    spaces = frame.with_columns(pl.col("arm").replace("B", "B "))
+    assert "20 in A and 20 in 'B '" in rankql.experiment(spaces, metrics="rev").notes[0]
 
 
 def test_slices_that_cannot_be_tested():
