@@ -229,7 +229,9 @@ def describe_chunk(run_sql: RunSql) -> list[str]:
     )
     ((item, found),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run
+              WHERE typeof(item) NOT SIMILAR TO '(DOUBLE|FLOAT|DECIMAL).*'
+              LIMIT {10 * _SAMPLE}) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:

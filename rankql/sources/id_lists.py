@@ -16,6 +16,7 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.files import is_path
+from rankql.sources.list_checks import list_fields, refuse_rounded, require_order
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import (
@@ -51,6 +52,8 @@ class _Lists(NamedTuple):
     grade: str
     # What the Columns line says of the grades.
     assumed: str
+    # An object or MAP: its numbers rank the ids of a run, because it has no order.
+    scored: bool = False
 
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
@@ -188,19 +191,19 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
             raise _wrong_type(table, column)
         pairs = f"map_entries(CAST(to_json({name}) AS MAP(VARCHAR, DOUBLE)))"
         pairs = f"list_filter({pairs}, lambda x_: x_['value'] IS NOT NULL)"
-        return _Lists(column, pairs, "x_['key']", "x_['value']", graded)
+        return _Lists(column, pairs, "x_['key']", "x_['value']", graded, True)
     if kind.startswith("MAP(") and not kind.endswith("]"):
-        return _Lists(column, f"map_entries({name})", "x_['key']", "x_['value']", graded)
+        return _Lists(column, f"map_entries({name})", "x_['key']", "x_['value']", graded, True)
     every = "1 for every row"
     if kind.startswith("STRUCT("):
-        rows = f"(SELECT unnest(x_) FROM (SELECT unnest({name}) AS x_ FROM {table.sql}))"
-        fields = session.describe(table.label, rows).columns
+        fields = list_fields(session, table, column)
         item, grade = (find_name(fields, names) for names in ((*ROLES["item"], "id"), ROLES["rel"]))
         if item is None:
             raise RankqlError(
                 f"{table.label}: {column} has no id: expected a field called id, or one of "
                 f"{', '.join(ROLES['item'])}. Found: {', '.join(fields)}. Rename the field"
             )
+        refuse_rounded(session, table, column, f"x_[{literal(item)}]", fields[item])
         rel = f"x_[{literal(grade)}]" if grade else "1"
         return _Lists(column, name, f"x_[{literal(item)}]", rel, graded if grade else every)
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
@@ -209,6 +212,7 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
         if session.con.sql(nested).fetchall():
             raise _wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
+    refuse_rounded(session, table, column, "x_", kind)
     return _Lists(column, name, "x_", "1", every)
 
 
@@ -224,7 +228,11 @@ def _kept(table: Table, kept: Sequence[str]) -> str:
 
 def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:
     """The run with a row per retrieved id and its place in the list."""
-    lists, others = _read_lists(session, table, column), _kept(table, kept)
+    lists = _read_lists(session, table, column)
+    if lists.scored:
+        return _unnest_scores(session, table, lists, kept)
+    require_order(session, table, column)
+    others = _kept(table, kept)
     sql = (
         f"(SELECT {others}, {lists.item} AS {quote(column)}, {PLACE} FROM (SELECT {others}, "
         f"unnest({lists.values}) AS x_, generate_subscripts({lists.values}, 1) AS {PLACE} "
@@ -232,6 +240,19 @@ def _unnest_run(session: Session, table: Table, column: str, kept: Sequence[str]
     )
     roles = {**table.roles, "item": column, "pos": PLACE}
     return _load(session, table, sql, roles, {"pos": f"order in {column}"})
+
+
+def _unnest_scores(session: Session, table: Table, lists: _Lists, kept: Sequence[str]) -> Table:
+    """The run with a row per retrieved id and its score."""
+    positions = table.known("pos")  # of the row, not of its ids
+    rows = replace(table, columns={n: k for n, k in table.columns.items() if n not in positions})
+    others, score = _kept(rows, kept), f"score in {lists.column}"
+    sql = (
+        f"(SELECT {others}, {lists.item} AS {quote(lists.column)}, {lists.grade} AS {quote(score)} "
+        f"FROM (SELECT {others}, unnest({lists.values}) AS x_ FROM {table.sql}))"
+    )
+    roles = {**table.roles, "item": lists.column, "score": score}
+    return _load(session, table, sql, roles, {"score": f"scores in {lists.column}"})
 
 
 def _unnest_qrels(session: Session, table: Table, column: str, kept: Sequence[str]) -> Table:

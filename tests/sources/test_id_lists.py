@@ -146,6 +146,50 @@ def test_relevant_ids_with_grades(tmp_path):
     assert rankql.evaluate(pl.DataFrame(hits), None, METRICS).per_query.equals(expected())
 
 
+def test_retrieved_ids_with_scores(tmp_path):
+    row = {"question": "a", "rank": 7, "retrieved": {"x": 0.1, "y": 0.9}, "relevant": ["y"]}
+    path = write(tmp_path / "scores.jsonl", [row])
+    con = duckdb.connect()
+    con.execute(
+        "CREATE TABLE maps AS SELECT MAP {'x': 0.1, 'y': 0.9} retrieved, ['y'] relevant, 1 qid"
+    )
+    for run, options in ((path, {}), ("maps", {"con": con})):
+        found = rankql.evaluate(run, None, "RR", **options)
+        assert found["RR"] == 1
+        assert found.columns["run"]["score"] == "scores in retrieved"
+    assert rankql.evaluate(path, None, "RR", descending=False)["RR"] == 0.5
+    named = {"x": "?", "y": "?"}
+    with pytest.raises(RankqlError, match=r"^run: retrieved must be a list of ids"):
+        rankql.evaluate(write(path, [{**row, "retrieved": named}]), None, "RR")
+
+
+def test_lists_in_another_order_than_their_scores():
+    items = pl.DataFrame({"id": ["x", "y"], "score": [0.1, 0.9], "rank": [2, 1]})
+    for field in ("score", "rank"):
+        hits = items.select("id", field)
+        for order, value in ((hits, None), (hits.reverse(), 1)):
+            run = pl.DataFrame({"qid": ["a"], "retrieved": [order.to_dicts()], "relevant": [["y"]]})
+            if value is not None:
+                assert rankql.evaluate(run, None, "RR")["RR"] == value
+                continue
+            message = f"^run: retrieved of query 'a' is not in the order of its field {field}"
+            with pytest.raises(RankqlError, match=message):
+                rankql.evaluate(run, None, "RR")
+
+
+def test_ids_that_are_rounded(tmp_path):
+    row = {"qid": 1, "retrieved": [10**23 + 1], "relevant": [10**23 + 2]}
+    objects = {**row, "retrieved": [{"id": 10**23 + 1}]}
+    for number, bad in enumerate((row, objects)):
+        with pytest.raises(
+            RankqlError, match=r"^run: retrieved has the id 1\.0+1e\+23, a floating"
+        ):
+            rankql.evaluate(write(tmp_path / f"{number}.jsonl", [bad]), None, "RR")
+    floats = pl.DataFrame({"qid": [1, 2], "retrieved": [[1.0, 2.0], [3.0]], "relevant": [[1], [3]]})
+    found = rankql.evaluate(floats, None, "RR")
+    assert (found["RR"], found.notes) == (1, [])
+
+
 def test_ids_of_other_types(tmp_path):
     rows = [{"query": 1, "retrieved": [7, "d2"], "relevant": ["d2", 9]}]
     path = write(tmp_path / "mixed.jsonl", rows)

@@ -799,7 +799,8 @@ def test_the_same_rules_in_parts():
     assert values["RR"].to_list() == [1.0, 1.0, 1.0] and notes == []
     # No part has many items in common, and one has none: all of them count.
     ids = [f"d{i}" for i in range(40)]
-    run = pl.DataFrame({"query": ["a"] * 40 + ["b"] * 40, "item": ids * 2, "score": [1.0] * 80})
+    scores = [40.0 - i for i in range(40)]
+    run = pl.DataFrame({"query": ["a"] * 40 + ["b"] * 40, "item": ids * 2, "score": scores * 2})
     other = ["d0", *(f"x{i}" for i in range(39)), *(f"x{i}" for i in range(40))]
     qrels = run.select("query", item=pl.Series(other), rel=1)
     note = "Only 1 of 80 items of the run is judged: check that run and qrels write item ids the "
