@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -18,6 +19,10 @@ from rankql.registry.argument_checks import as_number, require, require_probabil
 from rankql.sources.session import open_session
 from rankql.sources.tables import Data
 
+# A plan: the largest lift, the fewest units of a table, and the most units per arm.
+MOST_LIFT = 10
+LEAST_PLANNED = 10
+_MOST_NEEDED = 10**10
 _PLAN = {
     "metric": pl.String,
     "units": pl.Int64,
@@ -137,14 +142,15 @@ def plan_experiment(
 
     `table`, `metrics`, `unit` and `before` are those of `experiment`, without arms. `detectable` is
     the difference that a t test with two equal arms of these users detects with this power:
-    (z(1 - alpha / 2) + z(power)) * 2 * sd / sqrt(users). `units_needed` is the number of users per
-    arm for a difference of `lift` times the mean: 2 * (z(1 - alpha / 2) + z(power))^2 * sd^2 /
-    (lift * mean)^2. The sd of a ratio is that of the delta method; with `before`, what remains.
+    (t(1 - alpha / 2) + t(power)) * 2 * sd / sqrt(users), with users - 2 degrees of freedom.
+    `units_needed` is the smallest number of users per arm for which that is at most `lift` times
+    the mean: about 2 * (z(1 - alpha / 2) + z(power))^2 * sd^2 / (lift * mean)^2. The sd of a ratio
+    is that of the delta method; with `before`, what remains.
 
     >>> import polars as pl
     >>> users = pl.DataFrame({"user": range(1000), "orders": [0, 1, 0, 1, 2] * 200})
     >>> plan_experiment(users, metrics="orders", lift=0.1).table["units_needed"].item()
-    1375
+    1376
     """
     require_package("scipy", "stats", "plan_experiment")
     from scipy import special
@@ -153,8 +159,17 @@ def plan_experiment(
 
     require_probability("confidence", confidence)
     require_probability("power", power)
-    require(as_number(lift) > 0, f"lift must be a number above 0, such as 0.05, not {lift}")
-    z = float(special.ndtri([(1 + confidence) / 2, power]).sum())
+    require(
+        0 < as_number(lift) <= MOST_LIFT,
+        f"lift= (CLI: --plan) must be a number above 0 and at most {MOST_LIFT}, such as 0.05 "
+        f"for 5%, not {lift!r}",
+    )
+
+    def detect(sd: float, per_arm: float) -> float:
+        """The difference that this many units per arm detect."""
+        quantiles = special.stdtrit(2 * per_arm - 2, [(1 + confidence) / 2, power])
+        return float(quantiles.sum()) * sd * math.sqrt(2 / per_arm)
+
     settings = ExperimentSettings("none", confidence, False, 2, {})
     rows, sentences = [], []
     with open_session(con, table) as session:
@@ -165,19 +180,26 @@ def plan_experiment(
         compared = compare_states(session, twice, [confidence] * len(twice), settings)
     nouns = text.pluralise(units.noun)
     for row in compared:
+        require(
+            row["n_a"] >= LEAST_PLANNED,
+            f"{row['metric']} has a value for {text.format_count(row['n_a'], units.noun)}. A plan "
+            f"needs at least {LEAST_PLANNED}",
+        )
         if row["error"] is None:
             raise RankqlError(f"{row['metric']} does not vary over {nouns}. Remove it")
         n, mean, sd = row["n_a"], row["control"], row["error"] * math.sqrt(row["n_a"] / 2)
-        detectable = z * 2 * sd / math.sqrt(n)
-        # Without a mean that is clearly above 0 there is no lift.
-        lifts = {"detectable_lift": None, "units_needed": None}
+        detectable = detect(sd, n / 2)
+        lifts: dict[str, Any] = {"detectable_lift": None, "units_needed": None}
         sentence = f"{row['metric']}: {n:,} {nouns}, split evenly, detect a difference of about "
         sentence += text.round_significant(detectable)
-        if row["lift"] is not None:
-            needed = math.ceil(2 * (z * sd / (lift * mean)) ** 2)
+        of_lift = "" if row["lift"] is None else f" (a lift of {detectable / mean:.1%})"
+        sentence += f"{of_lift} with {power:.0%} power. "
+        if row["lift"] is None:
+            sentence += "It has no lift, because its mean is not clearly above 0"
+        else:
+            needed = _count_needed(partial(detect, sd), lift * mean)
             lifts = {"detectable_lift": detectable / mean, "units_needed": needed}
-            sentence += f" (a lift of {detectable / mean:.1%}) with {power:.0%} power. A lift of "
-            sentence += f"{lift:.3g} needs {needed:,} {nouns} per arm"
+            sentence += f"A lift of {lift:.3g} needs {needed:,} {nouns} per arm"
         sentences.append(sentence)
         rows.append({"metric": row["metric"], "units": n, "mean": mean, "sd": sd,
                      "detectable": detectable, "lift": float(lift), **lifts})  # fmt: skip
@@ -185,3 +207,18 @@ def plan_experiment(
                    "before": {m.name: m.before for m in units.metrics if m.before}}  # fmt: skip
     table_rows = pl.DataFrame(rows, schema=_PLAN)
     return Experiment(table_rows, conventions, notes, sentences)
+
+
+def _count_needed(detect: Callable[[float], float], difference: float) -> int:
+    """The smallest number of units per arm that detects a difference."""
+    # About: without the degrees of freedom, which matter if there are few.
+    about = _MOST_NEEDED * (detect(_MOST_NEEDED) / difference) ** 2
+    if not about <= _MOST_NEEDED:
+        raise RankqlError(
+            f"lift= (CLI: --plan): a difference of {difference:.3g} needs about {about:.0e} units "
+            "per arm. Pass a larger lift, such as 0.05"
+        )
+    needed = max(2, math.ceil(about))
+    while detect(needed) > difference:
+        needed += 1
+    return needed

@@ -215,7 +215,8 @@ class UnitTable:
                 raise RankqlError(f"{metric.name} is NULL for every {self.noun}. Remove it")
             if max(map(abs, ends)) > 1e100:
                 raise RankqlError(f"{metric.name} is too large for some {self.noun}. Scale it down")
-            if metric.divisor is None and ends[0] == ends[1]:
+            several = int(arms["units"].sum()) > len(arms)
+            if several and metric.divisor is None and ends[0] == ends[1]:
                 raise RankqlError(
                     f"{metric.name} is {ends[0]:g} for every {self.noun}, so there is nothing to "
                     "compare. Remove it from metrics="

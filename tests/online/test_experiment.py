@@ -239,11 +239,40 @@ def test_plan():
     assert row["sd"] == pytest.approx(revenue.std()) and row["mean"] == pytest.approx(
         revenue.mean()
     )
-    z = stats.norm.ppf([0.975, 0.8]).sum()
-    assert row["units_needed"] == np.ceil(2 * (z * revenue.std() / (0.1 * revenue.mean())) ** 2)
-    assert row["detectable"] == pytest.approx(2 * z * revenue.std() / np.sqrt(600))
+
+    def detect(n):
+        """The difference that n users per arm detect."""
+        return stats.t.ppf([0.975, 0.8], 2 * n - 2).sum() * revenue.std() * np.sqrt(2 / n)
+
+    needed = row["units_needed"]
+    assert detect(needed) <= 0.1 * revenue.mean() < detect(needed - 1)
+    assert row["detectable"] == pytest.approx(detect(300))
     adjusted = rankql.plan_experiment(USERS, metrics="revenue", before="before").table
     assert adjusted["sd"].item() < 0.7 * revenue.std()
+
+
+def test_plans_that_cannot_be():
+    def planned(lift=0.05, frame=USERS, **columns):
+        return rankql.plan_experiment(frame.with_columns(**columns), metrics="revenue", lift=lift)
+
+    for lift in (float("inf"), float("nan"), 0, 11, "5%"):
+        with pytest.raises(
+            RankqlError,
+            match=r"lift= \(CLI: --plan\) must be a number above 0 and at most 10, such",
+        ):
+            planned(lift)
+    with pytest.raises(RankqlError, match=r"needs about \de.1[89] units per arm\. Pass a larger"):
+        planned(1e-9)
+    with pytest.raises(RankqlError, match=r"has a value for 9 users\. A plan needs at least 10"):
+        planned(frame=USERS.head(9))
+    with pytest.raises(RankqlError, match=r"has a value for 1 user\. A plan"):
+        planned(frame=USERS.head(1))
+    assert planned(10).table["units_needed"].item() >= 2
+    negative = planned(revenue=-pl.col("revenue"))
+    assert negative.table["units_needed"].item() is None
+    assert negative.sentences[0].endswith(
+        "with 80% power. It has no lift, because its mean is not clearly above 0"
+    )
 
 
 def change(**columns):
