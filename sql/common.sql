@@ -281,17 +281,25 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
          ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
     END;
 
--- Ids as text.
+-- Ids as text: those of a MAP, struct or object by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
     CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
-         ELSE map_keys(rankql_grade_map(ids, name)) END;
+         WHEN rankql_is_list(ids) THEN map_keys(rankql_grade_map(ids, name))
+         ELSE list_transform(list_sort(list_transform(list_filter(
+                  map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
+                  lambda x_: {'last': -x_['value'], 'id': x_['key']})), lambda x_: x_['id'])
+    END;
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
     list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
 
 CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
-    list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant')}], lambda x_:
+    list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant'),
+                     'is_ideal': to_json(retrieved) = to_json(relevant)}], lambda x_:
         CASE WHEN x_['grades'] IS NULL THEN NULL
+             WHEN x_['is_ideal']
+             THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], id) = i),
+                                 lambda id: x_['grades'][id])
              WHEN list_unique(x_['ids']) < list_count(x_['ids'])
              THEN rankql_fail('retrieved must not repeat an id, but ' || rankql_repeated(x_['ids'])
                               || ' is there twice. Keep the first')

@@ -281,17 +281,25 @@ CREATE OR REPLACE MACRO rankql_grade_map(relevant, name) AS
          ELSE CAST(to_json(relevant) AS MAP(VARCHAR, DOUBLE))
     END;
 
--- Ids as text.
+-- Ids as text: those of a MAP, struct or object by its values, the highest first.
 CREATE OR REPLACE MACRO rankql_ids(ids, name) AS
     CASE WHEN rankql_is_list(ids) AND NOT rankql_holds_grades(ids) THEN CAST(to_json(ids) AS VARCHAR[])
-         ELSE map_keys(rankql_grade_map(ids, name)) END;
+         WHEN rankql_is_list(ids) THEN map_keys(rankql_grade_map(ids, name))
+         ELSE list_transform(list_sort(list_transform(list_filter(
+                  map_entries(rankql_grade_map(ids, name)), lambda x_: x_['value'] IS NOT NULL),
+                  lambda x_: {'last': -x_['value'], 'id': x_['key']})), lambda x_: x_['id'])
+    END;
 
 CREATE OR REPLACE MACRO rankql_repeated(ids) AS
     list_filter(ids, lambda id: list_count(list_filter(ids, lambda other: other = id)) > 1)[1];
 
 CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
-    list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant')}], lambda x_:
+    list_transform([{'ids': rankql_ids(retrieved, 'retrieved'), 'grades': rankql_grade_map(relevant, 'relevant'),
+                     'is_ideal': to_json(retrieved) = to_json(relevant)}], lambda x_:
         CASE WHEN x_['grades'] IS NULL THEN NULL
+             WHEN x_['is_ideal']
+             THEN list_transform(list_filter(x_['ids'], lambda id, i: id IS NULL OR list_position(x_['ids'], id) = i),
+                                 lambda id: x_['grades'][id])
              WHEN list_unique(x_['ids']) < list_count(x_['ids'])
              THEN rankql_fail('retrieved must not repeat an id, but ' || rankql_repeated(x_['ids'])
                               || ' is there twice. Keep the first')
@@ -2838,6 +2846,9 @@ COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their
 CREATE OR REPLACE MACRO rankql_row_weight(weight) AS
     CASE WHEN weight IS NULL
          THEN rankql_fail('weight must be given in every row: it is NULL. Use 0 where a row does not count')
+         WHEN TRY_CAST(weight AS DOUBLE) > 0 AND TRY_CAST(weight AS DOUBLE) NOT BETWEEN 1e-100 AND 1e100
+         THEN rankql_fail('weight must be 0 or from 1e-100 to 1e100, not ' || rankql_text(weight)
+                          || '. Only ratios matter: divide all by the same number')
          ELSE rankql_amount(weight, 'weight') END;
 
 -- The mean of rows {'value', 'weight'} with weights above 0, half the width of its interval, and the effective number of
@@ -2855,7 +2866,8 @@ CREATE OR REPLACE MACRO rankql_weighted_rows(rows, confidence) AS
             'odds': r['weight'] / nullif(a_['total'] - r['weight'], 0),
             'off': r['weight'] / nullif(a_['total'] - r['weight'], 0) * (r['value'] - a_['sum'] / a_['total'])})}], lambda b_:
     list_transform([{
-        'error': sqrt((1 - 1 / b_['n']) * list_sum(list_transform(b_['rows'], lambda r: r['off'] * r['off']))),
+        -- A row with almost all of the weight leaves no digits of the others.
+        'error': CASE WHEN list_bool_and(list_transform(b_['rows'], lambda r: coalesce(r['odds'] <= 1e10, false))) THEN sqrt((1 - 1 / b_['n']) * list_sum(list_transform(b_['rows'], lambda r: r['off'] * r['off']))) END,
         'odds': list_sum(list_transform(b_['rows'], lambda r: r['odds'])),
         'squares': list_sum(list_transform(b_['rows'], lambda r: pow(r['odds'], 2))),
         'fourths': list_sum(list_transform(b_['rows'], lambda r: pow(r['odds'], 4)))}], lambda c_: {

@@ -19,7 +19,9 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
     `relevant` is a list of ids, which have grade 1, a struct {id: grade} (in SQL also a MAP), or a
     list of structs with an id (`id`, `item`) and a grade (`grade`, `rel`). The metrics of lists
     take the result: `list_ndcg(grades_of("retrieved", "relevant"), ideal=grades_of("relevant",
-    "relevant"))`. NULL if one of both is NULL. An id that is retrieved twice is an error.
+    "relevant"))`. NULL if one of both is NULL. An id that is retrieved twice is an error; if both
+    arguments are equal, as for the ideal, it counts once. A struct or MAP of retrieved ids is
+    ordered by its values, the highest first.
 
     >>> rows = {"retrieved": [["a", "b", "c"]], "relevant": [["b", "z"]]}
     >>> pl.DataFrame(rows).select(grades_of())["grades_of"].to_list()
@@ -28,7 +30,14 @@ def grades_of(retrieved: Column = "retrieved", relevant: Column = "relevant") ->
 
     def grades(columns: Sequence[pl.Series]) -> pl.Series:
         retrieved, relevant = columns
-        ids = _read_grades("retrieved", retrieved).select("row", "id")
+        ids = _read_grades("retrieved", retrieved)
+        if isinstance(retrieved.dtype, pl.Struct):
+            ids = ids.sort("row", -pl.col("grade"), "id")
+        if retrieved.dtype == relevant.dtype:  # of the ideal ranking, repeats count once
+            ideal = pl.lit(retrieved.eq_missing(relevant)).gather(pl.col("row"))
+            first = pl.struct("row", "id").is_first_distinct() | pl.col("id").is_null()
+            ids = ids.filter(~ideal | first)
+        ids = ids.select("row", "id")
         repeated = ids.filter(pl.struct("row", "id").is_duplicated() & pl.col("id").is_not_null())
         for twice in repeated["id"].head(1):
             raise RankqlError(

@@ -80,6 +80,15 @@ def parse_pair(
         return tuple(value), tuple(value)
     if len(value) != 2 or not pairs:
         raise RankqlError(f"{role}={value!r}: a pair names the columns of run and qrels")
+    if role == "query" and distinct and all(t.has(value[1]) for t in tables):
+        other = next((t for t in tables if not t.has(value[0])), None)
+        if other and any(t.has(value[0]) for t in tables):
+            raise RankqlError(
+                f"query={value!r} may be one key or a pair: {value[1]} is in every table, "
+                f"{value[0]} is not in {other.label}. For a key, name its columns in the run and "
+                f"in qrels: query=[{[*value]!r}, ['...', {value[1]!r}]]. For a pair, pass "
+                f"query=[[{value[0]!r}], [{value[1]!r}]]"
+            )
     first, second = (tuple(name) if isinstance(name, list) else name for name in value)
     return first, second
 

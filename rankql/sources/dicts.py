@@ -19,7 +19,11 @@ _DICTS = (dict, Mapping)  # the check of Mapping is slow
 
 def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
     """Is it a dict of name: run, and not one run or judgments?"""
-    return isinstance(data, Mapping) and _kind(data, "run") in ("a run", "")
+    if not isinstance(data, Mapping):
+        return False
+    with suppress(RankqlError):  # `frame_from_dict` refuses mixed values
+        return _kind(data, "run") in ("a run", "")
+    return False
 
 
 def _kind(data: Mapping[Any, Any], label: str) -> str:
@@ -124,14 +128,14 @@ def frame_from_dict(data: Mapping[Any, Any], label: str) -> pl.DataFrame:
 def _ids(ids: list[Any], label: str, role: str) -> pl.Series:
     """A column of ids, which are all text or all whole numbers."""
     for kind in (pl.String, pl.Int64):  # fast if all are of this type
-        with suppress(TypeError, OverflowError):
+        with suppress(TypeError, ValueError, OverflowError):
             return pl.Series(role, ids, dtype=kind, strict=True)
     types = _types(ids)
     if not all(issubclass(each, Integral) for each in types):
         names = " and ".join(sorted(each.__name__ for each in types))
         raise RankqlError(
             f"{label}: {role} ids must be all text or all whole numbers, not {names}. "
-            f"{_shapes(label)}"
+            f"{_shapes(label)}, with ids as text: str(id)"
         )
     return pl.Series(role, [None if each is None else int(each) for each in ids])
 

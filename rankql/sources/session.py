@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -113,6 +114,8 @@ class Session:
     def _register(self, data: Data, label: str) -> str:
         name = self._free_name(label)
         library = _library(data)
+        if library == "pandas":
+            _refuse_unread_lists(data, label)
         scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
         if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
             if not hasattr(data, "__arrow_c_stream__"):
@@ -277,6 +280,21 @@ class Session:
         """Is a transaction open, with rows that no other connection may see?"""
         first, second = (self.con.sql("SELECT txid_current()").fetchall() for _ in range(2))
         return first == second  # otherwise, each query is its own transaction
+
+
+def _refuse_unread_lists(frame: Any, label: str) -> None:
+    """Refuse cells of pandas that DuckDB does not read as lists."""
+    for column in getattr(frame, "columns", ()):
+        if str(frame[column].dtype) != "object":
+            continue
+        for value in frame[column].head(100):
+            kind = getattr(getattr(value, "dtype", None), "kind", "")
+            if isinstance(value, set | frozenset) or kind in ("U", "S"):
+                what = "numpy arrays of text" if kind else "sets, which have no order"
+                raise RankqlError(
+                    f"{label}: the cells of {column} are {what}. Write lists: "
+                    f"frame[{column!r}] = frame[{column!r}].map(list)"
+                )
 
 
 def _library(data: Data) -> str:

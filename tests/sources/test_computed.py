@@ -84,6 +84,19 @@ def test_keys_of_several_columns(data):
     assert found["RR"] == 0.75 and found.meta["query"] == "user, session"
 
 
+def test_two_names_that_may_be_a_key_or_a_pair():
+    run = pl.DataFrame({"uid": [1, 2], "day": [1, 1], "item": ["a", "b"], "score": [1, 1]})
+    qrels = run.rename({"uid": "user", "score": "rel"})
+    with pytest.raises(
+        RankqlError, match=r"^query=\['uid', 'day'\] may be one key or a pair: day is"
+    ):
+        rankql.evaluate(run, qrels, "RR", query=["uid", "day"])
+    key = [["uid", "day"], ["user", "day"]]
+    assert rankql.evaluate(run, qrels, "RR", query=key).per_query.height == 2
+    pair = rankql.evaluate(run, qrels, "RR", query=[["uid"], ["day"]])
+    assert pair.per_query.height == 1
+
+
 def test_two_names_are_a_pair_unless_all_tables_have_both():
     run = RUN.rename({"query": "qid"})
     options = {"pos": "position + 1", "item": ITEM}

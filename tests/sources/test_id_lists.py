@@ -3,6 +3,8 @@
 import json
 
 import duckdb
+import numpy
+import pandas
 import polars as pl
 import pytest
 
@@ -267,6 +269,18 @@ def test_runs_of_lists_are_not_judgments(tmp_path):
         rankql.evaluate(write(tmp_path / "nested.jsonl", nested), None, "RR")
 
 
+def test_cells_that_are_not_lists():
+    for cell, message in (
+        (numpy.array(["x"]), "numpy arrays of text"),
+        ({"x"}, "sets, which have"),
+    ):
+        run = pandas.DataFrame({"qid": [1], "retrieved": [["x"]], "relevant": [cell]})
+        with pytest.raises(RankqlError, match=f"^run: the cells of relevant are {message}"):
+            rankql.evaluate(run, None, "RR")
+        run["relevant"] = run["relevant"].map(list)
+        assert rankql.evaluate(run, None, "RR")["RR"] == 1
+
+
 # order='rows'
 
 
@@ -330,6 +344,8 @@ def both_ways(frame, call="grades_of(retrieved, relevant)"):
         ([1, 2], ["2"], [None, 1]),
         (["a", None], ["a", None], [1, None]),
         (["a"], [], [None]),
+        (["a", "a", None, None], ["a", "a", None, None], [1, None, None]),  # the ideal ranking
+        ({"x": 0.1, "y": 0.9, "z": 0.9}, ["z"], [None, 1, None]),
         ([], ["a"], []),
         (["a", "b"], {"a": 2, "z": 1}, [2, None]),
         (["a", "b"], [{"id": "b", "grade": 2.5, "text": "t"}], [None, 2.5]),

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from uuid import UUID
 
 import numpy
 import pandas
@@ -116,6 +117,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": ["d1", 2]}, "^run: item ids must be .*, not int and str. Pass {query: {item:"),
         ({"q1": ["d1"], 2: ["d1"]}, "^run: query ids must be .*, not int and str"),
         ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 rows"),
+        ({UUID(int=1): ["d1"]}, "^run: query ids must be .*, not UUID. Pass .* as text: str"),
         ({"q1": {"d1", "d2"}}, "^run: a set of items has no order. Pass a list"),
         (
             {"q1": {"d1": 1}, "q2": ["d1"]},
@@ -133,6 +135,8 @@ def test_dicts_that_cannot_be_right(run, message):
 def test_judgments_that_cannot_be_right():
     with pytest.raises(RankqlError, match=r"^qrels must be one table, not a dict of runs"):
         rankql.evaluate(RUN, {"one": QRELS}, "RR")
+    with pytest.raises(RankqlError, match=r"^The values of the dict qrels are mixed: 'q1' is a d"):
+        rankql.evaluate(RUN, {"q1": {"d1": 1}, "q2": ["d1"]}, "RR")
     with pytest.raises(RankqlError, match=r"^qrels: the rel of item 'd2' .*, not 'yes'\. Pass {q"):
         rankql.evaluate(RUN, {"q1": {"d1": 1, "d2": "yes"}}, "RR")
 
