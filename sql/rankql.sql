@@ -2846,6 +2846,9 @@ COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their
 CREATE OR REPLACE MACRO rankql_row_weight(weight) AS
     CASE WHEN weight IS NULL
          THEN rankql_fail('weight must be given in every row: it is NULL. Use 0 where a row does not count')
+         WHEN TRY_CAST(weight AS DOUBLE) > 0 AND TRY_CAST(weight AS DOUBLE) NOT BETWEEN 1e-100 AND 1e100
+         THEN rankql_fail('weight must be 0 or from 1e-100 to 1e100, not ' || rankql_text(weight)
+                          || '. Only ratios matter: divide all by the same number')
          ELSE rankql_amount(weight, 'weight') END;
 
 -- The mean of rows {'value', 'weight'} with weights above 0, half the width of its interval, and the effective number of
@@ -2863,7 +2866,8 @@ CREATE OR REPLACE MACRO rankql_weighted_rows(rows, confidence) AS
             'odds': r['weight'] / nullif(a_['total'] - r['weight'], 0),
             'off': r['weight'] / nullif(a_['total'] - r['weight'], 0) * (r['value'] - a_['sum'] / a_['total'])})}], lambda b_:
     list_transform([{
-        'error': sqrt((1 - 1 / b_['n']) * list_sum(list_transform(b_['rows'], lambda r: r['off'] * r['off']))),
+        -- A row with almost all of the weight leaves no digits of the others.
+        'error': CASE WHEN list_bool_and(list_transform(b_['rows'], lambda r: coalesce(r['odds'] <= 1e10, false))) THEN sqrt((1 - 1 / b_['n']) * list_sum(list_transform(b_['rows'], lambda r: r['off'] * r['off']))) END,
         'odds': list_sum(list_transform(b_['rows'], lambda r: r['odds'])),
         'squares': list_sum(list_transform(b_['rows'], lambda r: pow(r['odds'], 2))),
         'fourths': list_sum(list_transform(b_['rows'], lambda r: pow(r['odds'], 4)))}], lambda c_: {

@@ -11,6 +11,10 @@ from rankql.errors import RankqlError
 from rankql.macros import MISSING, quote
 from rankql.text import format_queries
 
+# A weight that is more than this times the sum of all others leaves nothing of them in a sum. It is
+# a number of sql/weights.sql too.
+MOST_ODDS = 1e10
+
 
 def check_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> None:
     """Refuse weights that are NULL, negative or infinite, and weights that are all 0."""
@@ -27,28 +31,53 @@ def check_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> No
             f"weight: {name} must be a finite number from 0, not {value:g}, the weight of query "
             f"{query!r}"
         )
-    if con.sql(f"SELECT max(weight) FROM ({rows})").fetchall()[0][0] == 0:
+    above = "FILTER (WHERE weight > 0)"
+    ends = f"max(weight), min(weight) {above}, fsum(weight) - max(weight), count(*) {above}"
+    ((most, least, others, count),) = con.sql(f"SELECT {ends} FROM ({rows})").fetchall()
+    if most == 0:
         raise RankqlError(
             f"weight: {name} is 0 for every query, so nothing counts. Name a column with weights "
             "above 0"
         )
+    if most is not None and (most > 1e100 or least < 1e-100):
+        raise RankqlError(
+            f"weight: {name} must be 0 or from 1e-100 to 1e100, not "
+            f"{most if most > 1e100 else least:g}. Only ratios matter: divide all by the same "
+            "number"
+        )
+    if count > 1 and most > MOST_ODDS * others:
+        raise RankqlError(
+            f"weight: {name} is {most:g} for one query, over {MOST_ODDS:.0e} times as much as for "
+            "all others together, so only this query counts. Correct its weight"
+        )
 
 
 def describe_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> str:
-    """The effective number of queries, and the number of those with weight 0."""
-    columns = "count(*), count(*) FILTER (WHERE weight = 0), pow(fsum(weight), 2)"
-    sql = f"SELECT {columns} / fsum(weight * weight) FROM ({_rows(meta)})"
-    ((queries, idle, effective),) = con.sql(sql).fetchall()
+    """The effective number of queries, and the number of those that do not count."""
+    columns = "count(*), count(*) FILTER (WHERE weight = 0)"
+    columns += ", count(*) FILTER (WHERE weight > 0 AND NOT defined)"
+    effective = "pow(fsum(weight), 2) / fsum(weight * weight)"
+    sql = f"SELECT {columns}, (SELECT {effective} FROM ({_rows(meta)}) WHERE defined)"
+    ((queries, idle, undefined, number),) = con.sql(f"{sql} FROM ({_rows(meta)})").fetchall()
     text = (
-        f"Weights: {meta['weight']}. {format_queries(queries)} weigh as much as about "
-        f"{effective:,.0f} with equal weights (n_eff)"
+        f"Weights: {meta['weight']}. {format_queries(queries)} "
+        f"{'weighs' if queries == 1 else 'weigh'} as much as about {number or 0:,.0f} with equal "
+        "weights (n_eff)"
     )
-    rest = f"; {format_queries(idle)} of weight 0 {'does' if idle == 1 else 'do'} not count"
-    return text + rest if idle else text
+    for count, what in ((idle, "of weight 0"), (undefined, "without a value")):
+        if count:
+            does = "does" if count == 1 else "do"
+            text += f"; {format_queries(count)} {what} {does} not count"
+    return text
 
 
 def _rows(meta: Mapping[str, Any]) -> str:
-    """One row per query that counts: its key and weight."""
+    """One row per query that is not missing: its key, weight and whether it has a value."""
     kept = f"WHERE NOT {MISSING}" if meta["conventions"]["missing"] == "skip" else ""
     key, weight = quote(meta["query"]), f"CAST({quote(meta['weight'])} AS DOUBLE)"
-    return f"SELECT DISTINCT {key} AS key, {weight} AS weight FROM rows {kept}"
+    # An undefined value weighs in a mean over all queries at once.
+    counted = meta["conventions"]["undefined"] == "zero" or meta["weights"]
+    values = ", ".join(map(quote, meta["metrics"]))
+    defined = "true" if counted else f"bool_or(coalesce({values}) IS NOT NULL)"
+    columns = f"{key} AS key, {weight} AS weight, {defined} AS defined"
+    return f"SELECT {columns} FROM rows {kept} GROUP BY ALL"

@@ -963,7 +963,9 @@ def test_command(tmp_path):
     assert len(done.stdout.splitlines()) == 1 + len(wanted.table)
     assert "CTR" in CliRunner().invoke(main, [*base, *ratio[:2]]).stdout
     wrong = CliRunner().invoke(main, [*base, "-m", "RR"])
-    assert wrong.exit_code == 2 and "per_query in --metric: 'RR'" in wrong.stderr
+    assert (
+        wrong.exit_code == 2 and "--metric RR: no column of that name in per_query" in wrong.stderr
+    )
 
 
 def drawn(chart):

@@ -91,6 +91,7 @@ def test_macro_by_group():
     [
         ({"weight": [1, None]}, "weight must be given in every row: it is NULL. Use 0 where"),
         ({"weight": [1, -1]}, "weight must be a finite number from 0, not -1"),
+        ({"weight": [1.0, 1e-200]}, "weight must be 0 or from 1e-100 to 1e100, not 1e-200. Only"),
         ({"weight": ["1", "2"]}, "weight must be a number, not text. Cast it first"),
         ({"value": ["a", "b"]}, "value must be a number, not text. Cast it first"),
         ({"value": [1.0, float("nan")]}, "value must be a finite number, not nan"),
@@ -100,6 +101,33 @@ def test_macro_refuses(columns, message):
     frame = pl.DataFrame({"value": [1.0, 2.0], "weight": [1, 1]} | columns)
     with pytest.raises(rankql.RankqlError, match=re.escape(message)):
         frame.select(rankql.weighted_mean())
+
+
+def test_one_row_with_almost_all_weight_has_no_interval():
+    """The weight of the others is lost in the total, so leaving it out cannot be computed."""
+    frame = pl.DataFrame({"value": [0.2, 0.5, 0.9], "weight": [1e17, 1, 1]})
+    assert frame.select(rankql.weighted_mean()).item() == pytest.approx(
+        {"mean": 0.2, "lo": None, "hi": None, "n_eff": 1.0}
+    )
+    for scale in (1e-99, 1e99):
+        weights = pl.DataFrame({"value": [1.0, 0.5, 0.0], "weight": [scale, 3 * scale, scale]})
+        assert weights.select(rankql.weighted_mean()).item()["mean"] == pytest.approx(0.5)
+
+
+def test_the_line_counts_what_the_table_counts():
+    """A query without a value does not weigh, whatever its weight; one query weighs."""
+    idle = QRELS.with_columns(rel=pl.when(pl.col("query") == "q01").then(0).otherwise("rel"))
+    heavy = pl.when(pl.col("query") == "q01").then(1000).otherwise(1)
+    result = rankql.evaluate(
+        RUNS["old"], idle, "nDCG@3", attributes=ABOUT.with_columns(same=heavy), weight="same"
+    )
+    (number,) = result.summary["n_eff"]
+    line = next(x for x in result.remarks() if x.startswith("Weights: "))
+    assert f"24 queries weigh as much as about {number:.0f} with equal" in line
+    assert re.search(r"\d quer(y|ies) without a value do(es)? not count$", line)
+    one = [table.filter(pl.col("query") == "q00") for table in (RUNS["old"], QRELS, ABOUT)]
+    result = rankql.evaluate(*one[:2], "nDCG@3", attributes=one[2], weight="same")
+    assert "1 query weighs as much as about 1" in str(result)
 
 
 @pytest.mark.parametrize("interval", ["auto", "t", "bootstrap"])
@@ -320,6 +348,18 @@ def replace(column, values):
         ),
         (replace("same", [1.0, -2.0]), "weight: same must be a finite number from 0, not -2, the "),
         (ABOUT.with_columns(same=0.0), "weight: same is 0 for every query, so nothing counts"),
+        (
+            replace("same", [1e308]),
+            "weight: same must be 0 or from 1e-100 to 1e100, not 1e+308. Only",
+        ),
+        (
+            replace("same", [5e-324]),
+            "weight: same must be 0 or from 1e-100 to 1e100, not 4.94066e-",
+        ),
+        (
+            replace("same", [1e20]),
+            "weight: same is 1e+20 for one query, over 1e+10 times as much as",
+        ),
         (ABOUT[:12], "weight: same is NULL for query 'q12'"),
         (ABOUT.with_columns(same=pl.lit("x")), "attributes: same must be a number, not text"),
         (ABOUT.drop("same"), "weight='same': no column of that name in"),

@@ -125,6 +125,9 @@ def test_every_macro_in_any_schema(con, persist):
     values |= {"a": "['a']", "b": "['b']", "shown": "['a']", "clicks": "['a']"}
     values["picks"] = "[{'item': 'a', 'team': 'A'}]"
     values |= {"click": "rel", "propensity": "0.5"}
+    values |= {"value": "rel", "weight": "pos", "retrieved": "['a']", "relevant": "['a']"}
+    moments = f"(SELECT {prefix}experiment_moments(x) FROM (VALUES (1), (2), (4)) AS v (x))"
+    values |= dict.fromkeys(("state", "treatment", "control"), moments)
     given["seed"] = "1"
     amounts = ("popularity", "exposure", "merit", "target")
     given |= values | dict.fromkeys(amounts, "1")
