@@ -16,14 +16,21 @@ from rankql.cli.options import BOUNDS, CONFIDENCE, FORMAT
 def _parse_pairs(
     context: click.Context, option: click.Parameter, texts: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Parse NAME=VALUE, the value of --ratio as a number."""
+    """Parse NAME=VALUE, the value of --ratio as a number; a single --before may have no NAME."""
+    if option.name == "before" and len(texts) == 1 and "=" not in texts[0]:
+        metrics = context.params["metrics"]
+        if len(metrics) != 1:
+            raise click.BadParameter(f"Cannot parse {texts[0]!r}. Expected {option.metavar}.")
+        return {metrics[0]: texts[0]}
     pairs: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.rpartition("=")
         try:
             pairs[name] = float(value) if option.name == "ratio" else value
+            if not name:
+                raise ValueError(text)
         except ValueError:
-            raise click.BadParameter(f"Cannot parse {text!r}. Expected ARM=SHARE.") from None
+            raise click.BadParameter(f"Cannot parse {text!r}. Expected {option.metavar}.") from None
     return pairs or None
 
 
@@ -34,6 +41,7 @@ def _parse_pairs(
 )
 @click.argument("table")
 @click.option("-m", "--metric", "metrics", multiple=True, required=True, metavar="COLUMN",
+              is_eager=True,
               help="Column of numbers, or CLICKS/IMPRESSIONS for a ratio. Repeatable.")  # fmt: skip
 @click.option("--arm", default="arm", metavar="COLUMN", help="Column of the arm.")
 @click.option("--unit", default="user", metavar="COLUMN", help="Column of the randomised unit.")
@@ -42,7 +50,7 @@ def _parse_pairs(
 @click.option("--ratio", multiple=True, metavar="ARM=SHARE", callback=_parse_pairs,
               help="Planned share of each arm. Repeatable.", show_default="equal")  # fmt: skip
 @click.option("--by", multiple=True, metavar="COLUMN[,COLUMN]", help="Add slices. Repeatable.")
-@click.option("--before", multiple=True, metavar="METRIC=COLUMN", callback=_parse_pairs,
+@click.option("--before", multiple=True, metavar="[METRIC=]COLUMN", callback=_parse_pairs,
               help="Column from before the experiment, which reduces the variance of a metric "
                    "(CUPED). Repeatable.")  # fmt: skip
 @click.option("--sequential", is_flag=True, help="Stay valid if you look again and again.")

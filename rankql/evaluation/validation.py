@@ -20,6 +20,7 @@ from rankql.evaluation.query import DUPLICATES, SHARED, Query
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
+from rankql.sources.macro_sql import execute
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table
@@ -35,6 +36,7 @@ def validate_inputs(
     """
     run_sql = sql_runner(session, inputs, conventions)
     require_one_value_per_query(run_sql, inputs)
+    _require_one_weight(session, inputs)
     notes = [
         *inputs.notes,
         *([] if one else require_ranked_rows(run_sql, inputs, conventions.ties)),
@@ -100,6 +102,29 @@ def require_one_value_per_query(run_sql: RunSql, inputs: Inputs) -> None:
                     f"{inputs.argument(name)}: {name} must have one value per query, but {home} "
                     f"has {low!r} and {high!r} for query {key!r}"
                 )
+
+
+def _require_one_weight(session: Session, inputs: Inputs) -> None:
+    """Refuse a column of weights that two tables have with different values."""
+    name = inputs.weight
+    if name is None:
+        return
+    first, *others = [table for table in inputs.tables if table.has(name)]
+
+    def weights(table: Table) -> str:
+        key, weight = quote(table.roles["query"]), quote(table.actual_name(name))
+        columns = f"CAST({key} AS VARCHAR) AS query, TRY_CAST({weight} AS DOUBLE) AS weight"
+        return f"(SELECT DISTINCT {columns} FROM {table.sql})"
+
+    for other in others:
+        sql = f"""SELECT query, a.weight, b.weight FROM {weights(first)} AS a
+            JOIN {weights(other)} AS b USING (query) WHERE a.weight <> b.weight
+            ORDER BY query LIMIT 1"""
+        for query, one, another in execute(session, sql).fetchall():
+            raise RankqlError(
+                f"weight: {name} is {one:g} in {first.label}, but {another:g} in {other.label}, "
+                f"for query {query!r}. Rename or remove one of these columns"
+            )
 
 
 def require_consistent_grades(run_sql: RunSql) -> None:

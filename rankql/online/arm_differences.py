@@ -35,7 +35,7 @@ NO_CONTROL = "no control"
 NO_DIVISOR = "no divisor"
 # The smallest p-value of a plausible split of units into arms.
 _SRM_ALPHA = 0.001
-_CONTROLS = ("control", "baseline", "a", "old", "off", "false", "0")
+_CONTROLS = ("control", "baseline", "a", "old", "off", "false", "0", "0.0")
 
 SCHEMA = {
     **dict.fromkeys(("metric", "slice", "a", "b"), pl.String),

@@ -8,7 +8,13 @@ from typing import Any
 from rankql import text
 from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER, ZERO_VARIANCE
 from rankql.decisions.significance import CORRECTIONS
-from rankql.online.arm_differences import BURN_IN, NO_CONTROL, NO_DIVISOR, ExperimentSettings
+from rankql.online.arm_differences import (
+    BURN_IN,
+    NO_CONTROL,
+    NO_DIVISOR,
+    ExperimentSettings,
+    quote_arm,
+)
 
 _REASONS = {
     NO_CONTROL: "the control has none in this slice",
@@ -24,7 +30,8 @@ def describe_arm(
     row: Mapping[str, Any], noun: str, settings: ExperimentSettings, tests: int
 ) -> tuple[str, str]:
     """The verdict on an arm, and its sentence."""
-    a, b = row["arm_right"] or "the control", row["arm"]
+    control, b = row["arm_right"], quote_arm(row["arm"])
+    a = "the control" if control is None else quote_arm(control)
     counts = f"{row['n_b']:,} and {row['n_a']:,} {text.pluralise(noun)}"
     if row["reason"]:
         return row["reason"], f"{b} and {a} are not tested ({counts}): {_REASONS[row['reason']]}"
@@ -86,11 +93,12 @@ def describe_experiment(
             "p-values hold for one look at a size that was planned. To look again and again, pass "
             "sequential=True (CLI: --sequential)"
         )
-    level = " (each at the level of its p-value)" if family else ""
-    yield (
-        f"lo, hi: the {100 * settings.confidence:.12g}% confidence interval of b - a{level}. It "
-        f"excludes 0 exactly if the adjusted p-value is at most {settings.alpha:g}"
-    )
+    if tests:
+        level = " (each at the level of its p-value)" if family else ""
+        yield (
+            f"lo, hi: the {100 * settings.confidence:.12g}% confidence interval of b - a{level}. "
+            f"It excludes 0 exactly if the adjusted p-value is at most {settings.alpha:g}"
+        )
     for metric in dict.fromkeys(row["metric"] for row in rows):
         of = [row for row in rows if row["metric"] == metric]
         if any(row["lift"] is None and row["p"] is not None for row in of):

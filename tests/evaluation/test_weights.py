@@ -335,6 +335,18 @@ def test_the_column_may_be_anywhere(tmp_path):
         assert result["nDCG@3"] == pytest.approx(expected, abs=1e-15)
 
 
+def test_two_columns_of_weights_must_agree():
+    weights = ABOUT.select("query", "traffic")
+    run, qrels = (table.join(weights, on="query") for table in (RUNS["old"], QRELS))
+    options = {"weight": "traffic", "interval": None}
+    same = rankql.evaluate(run, qrels, "nDCG@3", **options)
+    assert same["nDCG@3"] == evaluated("traffic", interval=None)["nDCG@3"]
+    other = run.with_columns(traffic=pl.col("traffic") + (pl.col("query") == "q03"))
+    for tables in ((other, qrels), ({"old": run, "new": other}, qrels)):
+        with pytest.raises(rankql.RankqlError, match=r"traffic is \d+ in .*, for query 'q03'\. Re"):
+            rankql.evaluate(*tables, "nDCG@3", **options)
+
+
 def replace(column, values):
     return ABOUT.with_columns(pl.Series(column, [*values, *ABOUT[column][len(values) :]]))
 

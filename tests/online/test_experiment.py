@@ -388,6 +388,17 @@ def test_null_in_the_smaller_half_of_one_arm():
     assert "20 in A and 20 in 'B '" in rankql.experiment(spaces, metrics="rev").notes[0]
 
 
+def test_few_users_and_arms_of_floats():
+    """One user per arm has no interval, and so no note on it; 0.0 is a control, as 0 is."""
+    frame = USERS.head(2).with_columns(arm=pl.Series([0.0, 1.0]))
+    result = rankql.experiment(frame, metrics="revenue")
+    assert result.conventions["control"] == "0.0"
+    assert result.table["verdict"].to_list() == ["not testable"]
+    assert not any("lo, hi" in note for note in result.notes)
+    with pytest.raises(RankqlError, match="There is only one arm"):
+        rankql.experiment(frame.head(1), metrics="revenue")
+
+
 def test_slices_that_cannot_be_tested():
     place = ["one"] * 2 + ["same"] * 20 + ["apart"] * 20 + ["only B"] + ["rest"] * 557
     frame = USERS.with_columns(place=pl.Series(place)).with_columns(
@@ -419,6 +430,11 @@ def test_command_line(tmp_path):
     assert done.exit_code == 0 and sentence in done.output and "pass --sequential" in done.output
     done = CliRunner().invoke(main, ["experiment", str(path), "-m", "bought", "--ratio", "A=x"])
     assert done.exit_code == 2 and "Expected ARM=SHARE" in done.output
+    call = ["experiment", str(path), "--before", "before", "-m", "revenue"]
+    done = CliRunner().invoke(main, call)
+    assert done.exit_code == 0 and "adjusted for before (CUPED)" in done.output
+    done = CliRunner().invoke(main, [*call, "-m", "bought"])
+    assert done.exit_code == 2 and "Expected [METRIC=]COLUMN" in done.output
 
 
 @pytest.mark.slow
