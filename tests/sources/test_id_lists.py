@@ -160,6 +160,9 @@ def test_retrieved_ids_with_scores(tmp_path):
         assert found["RR"] == 1
         assert found.columns["run"]["score"] == "scores in retrieved"
     assert rankql.evaluate(path, None, "RR", descending=False)["RR"] == 0.5
+    chunks = {**row, "retrieved": {"y#1": 0.9, "y": 0.1}}
+    (note,) = rankql.evaluate(write(path, [chunks]), None, "RR").notes
+    assert note.startswith("Ids such as 'y#1' look like chunks")
     named = {"x": "?", "y": "?"}
     with pytest.raises(RankqlError, match=r"^run: retrieved must be a list of ids"):
         rankql.evaluate(write(path, [{**row, "retrieved": named}]), None, "RR")
