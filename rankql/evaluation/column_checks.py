@@ -26,7 +26,7 @@ def validate_columns(
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
-                require_ids(table.label, *count_ids(session, inputs, table))
+                require_ids(table.label, *count_ids(session, inputs, table), table.unit)
                 _refuse_pandas_nan(table)
             validate_numbers(session, table, roles)
 
@@ -50,14 +50,14 @@ def count_ids(session: Session, inputs: Inputs, table: Table) -> tuple[int, dict
     return total, dict(zip(names, counts, strict=True))
 
 
-def require_ids(label: str, total: int, counts: Mapping[str, int]) -> None:
+def require_ids(label: str, total: int, counts: Mapping[str, int], unit: str = "rows") -> None:
     """Refuse a table that is empty, or in which ids are NULL."""
     if not total:
-        raise RankqlError(f"{label} is empty: it has no rows")
+        raise RankqlError(f"{label} is empty: it has no {unit}")
     for name, count in counts.items():
         if count < total:
             raise RankqlError(
-                f"{label}: {name} is NULL in {total - count} of {total} rows. Leave them out"
+                f"{label}: {name} is NULL in {total - count} of {total} {unit}. Leave them out"
             )
 
 

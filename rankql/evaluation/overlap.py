@@ -9,7 +9,6 @@ from typing import TypeAlias
 from rankql.errors import RankqlError
 from rankql.evaluation.ctes import RunSql
 from rankql.macros import literal
-from rankql.sources.id_lists import PLACE
 from rankql.sources.inputs import Inputs
 from rankql.text import format_queries, is_or_are
 
@@ -133,7 +132,7 @@ def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
     if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
         counts = item_overlap(run_sql, inputs)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
-    if any(table.roles["pos"] == PLACE for table in inputs.runs.values() if "pos" in table.roles):
+    if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
         notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql)]
     return notes
 

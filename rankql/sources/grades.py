@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.macros import literal, quote
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table, find_name, is_number, is_text, squash
 from rankql.text import format_count
@@ -17,8 +18,8 @@ from rankql.text import format_count
 EVENTS = ("event", "action", "event_type", "interaction", "feedback")
 # Columns of numbers that are not grades.
 TIMES = ("time", "ts", "timestamp", "date", "day", "event_time", "created_at")
-# The column of mapped grades.
-MAPPED = f"{INTERNAL_PREFIX}grade"
+# The column of mapped grades, as errors say it.
+MAPPED = "grade of the event"
 
 
 def assume_grades(
@@ -85,13 +86,17 @@ def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Tab
         number = isinstance(grade, int | float) and not isinstance(grade, bool)
         if not isinstance(event, str) or not number or not math.isfinite(grade):
             raise RankqlError(f"rel must map events (text) to grades, not {event!r} to {grade!r}")
+    if not grades:
+        raise RankqlError("rel={} has no grades. Map events to grades: rel={'buy': 3, 'click': 1}")
     known = (*EVENTS, *ROLES["rel"])
     texts = [name for name, kind in table.columns.items() if is_text(kind)]
     event = find_name(texts, known)
-    if event is None or not grades:
+    option = ",".join(f"{name}={grade}" for name, grade in grades.items())
+    rel = f"rel={dict(grades)!r} (CLI: --rel {shlex.quote(option)})"
+    if event is None:
         raise RankqlError(
-            f"rel={dict(grades)!r} needs a text column in {table.label}: one of "
-            f"{', '.join(known)}. Found: {', '.join(texts)}. Rename the column of the events"
+            f"{rel} needs a text column in {table.label}: one of {', '.join(known)}. Found: "
+            f"{', '.join(texts) or 'none'}. Rename the column of the events"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
     rows = session.con.sql(
@@ -100,8 +105,8 @@ def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Tab
     ).fetchall()
     if rows:
         raise RankqlError(
-            f"{table.label}: rel={dict(grades)!r} has no grade for {event} "
-            f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as {rows[0][0]!r}: 0"
+            f"{table.label}: {rel} has no grade for {event} "
+            f"{', '.join(repr(name) for (name,) in rows)}. Add one, such as 0"
         )
     cases = " ".join(f"WHEN {literal(name)} THEN {grade!r}" for name, grade in grades.items())
     whole = all(isinstance(grade, int) for grade in grades.values())

@@ -16,7 +16,12 @@ from rankql.errors import RankqlError
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.sources.computed import Spec, add_column, column_name, parse_pair
 from rankql.sources.files import is_path
-from rankql.sources.list_checks import list_fields, refuse_rounded, require_order
+from rankql.sources.list_checks import (
+    list_fields,
+    refuse_rounded,
+    require_order,
+    require_queries,
+)
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import (
@@ -39,8 +44,8 @@ RELEVANT = [
 ]  # fmt: skip
 # The names of a question or its id; next to them, `topic` or `user` is an attribute.
 QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
-# The columns with the places in a list, and with the grades.
-PLACE, GRADE = f"{INTERNAL_PREFIX}place", f"{INTERNAL_PREFIX}grade"
+# The column with the places in a list.
+PLACE = f"{INTERNAL_PREFIX}place"
 
 
 class _Lists(NamedTuple):
@@ -54,6 +59,11 @@ class _Lists(NamedTuple):
     assumed: str
     # An object or MAP: its numbers rank the ids of a run, because it has no order.
     scored: bool = False
+
+    @property
+    def graded(self) -> str:
+        """The name of the column with the grades, as errors say it."""
+        return f"grade in {self.column}"
 
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
@@ -169,6 +179,7 @@ def _add_query(session: Session, table: Table, spec: Spec | None) -> Table:
     if spec is not None and not (isinstance(spec, str) and spec.isidentifier()):
         table = add_column(session, table, "query", spec)
     if column := table.find("query", column_name(spec), QUESTIONS):
+        require_queries(session, table, column)
         return replace(table, roles={"query": column})
     if not table.ordered:
         return assign_roles(table, {}, ["query"])  # an error
@@ -259,10 +270,11 @@ def _unnest_qrels(session: Session, table: Table, column: str, kept: Sequence[st
     """The judgments with a row per relevant id."""
     lists, others = _read_lists(session, table, column), _kept(table, kept)
     sql = (
-        f"(SELECT DISTINCT {others}, {lists.item} AS {quote(column)}, {lists.grade} AS {GRADE} "
-        f"FROM (SELECT {others}, unnest({lists.values}) AS x_ FROM {table.sql}))"
+        f"(SELECT DISTINCT {others}, {lists.item} AS {quote(column)}, {lists.grade} AS "
+        f"{quote(lists.graded)} FROM (SELECT {others}, unnest({lists.values}) AS x_ "
+        f"FROM {table.sql}))"
     )
-    roles = {**table.roles, "item": column, "rel": GRADE}
+    roles = {**table.roles, "item": column, "rel": lists.graded}
     return _load(session, table, sql, roles, {"rel": lists.assumed})
 
 
@@ -271,12 +283,13 @@ def _collect_judgments(session: Session, relevant: Sequence[tuple[Table, _Lists]
     first, lists = relevant[0]
     query, item = first.roles["query"], lists.column
     parts = [
-        f"SELECT q_ AS {quote(query)}, {ids.item} AS {quote(item)}, {ids.grade} AS {GRADE} FROM "
-        f"(SELECT {quote(run.roles['query'])} AS q_, unnest({ids.values}) AS x_ FROM {run.sql})"
+        f"SELECT q_ AS {quote(query)}, {ids.item} AS {quote(item)}, {ids.grade} AS "
+        f"{quote(lists.graded)} FROM (SELECT {quote(run.roles['query'])} AS q_, "
+        f"unnest({ids.values}) AS x_ FROM {run.sql})"
         for run, ids in relevant
     ]
     sql = f"(SELECT DISTINCT * FROM ({' UNION ALL '.join(parts)}))"
-    roles = {"query": query, "item": item, "rel": GRADE}
+    roles = {"query": query, "item": item, "rel": lists.graded}
     return _load(session, replace(first, label="qrels"), sql, roles, {"rel": lists.assumed})
 
 
@@ -285,7 +298,7 @@ def _load(
 ) -> Table:
     """The rows of a table with lists, unnested once: several queries read them."""
     loaded = session.load(table.label, sql, text=False)
-    return replace(loaded, roles=roles, assumed={**table.assumed, **assumed})
+    return replace(loaded, roles=roles, assumed={**table.assumed, **assumed}, unit="ids")
 
 
 def _require_one_row(session: Session, table: Table, keys: Sequence[str], column: str) -> None:

@@ -296,7 +296,8 @@ def _order_scores(table: Table, descending: bool | None) -> Table:
         if descending is not None:
             raise RankqlError(
                 f"descending={descending} orders scores, but {table.label} is ordered by its "
-                f"positions ({table.roles['pos']}). Pass score='...', or leave out descending"
+                f"positions ({table.role_columns['pos']}). Pass score='...', or leave out "
+                "descending"
             )
         return table
     return replace(table, ascending=lowest_is_best(table, descending))

@@ -32,6 +32,16 @@ def require_order(session: Session, table: Table, column: str) -> None:
                 )
 
 
+def require_queries(session: Session, table: Table, column: str) -> None:
+    """Refuse lists without a query, before they are unnested."""
+    counts = f"SELECT count(*) - count({quote(column)}), count(*) FROM {table.sql}"
+    ((missing, total),) = session.con.sql(counts).fetchall()
+    if missing:
+        raise RankqlError(
+            f"{table.label}: {column} is NULL in {missing} of {total} rows. Leave them out"
+        )
+
+
 def refuse_rounded(session: Session, table: Table, column: str, item: str, kind: str) -> None:
     """Refuse ids of floating point that are fractions, or so long that different ids are equal."""
     if not kind.startswith(("DOUBLE", "FLOAT")):

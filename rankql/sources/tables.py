@@ -83,6 +83,8 @@ class Table:
     assumed: Mapping[str, str] = field(default_factory=dict)
     # The columns of the source that each computed column reads.
     computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # What its rows are called in errors.
+    unit: str = "rows"
     # The frame, if it is from pandas.
     frame: Any = field(default=None, repr=False, compare=False)
 

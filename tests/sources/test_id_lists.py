@@ -160,6 +160,9 @@ def test_retrieved_ids_with_scores(tmp_path):
         assert found["RR"] == 1
         assert found.columns["run"]["score"] == "scores in retrieved"
     assert rankql.evaluate(path, None, "RR", descending=False)["RR"] == 0.5
+    chunks = {**row, "retrieved": {"y#1": 0.9, "y": 0.1}}
+    (note,) = rankql.evaluate(write(path, [chunks]), None, "RR").notes
+    assert note.startswith("Ids such as 'y#1' look like chunks")
     named = {"x": "?", "y": "?"}
     with pytest.raises(RankqlError, match=r"^run: retrieved must be a list of ids"):
         rankql.evaluate(write(path, [{**row, "retrieved": named}]), None, "RR")
@@ -208,7 +211,7 @@ def test_lists_without_ids(tmp_path):
     assert found.summary.select("mean", "queries", "missing").rows() == [(0.375, 4, 2)]
     assert found.notes[0].startswith("1 of 3 queries of the run is not judged and left out ('q4')")
     path = write(tmp_path / "none.jsonl", [{"query": "q", "retrieved": [], "relevant": ["d"]}])
-    with pytest.raises(RankqlError, match=r"^run is empty: it has no rows"):
+    with pytest.raises(RankqlError, match=r"^run is empty: it has no ids"):
         rankql.evaluate(path, None, "RR")
 
 
@@ -243,6 +246,9 @@ OTHER = LISTS.with_columns(relevant=pl.lit(["d3"]))
         (LISTS.with_columns(retrieved=pl.lit(["d1", None])), "^run: retrieved is NULL in 2 of 4"),
         (LISTS.with_columns(relevant=pl.lit(["d1", None])), "^qrels: relevant is NULL in 2"),
         (LISTS.drop("relevant"), r"^run has lists of retrieved ids \(retrieved\), but none of"),
+        (LISTS.with_columns(query=pl.Series(["q1", None])), "^run: query is NULL in 1 of 2 rows"),
+        (LISTS.with_columns(relevant=pl.lit([])), "^qrels is empty: it has no ids"),
+        (LISTS.with_columns(relevant=pl.struct(d1=float("nan"))), "^qrels: grade in relevant must"),
         # Wrong types.
         (LISTS.with_columns(retrieved=pl.lit("['d1']")), "^run: retrieved must be a list of ids, "),
         (LISTS.with_columns(relevant=pl.lit("d1")), "^run: relevant must be a list of ids, not te"),
