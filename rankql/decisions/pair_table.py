@@ -19,7 +19,7 @@ from rankql.decisions.pair_comparisons import (
     Settings,
     run_tests,
 )
-from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER
+from rankql.decisions.sample import DOMINATED, NO_DIFFERENCE, NOT_TESTABLE, POWER
 from rankql.decisions.significance import CORRECTIONS, TESTS, count_required_units
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
@@ -128,6 +128,8 @@ def _describe_untested(pair: PairComparison, settings: Settings) -> str:
         units = "queries" if pair.clusters is None else f"clusters, not {pair.sample.units}"
         needed = count_required_units(settings.test, bool(settings.cluster))
         why = f"the {label} needs at least {needed} {units}"
+    elif reason == DOMINATED:
+        why = reason
     elif reason == TOO_FEW:
         why = f"fewer than {text.format_queries(settings.min_queries)}"
     else:

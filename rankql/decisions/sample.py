@@ -19,7 +19,11 @@ Array: TypeAlias = NDArray[np.float64]
 NO_DIFFERENCE = "no difference"
 ZERO_VARIANCE = "zero variance"
 NOT_TESTABLE = "not testable"
+DOMINATED = "one query has almost all the weight"
 UNBOUNDED = "too few queries for an interval"
+
+# The share of all weights that all queries but one must have for a test.
+LEAST_OTHERS = 1e-9
 
 # The statistical power of detectable differences, margins and numbers of queries.
 POWER = 0.8
@@ -111,6 +115,12 @@ class Sample:
         odds: Array = self.sizes / (self.sizes.sum() - self.sizes)
         return odds
 
+    @property
+    def is_dominated(self) -> bool:
+        """Whether the others weigh so little that there is no difference between queries."""
+        others = self.sizes.sum() - self.sizes.max(initial=0)
+        return self.units > 1 and bool(others < LEAST_OTHERS * self.sizes.sum())
+
     @cached_property
     def error(self) -> float:
         """The standard error of the mean: s / sqrt(n); with clusters or weights, the jackknife's.
@@ -157,7 +167,7 @@ class Sample:
 
     def detectable(self, alpha: float, power: float = POWER) -> float | None:
         """About the difference that a t test at this level detects with this power."""
-        if self.units < 2 or self.constant:
+        if self.units < 2 or self.constant or self.is_dominated:
             return None
         quantiles = special.stdtrit(self.freedom, [1 - alpha / 2, power]).sum()
         return float(quantiles * self.error)

@@ -15,6 +15,7 @@ import numpy as np
 from rankql.decisions.anytime import anytime
 from rankql.decisions.pairwise_tests import bootstrap, randomisation, t
 from rankql.decisions.sample import (
+    DOMINATED,
     NO_DIFFERENCE,
     NOT_TESTABLE,
     ZERO_VARIANCE,
@@ -67,6 +68,8 @@ def explain_untestable(name: str, sample: Sample) -> str:
     """The reason why a test cannot be applied, or ''."""
     if sample.units < count_required_units(name, sample.clusters is not None):
         return NOT_TESTABLE
+    if sample.is_dominated:
+        return DOMINATED
     if np.abs(sample.differences).max() <= sample.rounding:
         return NO_DIFFERENCE
     return ZERO_VARIANCE if sample.constant and not TESTS[name].constant else ""

@@ -416,3 +416,18 @@ def test_command_line(tmp_path):
         assert "Weights: traffic. 24 queries weigh as much as about" in result.output
     limit = ["--min", "nDCG@3>=0.01", *weighted[2:]]
     assert CliRunner().invoke(main, ["gate", old, qrels, *limit]).exit_code == 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_query_with_all_the_weight_is_not_tested():
+    """The others in the slice weigh too little: an interval would be far too narrow."""
+    before = pl.DataFrame(
+        {"query": [*"abcdefgh"], "AP": [1.0, 0.5, 1.0, 0.2] * 2, "part": [*"xxxxyyyy"],
+         "w": [1e6, 1e-5, 1e-5, 1e-5, 1.0, 1.0, 1.0, 1.0]}
+    )  # fmt: skip
+    after = before.with_columns(AP=pl.Series([0.9, 0.6, 0.8, 0.4] * 2))
+    compared = rankql.compare({"a": before, "b": after}, metrics="AP", weight="w", by="part")
+    row = compared.table.row(by_predicate=pl.col("slice") == "part=x", named=True)
+    assert row["verdict"] == "one query has almost all the weight"
+    assert (row["lo"], row["hi"], row["p"], row["detectable"]) == (None, None, None, None)
+    assert row["sentence"].endswith("Not tested: one query has almost all the weight")
