@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -157,9 +158,9 @@ class Funnel(EvaluatedTable):
         return chart
 
     def _render_page(self) -> str:
-        """An HTML page with the chart above what a notebook displays."""
-        for package in ("altair", "vl_convert"):
-            require_package(package, "report", "a page of a funnel")
+        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
+        if not all(map(find_spec, ("altair", "vl_convert"))):
+            return super()._render_page()
         svg = load_output("funnel_chart").render_svg(self)
         return super()._render_page().replace("<body>", f"<body>{svg}", 1)
 

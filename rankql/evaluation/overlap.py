@@ -133,7 +133,7 @@ def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
         counts = item_overlap(run_sql, inputs)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
     if any(table.unit == "ids" for table in inputs.runs.values()):  # lists of ids
-        notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql)]
+        notes += [f"{chunk}. They count as unjudged" for chunk in describe_chunk(run_sql, inputs)]
     return notes
 
 
@@ -212,7 +212,7 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
     ]
     hint = f", or name other columns with item=: {'; '.join(others)}" if others else ""
     if inputs.qrels:
-        hint += "".join(f". {chunk}" for chunk in describe_chunk(run_sql))
+        hint += "".join(f". {chunk}" for chunk in describe_chunk(run_sql, inputs))
     what = "judged" if inputs.qrels else "in the reference"
     return (
         f"No item of {run_label(system)} is {what} for its query: for query {query!r} the run has "
@@ -221,16 +221,17 @@ def no_common_item_message(run_sql: RunSql, inputs: Inputs, system: str | None) 
     )
 
 
-def describe_chunk(run_sql: RunSql) -> list[str]:
+def describe_chunk(run_sql: RunSql, inputs: Inputs) -> list[str]:
     """A remedy if ids of the run look like chunks of judged items, as 'doc12#3' of 'doc12'."""
+    kinds = (table.columns[table.roles["item"]] for table in inputs.runs.values())
+    if any(kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")) for kind in kinds):
+        return []
     chunk = (
         r"regexp_extract(CAST(item AS VARCHAR), '^(.*\w)([^\w\s]+|_+)\d+$', ['document', 'mark'])"
     )
     ((item, found),) = run_sql(f"""
         SELECT min(item), arg_min(chunk, item)
-        FROM (SELECT query, item, {chunk} AS chunk FROM run
-              WHERE typeof(item) NOT SIMILAR TO '(DOUBLE|FLOAT|DECIMAL).*'
-              LIMIT {10 * _SAMPLE}) AS run
+        FROM (SELECT query, item, {chunk} AS chunk FROM run LIMIT {10 * _SAMPLE}) AS run
         SEMI JOIN qrels ON qrels.query = run.query
             AND CAST(qrels.item AS VARCHAR) = run.chunk.document""")
     if item is None:
