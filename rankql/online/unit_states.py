@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 import polars as pl
 
 from rankql import text
@@ -82,7 +83,13 @@ class UnitTable:
             for name in names:
                 require_column(self.table, name, argument)
         notes = self._check_rows()
-        rows: pl.DataFrame = execute(self.session, self._sql([*attributes])).pl()
+        try:
+            rows: pl.DataFrame = execute(self.session, self._sql([*attributes])).pl()
+        except duckdb.OutOfRangeException as error:  # a variance, in DuckDB 1.4
+            metrics = text.join_words([metric.name for metric in self.metrics])
+            raise RankqlError(
+                f"A value of {metrics} is too large for some {self.noun}. Scale it down"
+            ) from error
         self._check_units(rows.filter(slice="all"), [*attributes])
         frames = [
             rows.select("slice", "arm", "units", metric=pl.lit(metric.name), state=f"state_{i}",
