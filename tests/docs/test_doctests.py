@@ -14,6 +14,7 @@ MARKS = {
             "association_charts",
             "charts",
             "difference_charts",
+            "funnel_chart",
             "mean_charts",
             "panels",
             "report_queries",
