@@ -20,7 +20,13 @@ from rankql.decisions.pair_comparisons import (
     run_tests,
 )
 from rankql.decisions.sample import DOMINATED, NO_DIFFERENCE, NOT_TESTABLE, POWER
-from rankql.decisions.significance import CORRECTIONS, TESTS, count_required_units
+from rankql.decisions.significance import (
+    CORRECTIONS,
+    TESTS,
+    count_required_units,
+    describe_adjustment,
+    describe_detectable,
+)
 from rankql.decisions.system_values import SystemValues, describe_clusters, describe_left_out
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import Result
@@ -91,8 +97,10 @@ def describe_pair(pair: PairComparison, settings: Settings, tests: int) -> str:
     significant = verdict != NOT_SIGNIFICANT
     sign = -1 if significant and pair.sample.mean < 0 else 1
     difference, interval = _format_difference(pair, settings, sign)
-    p = f"{text.format_p(pair.p_adjusted, settings.alpha)}{_adjustment(settings, tests)}"
-    basis = f"({interval}{p}; {text.format_queries(len(pair.values_a))})"
+    p = text.format_p(pair.p_adjusted, settings.alpha)
+    family = describe_adjustment(settings.correction, tests)
+    evidence = ", ".join(filter(None, [p, family]))
+    basis = f"({interval}{evidence}; {text.format_queries(len(pair.values_a))})"
     if significant:
         verb = "beats" if verdict == "better" else "loses to"
         return f"{b} {verb} {a} by {difference} {basis}"
@@ -109,8 +117,7 @@ def _describe_power(pair: PairComparison, settings: Settings) -> str:
         return f". These are too few queries to detect any difference with {POWER:.0%} power"
     if detectable <= abs(pair.sample.mean):
         return ""
-    size = text.round_significant(detectable)
-    return f". A difference of about {size} would have been detected with {POWER:.0%} power"
+    return f". {describe_detectable(detectable)}"
 
 
 def _describe_untested(pair: PairComparison, settings: Settings) -> str:
@@ -147,13 +154,6 @@ def _format_difference(pair: PairComparison, settings: Settings, sign: int) -> t
     lo, hi = sorted((sign * lo, sign * hi))
     difference, low, high = (text.format_decimal(x, digits) for x in (mean, lo, hi))
     return difference, f"{settings.percent} CI {low} to {high}; "
-
-
-def _adjustment(settings: Settings, tests: int) -> str:
-    """What the p-value is adjusted for, as the end of a phrase."""
-    if tests < 2 or settings.correction == "none":
-        return ""
-    return f", {CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
 
 
 def describe_tests(

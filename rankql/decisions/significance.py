@@ -12,12 +12,14 @@ from typing import TypeAlias
 
 import numpy as np
 
+from rankql import text
 from rankql.decisions.anytime import anytime
 from rankql.decisions.pairwise_tests import bootstrap, randomisation, t
 from rankql.decisions.sample import (
     DOMINATED,
     NO_DIFFERENCE,
     NOT_TESTABLE,
+    POWER,
     ZERO_VARIANCE,
     Sample,
     SignificanceOptions,
@@ -78,6 +80,19 @@ def explain_untestable(name: str, sample: Sample) -> str:
 def count_required_units(name: str, clusters: bool) -> int:
     """The number of queries or clusters that a test needs."""
     return CLUSTERS if clusters else TESTS[name].least_units
+
+
+def describe_adjustment(correction: str, tests: int) -> str:
+    """What p-values are adjusted for, or '' if they are not."""
+    if tests < 2 or correction == "none":
+        return ""
+    return f"{CORRECTIONS[correction]}-adjusted for {tests} tests"
+
+
+def describe_detectable(difference: float) -> str:
+    """The sentence on the difference that these data would have detected."""
+    size = text.round_significant(difference)
+    return f"A difference of about {size} would have been detected with {POWER:.0%} power"
 
 
 CORRECTIONS = {

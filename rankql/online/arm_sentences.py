@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rankql import text
-from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, POWER, ZERO_VARIANCE
-from rankql.decisions.significance import CORRECTIONS
+from rankql.decisions.sample import NO_DIFFERENCE, NOT_TESTABLE, ZERO_VARIANCE
+from rankql.decisions.significance import describe_adjustment, describe_detectable
 from rankql.online.arm_differences import (
     BURN_IN,
     NO_CONTROL,
@@ -41,16 +41,17 @@ def describe_arm(
     digits = text.count_decimals_apart(*ends)
     values = (sign * row["difference"], *ends)
     difference, lo, hi = (text.format_decimal(value, digits) for value in values)
-    p = f"{text.format_p(row['p_adjusted'], settings.alpha)}{_describe_family(settings, tests)}"
+    p = text.format_p(row["p_adjusted"], settings.alpha)
+    family = describe_adjustment(settings.correction, tests)
+    evidence = ", ".join(filter(None, [p, family]))
     lift = "" if row["lift"] is None else f"; lift {_format_lift(row)}"
-    basis = f"({100 * settings.confidence:.12g}% CI {lo} to {hi}{lift}; {p}; {counts})"
+    basis = f"({100 * settings.confidence:.12g}% CI {lo} to {hi}{lift}; {evidence}; {counts})"
     if significant:
         verdict = "lower" if row["difference"] < 0 else "higher"
         return verdict, f"{b} is {difference} {verdict} than {a} {basis}"
     words = f"no significant difference between {b} and {a}: {difference} {basis}"
     if row["detectable"] > abs(row["difference"]):
-        size = text.round_significant(row["detectable"])
-        words += f". A difference of about {size} would have been detected with {POWER:.0%} power"
+        words += f". {describe_detectable(row['detectable'])}"
     return "not significant", words
 
 
@@ -62,19 +63,12 @@ def _format_lift(row: Mapping[str, Any]) -> str:
     return f"{lift}, {lo} to {hi}"
 
 
-def _describe_family(settings: ExperimentSettings, tests: int) -> str:
-    """What the p-value is adjusted for, as the end of a phrase."""
-    if tests < 2 or settings.correction == "none":
-        return ""
-    return f", {CORRECTIONS[settings.correction]}-adjusted for {tests} tests"
-
-
 def describe_experiment(
     rows: Sequence[Mapping[str, Any]], noun: str, settings: ExperimentSettings, tests: int
 ) -> Iterator[str]:
     """Notes on the tests, and on what was left out."""
     units = text.pluralise(noun)
-    family = _describe_family(settings, tests).removeprefix(", ")
+    family = describe_adjustment(settings.correction, tests)
     adjusted = f". p-values are {family} (metrics x arms x slices)" if family else ""
     if settings.sequential:
         asymptotic = {row["metric"] for row in rows} - {*settings.bounds}
