@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,29 +126,39 @@ def _call() -> re.Pattern[str]:
     return re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
 
 
-def isolate_macros(query: str, checked: bool = False) -> tuple[str, str]:
+def isolate_macros(query: str, checked: bool = False) -> tuple[list[str], str]:
     """Return statements that create the macros of a query under private names, and the query.
 
     Private names never replace or hide functions of the user. Unless `checked`, the macros do not
     check rows and arguments, which takes longer than the metrics.
     """
-    statements, call = _statements(checked), _call()
-    prefix = "rankql checked " if checked else "rankql "
-    needed: dict[str, None] = {}
+    needed: dict[str, str] = {}
 
-    def add_calls(text: str) -> None:
-        for name in filter(None, call.findall(text)):
+    def add_calls(names: Iterable[str]) -> None:
+        for name in names:
             if name not in needed:
-                add_calls(_CREATE.sub("", statements[name]))
-                needed[name] = None
+                calls, statement = _private_statement(name, checked)
+                add_calls(calls)
+                needed[name] = statement
 
-    def rename(text: str) -> str:
-        return call.sub(lambda m: f'"{prefix}{m[1]}"' if m[1] else m[0], text)
+    add_calls(_called(query))
+    return [*needed.values()], _rename_calls(query, checked)
 
-    add_calls(query)
-    text = "".join(_COMMENTS.sub("", statements[name]) for name in needed)
-    create = rename(text).replace("CREATE OR REPLACE MACRO", "CREATE OR REPLACE TEMP MACRO")
-    return create, rename(query)
+
+@cache
+def _private_statement(name: str, checked: bool) -> tuple[list[str], str]:
+    """Return the macros that a macro calls, and the statement that creates it."""
+    text = _COMMENTS.sub("", _statements(checked)[name])
+    return _called(_CREATE.sub("", text)), _rename_calls(text, checked)
+
+
+def _called(text: str) -> list[str]:
+    return [name for name in _call().findall(text) if name]
+
+
+def _rename_calls(text: str, checked: bool) -> str:
+    prefix = "rankql checked " if checked else "rankql "
+    return _call().sub(lambda m: f'"{prefix}{m[1]}"' if m[1] else m[0], text)
 
 
 def register(

@@ -23,7 +23,7 @@ from rankql.evaluation.values import is_number_column, resolve_directions
 from rankql.registry.argument_checks import normal_z, require
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, resolve_names
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table, require_column
 
@@ -219,7 +219,7 @@ chance
         product = " * ".join(f"sign({read_number(table, name)})" for name in (offline, online))
         counts = ", ".join(f"count(*) FILTER (x {test})" for test in ("> 0", "< 0", "= 0"))
         sql = f"SELECT count(*), {counts} FROM (SELECT {product} AS x FROM {table.sql})"
-        total, agree, disagree, unchanged = execute(session, sql).fetchall()[0]
+        total, agree, disagree, unchanged = fetch(session, sql)[0]
     n, launches = agree + disagree, agree + disagree + unchanged
     require(launches > 0, "experiments has no row with both differences")
     share, lo, hi, sentences = None, None, None, []

@@ -9,7 +9,7 @@ from typing import Any
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import execute, fetch
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, same_kind
 
@@ -188,7 +188,7 @@ class CheckData:
         values = [f"CASE WHEN NOT {is_nan(role)} THEN {role} END AS {role}" for role in numbers]
         has_ids = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         clean = f"(SELECT {', '.join([*keys, *values])} FROM {raw} WHERE {has_ids})"
-        ((rows,),) = execute(self.session, f"SELECT count(*) FROM {table.sql}").fetchall()
+        ((rows,),) = fetch(self.session, f"SELECT count(*) FROM {table.sql}")
         ranking = "system, query" if system else "query"
         return CheckedTable(table, rows, roles, raw, clean, ranking, unused)
 

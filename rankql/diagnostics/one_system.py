@@ -12,7 +12,7 @@ from rankql.evaluation.ctes import with_source_ctes
 from rankql.macros import literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
@@ -94,7 +94,7 @@ def _read_queries(
     session: Session, inputs: Inputs, conventions: Conventions, source: str, rest: str
 ) -> list[Any]:
     sql = f"{with_source_ctes(inputs, conventions)}SELECT query FROM {source} {rest}"
-    return [row[0] for row in execute(session, sql).fetchall()]
+    return [row[0] for row in fetch(session, sql)]
 
 
 def _has_query(table: Table, query: Any, as_text: bool) -> str:

@@ -21,7 +21,7 @@ from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session
 
 # The last swap that is measured without a cutoff, and with any cutoff.
@@ -38,7 +38,7 @@ def measure_swaps(
     """Measure the mean change of each metric by each swap, in one pass over the data."""
     changes: dict[tuple[str | None, int], Sequence[Any]] = {}
     if metrics:
-        rows = execute(session, _swaps_sql(inputs, metrics, conventions)).fetchall()
+        rows = fetch(session, _swaps_sql(inputs, metrics, conventions))
         changes = {(system, swap): sums for system, swap, *sums in rows}
     return make_frame(result, "sensitivity", _losses(result, metrics, changes))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rankql.errors import RankqlError
 from rankql.macros import quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table
 
@@ -46,7 +46,8 @@ def count_ids(session: Session, inputs: Inputs, table: Table) -> tuple[int, dict
     """How many rows a table has, and in how many there is an id, by the name of its column."""
     names = inputs.ids(table)
     columns = ", ".join(f"count({quote(name)})" for name in names)
-    total, *counts = session.con.sql(f"SELECT count(*), {columns} FROM {table.sql}").fetchall()[0]
+    sql = f"SELECT count(*), {columns} FROM {table.sql}"
+    ((total, *counts),) = session.con.execute(sql).fetchall()
     return total, dict(zip(names, counts, strict=True))
 
 
@@ -71,12 +72,12 @@ def validate_numbers(session: Session, table: Table, roles: Sequence[str]) -> No
     if bad:
         # No WHERE: DuckDB 2.0 would use the statistics of a file, which ignore NaN.
         columns = ", ".join(f"count(*) FILTER (WHERE {wrong})" for wrong in bad.values())
-        (counts,) = execute(session, f"SELECT {columns} FROM {table.sql}").fetchall()
+        (counts,) = fetch(session, f"SELECT {columns} FROM {table.sql}")
         bad = {role: wrong for (role, wrong), n in zip(bad.items(), counts, strict=True) if n}
     for role, wrong in bad.items():
         sql = f"SELECT any_value({table.read(role)}) FILTER (WHERE {wrong}) FROM {table.sql}"
-        execute(session, sql).fetchall()
+        fetch(session, sql)
     if "pos" in roles and (pos := table.integer("pos")):
         wrong = f"WHERE {pos} < 1 OR {pos} > 9007199254740992 LIMIT 1"
-        if session.con.sql(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
-            execute(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}").fetchall()
+        if session.con.execute(f"SELECT 1 FROM {table.sql} {wrong}").fetchall():
+            fetch(session, f"SELECT {table.read('pos')} FROM {table.sql} {wrong}")

@@ -14,7 +14,8 @@ from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import resolve_columns
 from rankql.sources.inputs import lowest_is_best
-from rankql.sources.macro_sql import prepare
+from rankql.sources.macro_sql import fetch
+from rankql.sources.private import create_macros
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import Data, Table, assign_roles, require_column
 from rankql.text import format_count
@@ -161,9 +162,8 @@ def _type(session: Session, table: Table, role: str) -> str:
     """BIGINT for positions, and for grades that are all whole numbers."""
     if role == "rel":
         fractions = f"{table.read(role)} AS rel FROM {table.sql}) WHERE rel <> floor(rel)"
-        ((count,),) = session.con.sql(
-            prepare(session, f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15")
-        ).fetchall()
+        sql = f"SELECT count(*) FROM (SELECT {fractions} OR abs(rel) >= 1e15"
+        ((count,),) = fetch(session, sql)
         return "DOUBLE" if count else "BIGINT"
     return "BIGINT" if role == "pos" else "DOUBLE"
 
@@ -210,7 +210,7 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
     gap = f"""SELECT query, count(*), max(pos) FROM {source} GROUP BY system, query
               HAVING count(*) <> max(pos) OR count(*) <> count(DISTINCT pos)
               ORDER BY query LIMIT 1"""
-    for query, count, last in session.con.sql(prepare(session, gap)).fetchall():
+    for query, count, last in fetch(session, gap):
         raise RankqlError(
             f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
             f"{last:g}), which a TREC file does not allow. Number them again"
@@ -220,7 +220,7 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
     places = f"row_number() OVER (PARTITION BY system, query {order}) AS place"
     moved = f"""SELECT query, item FROM (SELECT *, {places} FROM {source})
                 WHERE place <> pos OR score IS NULL ORDER BY query, pos LIMIT 1"""
-    for query, item in session.con.sql(prepare(session, moved)).fetchall():
+    for query, item in fetch(session, moved):
         names = table.roles
         raise RankqlError(
             f"source: {names['score']} and {names['pos']} order query {query!r} differently (item "
@@ -231,5 +231,5 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
 
 def _write(session: Session, sql: str, path: Path, options: str) -> None:
     with atomic_path(path) as temporary:
-        copy = f"COPY ({prepare(session, sql)}) TO {literal(str(temporary))} ({options})"
+        copy = f"COPY ({create_macros(session.con, sql)}) TO {literal(str(temporary))} ({options})"
         session.con.execute(copy).fetchall()

@@ -17,7 +17,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session
 from rankql.sources.tables import Table
 
@@ -274,4 +274,4 @@ def with_source_ctes(inputs: Inputs, conventions: Conventions) -> str:
 
 def sql_runner(session: Session, inputs: Inputs, conventions: Conventions) -> RunSql:
     """A function that runs SQL on the sources in DuckDB."""
-    return lambda sql: execute(session, with_source_ctes(inputs, conventions) + sql).fetchall()
+    return lambda sql: fetch(session, with_source_ctes(inputs, conventions) + sql)

@@ -24,7 +24,8 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute, prepare, render_script
+from rankql.sources.macro_sql import execute, render_script
+from rankql.sources.private import create_macros
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
 
@@ -91,7 +92,7 @@ def _fill(
             result.values = execute(session, query.sql, query.checked).pl()
             result.check()
         else:
-            result.copy(session.con, prepare(session, query.sql, query.checked), output)
+            result.copy(session.con, create_macros(session.con, query.sql, query.checked), output)
 
 
 def evaluate_in_parts(

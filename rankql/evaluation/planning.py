@@ -144,7 +144,7 @@ def _any_grade(session: Session, inputs: Inputs, condition: str) -> bool:
     """Does the condition on {rel} hold for any grade?"""
     # Compare the column itself: DuckDB then skips what its statistics rule out.
     return any(
-        session.con.sql(
+        session.con.execute(
             f"SELECT 1 FROM {table.sql} "
             f"WHERE {condition.format(rel=table.integer('rel') or table.number('rel'))} LIMIT 1"
         ).fetchall()

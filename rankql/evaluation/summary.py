@@ -10,9 +10,9 @@ import duckdb
 import polars as pl
 
 from rankql.evaluation.intervals import interval_columns
-from rankql.macros import INTERNAL_PREFIX, MISSING, isolate_macros, literal, quote
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
-from rankql.sources.private import private_connection
+from rankql.sources.private import create_macros, private_connection
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
@@ -24,9 +24,7 @@ def summarise(
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
     attributes = _sliced_attributes(meta)
-    macros, sql = isolate_macros(_means_sql(meta, attributes, interval, confidence))
-    if macros:
-        con.execute(macros).fetchall()
+    sql = create_macros(con, _means_sql(meta, attributes, interval, confidence))
     means: pl.DataFrame = con.sql(sql).pl()
     metrics = meta["metrics"]
     metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)

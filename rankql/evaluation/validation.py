@@ -20,7 +20,7 @@ from rankql.evaluation.query import DUPLICATES, SHARED, Query
 from rankql.macros import quote
 from rankql.registry.conventions import Conventions
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table
@@ -120,7 +120,7 @@ def _require_one_weight(session: Session, inputs: Inputs) -> None:
         sql = f"""SELECT query, a.weight, b.weight FROM {weights(first)} AS a
             JOIN {weights(other)} AS b USING (query) WHERE a.weight <> b.weight
             ORDER BY query LIMIT 1"""
-        for query, one, another in execute(session, sql).fetchall():
+        for query, one, another in fetch(session, sql):
             raise RankqlError(
                 f"weight: {name} is {one:g} in {first.label}, but {another:g} in {other.label}, "
                 f"for query {query!r}. Rename or remove one of these columns"

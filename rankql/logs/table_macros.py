@@ -24,7 +24,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
-from rankql.sources.private import private_connection
+from rankql.sources.private import create_macros, private_connection
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
 
@@ -243,13 +243,11 @@ def value_sql(value: object) -> str:
 
 def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
     """The result of a query over the rows, in a database of its own."""
-    create, renamed = macros.isolate_macros(query, True)
     with private_connection() as con:
         try:
             # In one chunk: errors must not depend on the frame's chunks.
             con.register(ROWS_TABLE, table.rechunk())
-            con.execute(create).fetchall()
-            result: pl.DataFrame = con.sql(renamed).pl()
+            result: pl.DataFrame = con.sql(create_macros(con, query, True)).pl()
             return result
         except duckdb.Error as error:
             raise RankqlError(database_message(error)) from error

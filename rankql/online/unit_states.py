@@ -18,7 +18,7 @@ from rankql.evaluation.summary import slice_columns
 from rankql.macros import quote
 from rankql.registry.argument_checks import require
 from rankql.registry.parse import is_metric
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import execute, fetch
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, require_column
 
@@ -118,7 +118,7 @@ class UnitTable:
         counts = [f"count(*) FILTER ({self._arm} IS NULL)"]
         counts.append(f"count(*) FILTER ({self._arm} IS NOT NULL AND {quote(self.unit)} IS NULL)")
         sql = f"SELECT count(*), {', '.join([*counts, *least])} FROM {self.table.sql}"
-        ((total, no_arm, no_unit, *ends),) = execute(self.session, sql).fetchall()
+        ((total, no_arm, no_unit, *ends),) = fetch(self.session, sql)
         require(total > no_arm + no_unit, f"{self.table.label} has no row with an arm and a unit")
         notes = [
             f"Dropped {count:,} of {text.format_count(total, 'row')} without {what} ({name} is "

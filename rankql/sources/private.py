@@ -9,10 +9,15 @@ from __future__ import annotations
 import os
 import threading
 from functools import cache
+from weakref import WeakKeyDictionary
 
 import duckdb
 
+from rankql.macros import isolate_macros
+
 _LOCK = threading.Lock()
+# The statements that were run on the database of each connection that is open.
+_CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
 
 def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -21,10 +26,30 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
     With `threads=1` sums add the rows in their order: the same every time, to the last bit.
     """
     with _LOCK:
-        return _database(os.getpid(), threads).cursor()
+        database, created = _database(os.getpid(), threads)
+        con = database.cursor()
+        _CREATED[con] = created
+        return con
 
 
 @cache
-def _database(process: int, threads: int | None) -> duckdb.DuckDBPyConnection:
-    """The database of a process: a forked one opens its own."""
-    return duckdb.connect(config={} if threads is None else {"threads": threads})
+def _database(process: int, threads: int | None) -> tuple[duckdb.DuckDBPyConnection, set[str]]:
+    """The database of a process, and its macros: a forked process opens its own."""
+    return duckdb.connect(config={} if threads is None else {"threads": threads}), set()
+
+
+def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = False) -> str:
+    """Create the macros of a query, and return the query with their private names.
+
+    They are TEMP macros of a connection of the user. In our own databases they last.
+    """
+    statements, renamed = isolate_macros(query, checked)
+    if (created := _CREATED.get(con)) is None:
+        for text in statements:
+            con.execute(text.replace(" MACRO ", " TEMP MACRO ", 1)).fetchall()
+        return renamed
+    with _LOCK:
+        if missing := [text for text in statements if text not in created]:
+            con.execute("".join(missing)).fetchall()
+            created.update(missing)
+    return renamed

@@ -208,7 +208,7 @@ class Session:
     ) -> Table:
         """The table of a source; `file` is the path of a Parquet file."""
         try:
-            rows = self.con.sql(f"DESCRIBE SELECT * FROM {sql}").fetchall()
+            rows = self.con.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
         except duckdb.Error as error:
             if file is not None and "://" not in file:
                 raise RankqlError(
@@ -305,7 +305,7 @@ def _library(data: Data) -> str:
 def _has_room(con: duckdb.DuckDBPyConnection) -> bool:
     """Is there half a GiB for each thread?"""
     sql = "SELECT current_setting('memory_limit'), current_setting('threads')"
-    ((limit, threads),) = con.sql(sql).fetchall()
+    ((limit, threads),) = con.execute(sql).fetchall()
     size, unit = limit.split()
     gib = {"GiB": 1, "TiB": 1024}.get(unit, 0)
     return bool(float(size) * gib >= threads / 2)
