@@ -87,7 +87,7 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
 
 -- The grade or 0 if it is negative, NULL if unjudged. greatest() takes four times as long.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS
-    CASE WHEN rankql_grade(rel) < 0 THEN 0 * rankql_grade(rel) ELSE rankql_grade(rel) END;
+    rankql_grade(rel) * CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
 
 -- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
@@ -102,14 +102,10 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
-         WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
-              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
-              AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
+         WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
+              CAST(pos AS DOUBLE) <= 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN rankql_refuse_pos(pos, name)
-         WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)
-         THEN CASE WHEN CAST(pos AS DOUBLE) < 1
-                   THEN rankql_refuse_pos(pos, name)
-                   ELSE CAST(pos AS DOUBLE) END
+         WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
 
 -- The position of a hit within the cutoff, else NULL. A sum, to check both arguments in every row.

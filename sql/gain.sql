@@ -33,7 +33,7 @@ CREATE OR REPLACE MACRO rankql_valid(discounts) AS
 -- The discounted sum of gains.
 CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
     coalesce(sum(gain / CASE WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
-                             ELSE rankql_listed(rankql_checked(rankql_pos(pos, k), gain), discounts) END)
+                             WHEN rankql_pos(pos, k) + gain IS NOT NULL THEN rankql_listed(pos, discounts) END)
              * CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END, 0);
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
@@ -93,8 +93,9 @@ CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, 
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    CASE rankql_text(negative) WHEN 'zero' THEN rankql_gain(rel)
-                  WHEN 'keep' THEN rankql_grade(rel)
+    rankql_grade(rel)
+    * CASE rankql_text(negative) WHEN 'zero' THEN CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END
+                  WHEN 'keep' THEN 1
                   ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 

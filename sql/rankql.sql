@@ -87,7 +87,7 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
 
 -- The grade or 0 if it is negative, NULL if unjudged. greatest() takes four times as long.
 CREATE OR REPLACE MACRO rankql_gain(rel) AS
-    CASE WHEN rankql_grade(rel) < 0 THEN 0 * rankql_grade(rel) ELSE rankql_grade(rel) END;
+    rankql_grade(rel) * CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
 
 -- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
@@ -102,14 +102,10 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
 -- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
-         WHEN typeof(pos) NOT LIKE '%INT%' AND NOT (
-              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) BETWEEN 1 AND 9007199254740992
-              AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
+         WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
+              CAST(pos AS DOUBLE) <= 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN rankql_refuse_pos(pos, name)
-         WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k)
-         THEN CASE WHEN CAST(pos AS DOUBLE) < 1
-                   THEN rankql_refuse_pos(pos, name)
-                   ELSE CAST(pos AS DOUBLE) END
+         WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;
 
 -- The position of a hit within the cutoff, else NULL. A sum, to check both arguments in every row.
@@ -552,7 +548,7 @@ CREATE OR REPLACE MACRO rankql_valid(discounts) AS
 -- The discounted sum of gains.
 CREATE OR REPLACE MACRO rankql_dcg(gain, pos, k, discounts, base) AS
     coalesce(sum(gain / CASE WHEN discounts IS NULL THEN log2(rankql_pos(pos, k) + 1)
-                             ELSE rankql_listed(rankql_checked(rankql_pos(pos, k), gain), discounts) END)
+                             WHEN rankql_pos(pos, k) + gain IS NOT NULL THEN rankql_listed(pos, discounts) END)
              * CASE WHEN discounts IS NULL THEN rankql_base(base) ELSE rankql_valid(discounts) END, 0);
 
 CREATE OR REPLACE MACRO dcg(rel, pos, k := NULL, discounts := NULL, base := 2) AS
@@ -612,8 +608,9 @@ CREATE OR REPLACE MACRO idcg(rel, pos, k := NULL, discounts := NULL, base := 2, 
 COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judged items can reach.';
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
-    CASE rankql_text(negative) WHEN 'zero' THEN rankql_gain(rel)
-                  WHEN 'keep' THEN rankql_grade(rel)
+    rankql_grade(rel)
+    * CASE rankql_text(negative) WHEN 'zero' THEN CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END
+                  WHEN 'keep' THEN 1
                   ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
 

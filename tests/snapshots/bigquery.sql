@@ -30,6 +30,7 @@ WITH `rankql_rows` AS (
       ELSE NULL
     END AS `rankql_rel_3`,
     `rel` AS `rel`,
+    `pos` AS `pos`,
     `day` AS `day`
   FROM `shown`
   WHERE
@@ -60,7 +61,9 @@ WITH `rankql_rows` AS (
     CASE
       WHEN `rankql_rel_3` > 4.0
       THEN error('rel must not exceed max_rel: ' || CAST(`rel` AS STRING) || ' is above ' || '4')
-      ELSE CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
+      ELSE (
+        `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+      )
     END AS `rankql_gain`,
     CAST(row_number() OVER (
       PARTITION BY `user`
@@ -101,7 +104,9 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
+            (
+              `rankql_rel_2` * CASE WHEN `rankql_rel_2` < 0 THEN 0 ELSE 1 END
+            ) / (
               ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
             )
           ) * 1.0,
@@ -124,7 +129,9 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
+            (
+              `rankql_rel_2` * CASE WHEN `rankql_rel_2` < 0 THEN 0 ELSE 1 END
+            ) / (
               ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
             )
           ) * 1.0,
@@ -145,7 +152,9 @@ SELECT
       ELSE (
         coalesce(
           sum(
-            CASE WHEN `rankql_rel_2` < 0 THEN 0 * `rankql_rel_2` ELSE `rankql_rel_2` END / (
+            (
+              `rankql_rel_2` * CASE WHEN `rankql_rel_2` < 0 THEN 0 ELSE 1 END
+            ) / (
               ln(CASE WHEN `rankql_pos` <= 10.0 THEN `rankql_pos` ELSE NULL END + 1) / 0.6931471805599453
             )
           ) * 1.0,
@@ -371,27 +380,24 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
-              CASE CAST((
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                ) AS INT64)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                ) > 2
-                THEN error(
-                  'discounts has 2 entries, but position ' || CAST(CAST((
-                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                  ) AS INT64) AS STRING) || ' is counted: give more, or a lower k'
-                )
-                ELSE NULL
-              END
-            )
+            (
+              `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+            ) / CASE
+              WHEN NOT CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + (
+                `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN `pos` > 2
+                  THEN error(
+                    'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
+                  )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) / (
@@ -419,27 +425,24 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
-              CASE CAST((
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                ) AS INT64)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                ) > 2
-                THEN error(
-                  'discounts has 2 entries, but position ' || CAST(CAST((
-                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                  ) AS INT64) AS STRING) || ' is counted: give more, or a lower k'
-                )
-                ELSE NULL
-              END
-            )
+            (
+              `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+            ) / CASE
+              WHEN NOT CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + (
+                `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN `pos` > 2
+                  THEN error(
+                    'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
+                  )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) / (
@@ -465,27 +468,24 @@ SELECT
       ELSE (
         coalesce(
           sum(
-            CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END / coalesce(
-              CASE CAST((
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                ) AS INT64)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                ) > 2
-                THEN error(
-                  'discounts has 2 entries, but position ' || CAST(CAST((
-                    CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + 0 * CASE WHEN `rankql_rel_3` < 0 THEN 0 * `rankql_rel_3` ELSE `rankql_rel_3` END
-                  ) AS INT64) AS STRING) || ' is counted: give more, or a lower k'
-                )
-                ELSE NULL
-              END
-            )
+            (
+              `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+            ) / CASE
+              WHEN NOT CASE WHEN `rankql_pos` <= 2.0 THEN `rankql_pos` ELSE NULL END + (
+                `rankql_rel_3` * CASE WHEN `rankql_rel_3` < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST(`pos` AS INT64) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN `pos` > 2
+                  THEN error(
+                    'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS INT64) AS STRING) || ' is counted: give more, or a lower k'
+                  )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) / (

@@ -30,6 +30,7 @@ WITH "rankql_rows" AS (
       ELSE NULL
     END AS "rankql_rel_3",
     "rel" AS "rel",
+    "pos" AS "pos",
     "day" AS "day"
   FROM "shown"
   WHERE
@@ -60,7 +61,9 @@ WITH "rankql_rows" AS (
     CASE
       WHEN "rankql_rel_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("rel" AS VARCHAR(MAX)) || ' is above ' || '4' AS DOUBLE PRECISION)
-      ELSE CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+      ELSE (
+        "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+      )
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"
@@ -99,7 +102,9 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE PRECISION) / (
+            CAST((
+              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE PRECISION) / (
               CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
             )
           ) * 1.0,
@@ -120,7 +125,9 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE PRECISION) / (
+            CAST((
+              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE PRECISION) / (
               CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
             )
           ) * 1.0,
@@ -141,7 +148,9 @@ SELECT
       ELSE (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE PRECISION) / (
+            CAST((
+              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE PRECISION) / (
               CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE PRECISION) / 0.6931471805599453
             )
           ) * 1.0,
@@ -354,25 +363,22 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE PRECISION) / coalesce(
-              CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-                ELSE NULL
-              END
-            )
+            CAST((
+              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE PRECISION) / CASE
+              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
+                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "pos" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) AS DOUBLE PRECISION) / (
@@ -396,25 +402,22 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE PRECISION) / coalesce(
-              CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-                ELSE NULL
-              END
-            )
+            CAST((
+              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE PRECISION) / CASE
+              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
+                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "pos" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) AS DOUBLE PRECISION) / (
@@ -438,25 +441,22 @@ SELECT
       ELSE (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE PRECISION) / coalesce(
-              CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
-                ELSE NULL
-              END
-            )
+            CAST((
+              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE PRECISION) / CASE
+              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
+                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "pos" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) AS DOUBLE PRECISION) / (

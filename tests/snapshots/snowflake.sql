@@ -30,6 +30,7 @@ WITH "RANKQL_ROWS" AS (
       ELSE NULL
     END AS "RANKQL_REL_3",
     "REL" AS "REL",
+    "POS" AS "POS",
     "DAY" AS "DAY"
   FROM "SHOWN"
   WHERE
@@ -60,7 +61,9 @@ WITH "RANKQL_ROWS" AS (
     CASE
       WHEN "RANKQL_REL_3" > 4.0
       THEN CAST('rel must not exceed max_rel: ' || CAST("REL" AS VARCHAR) || ' is above ' || '4' AS DOUBLE)
-      ELSE CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
+      ELSE (
+        "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+      )
     END AS "RANKQL_GAIN",
     CAST(row_number() OVER (
       PARTITION BY "USER"
@@ -99,7 +102,9 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
+            (
+              "RANKQL_REL_2" * CASE WHEN "RANKQL_REL_2" < 0 THEN 0 ELSE 1 END
+            ) / (
               ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
             )
           ) * 1.0,
@@ -120,7 +125,9 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
+            (
+              "RANKQL_REL_2" * CASE WHEN "RANKQL_REL_2" < 0 THEN 0 ELSE 1 END
+            ) / (
               ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
             )
           ) * 1.0,
@@ -141,7 +148,9 @@ SELECT
       ELSE (
         coalesce(
           sum(
-            CASE WHEN "RANKQL_REL_2" < 0 THEN 0 * "RANKQL_REL_2" ELSE "RANKQL_REL_2" END / (
+            (
+              "RANKQL_REL_2" * CASE WHEN "RANKQL_REL_2" < 0 THEN 0 ELSE 1 END
+            ) / (
               ln(CASE WHEN "RANKQL_POS" <= 10.0 THEN "RANKQL_POS" ELSE NULL END + 1) / 0.6931471805599453
             )
           ) * 1.0,
@@ -351,25 +360,22 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
-              CASE CAST((
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
-                ELSE NULL
-              END
-            )
+            (
+              "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+            ) / CASE
+              WHEN NOT CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + (
+                "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "POS" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) / (
@@ -393,25 +399,22 @@ SELECT
       WHEN (
         coalesce(
           sum(
-            CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
-              CASE CAST((
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
-                ELSE NULL
-              END
-            )
+            (
+              "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+            ) / CASE
+              WHEN NOT CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + (
+                "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "POS" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) / (
@@ -435,25 +438,22 @@ SELECT
       ELSE (
         coalesce(
           sum(
-            CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END / coalesce(
-              CASE CAST((
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) > 2
-                THEN CAST('discounts has 2 entries, but position ' || CAST(CAST((
-                  CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + 0 * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 * "RANKQL_REL_3" ELSE "RANKQL_REL_3" END
-                ) AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
-                ELSE NULL
-              END
-            )
+            (
+              "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+            ) / CASE
+              WHEN NOT CASE WHEN "RANKQL_POS" <= 2.0 THEN "RANKQL_POS" ELSE NULL END + (
+                "RANKQL_REL_3" * CASE WHEN "RANKQL_REL_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "POS" > 2
+                  THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) / (

@@ -36,6 +36,7 @@ WITH "rankql_rows" AS (
       ELSE NULL
     END AS "rankql_rel_3",
     "rel" AS "rel",
+    "pos" AS "pos",
     "day" AS "day"
   FROM "shown"
   WHERE
@@ -78,7 +79,9 @@ WITH "rankql_rows" AS (
           CAST('4' AS VARCHAR)
         )
       )
-      ELSE CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
+      ELSE (
+        "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+      )
     END AS "rankql_gain",
     CAST(row_number() OVER (
       PARTITION BY "user"
@@ -122,7 +125,9 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE) / (
+            CAST((
+              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE) / (
               CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
             )
           ) * 1.0,
@@ -148,7 +153,9 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE) / (
+            CAST((
+              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE) / (
               CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
             )
           ) * 1.0,
@@ -169,7 +176,9 @@ SELECT
       ELSE (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_2" < 0 THEN 0 * "rankql_rel_2" ELSE "rankql_rel_2" END AS DOUBLE) / (
+            CAST((
+              "rankql_rel_2" * CASE WHEN "rankql_rel_2" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE) / (
               CAST(ln(CASE WHEN "rankql_pos" <= 10.0 THEN "rankql_pos" ELSE NULL END + 1) AS DOUBLE) / 0.6931471805599453
             )
           ) * 1.0,
@@ -419,31 +428,28 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE) / coalesce(
-              CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) > 2
-                THEN fail(
-                  CONCAT(
-                    CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                    CAST(CAST(CAST((
-                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                    ) AS BIGINT) AS VARCHAR) AS VARCHAR),
-                    CAST(' is counted: give more, or a lower k' AS VARCHAR)
+            CAST((
+              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE) / CASE
+              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
+                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "pos" > 2
+                  THEN fail(
+                    CONCAT(
+                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                      CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                    )
                   )
-                )
-                ELSE NULL
-              END
-            )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) AS DOUBLE) / (
@@ -478,31 +484,28 @@ SELECT
       WHEN (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE) / coalesce(
-              CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) > 2
-                THEN fail(
-                  CONCAT(
-                    CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                    CAST(CAST(CAST((
-                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                    ) AS BIGINT) AS VARCHAR) AS VARCHAR),
-                    CAST(' is counted: give more, or a lower k' AS VARCHAR)
+            CAST((
+              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE) / CASE
+              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
+                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "pos" > 2
+                  THEN fail(
+                    CONCAT(
+                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                      CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                    )
                   )
-                )
-                ELSE NULL
-              END
-            )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) AS DOUBLE) / (
@@ -532,31 +535,28 @@ SELECT
       ELSE (
         CAST(coalesce(
           sum(
-            CAST(CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END AS DOUBLE) / coalesce(
-              CASE CAST((
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) AS BIGINT)
-                WHEN 1
-                THEN 0.8
-                WHEN 2
-                THEN 1.0
-              END,
-              CASE
-                WHEN (
-                  CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                ) > 2
-                THEN fail(
-                  CONCAT(
-                    CAST('discounts has 2 entries, but position ' AS VARCHAR),
-                    CAST(CAST(CAST((
-                      CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + 0 * CASE WHEN "rankql_rel_3" < 0 THEN 0 * "rankql_rel_3" ELSE "rankql_rel_3" END
-                    ) AS BIGINT) AS VARCHAR) AS VARCHAR),
-                    CAST(' is counted: give more, or a lower k' AS VARCHAR)
+            CAST((
+              "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+            ) AS DOUBLE) / CASE
+              WHEN NOT CASE WHEN "rankql_pos" <= 2.0 THEN "rankql_pos" ELSE NULL END + (
+                "rankql_rel_3" * CASE WHEN "rankql_rel_3" < 0 THEN 0 ELSE 1 END
+              ) IS NULL
+              THEN coalesce(
+                CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
+                CASE
+                  WHEN "pos" > 2
+                  THEN fail(
+                    CONCAT(
+                      CAST('discounts has 2 entries, but position ' AS VARCHAR),
+                      CAST(CAST(CAST("pos" AS BIGINT) AS VARCHAR) AS VARCHAR),
+                      CAST(' is counted: give more, or a lower k' AS VARCHAR)
+                    )
                   )
-                )
-                ELSE NULL
-              END
-            )
+                  ELSE NULL
+                END
+              )
+              ELSE NULL
+            END
           ) * 1,
           0
         ) AS DOUBLE) / (
