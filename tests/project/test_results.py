@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import re
+from datetime import date, timedelta
 from functools import cache
 
 import polars as pl
@@ -45,6 +46,12 @@ ARMS = pl.DataFrame({
     "part": ["c", "c", EVIL, EVIL] * 50,
 })  # fmt: skip
 
+DAYS = pl.DataFrame([
+    {"day": date(2026, 9, 1) + timedelta(day), "query": query, "item": EVIL + str(pos), "pos": pos,
+     "rel": (day * query + pos) % 3 if day < 32 else 0, "part": EVIL if query % 2 else "b"}
+    for day in range(34) for query in range(20) for pos in (1, 2)
+])  # fmt: skip
+
 
 def associate_runs():
     values = rankql.evaluate(RUNS, QRELS, "AP").per_query
@@ -72,13 +79,16 @@ INSTANCES = {
     "Association": lambda: rankql.associate(
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
+    "Monitoring": lambda: rankql.monitor(DAYS, metrics=["nDCG@3", "AP"], by="part"),
     "Experiment": lambda: rankql.experiment(ARMS, metrics=["x", "y"], by="part"),
     "Experiment that is planned": lambda: rankql.plan_experiment(ARMS, metrics=["x", EVIL]),
     "AssociationTable of quadrants": lambda: associate_runs().quadrants(),
     "AssociationTable of launches": lambda: rankql.sign_agreement(LAUNCHES),
 }  # fmt: skip
 OF_RUNS = [
-    name for name in INSTANCES if not name.startswith(("Report", "Association", "Experiment"))
+    name
+    for name in INSTANCES
+    if not name.startswith(("Report", "Association", "Experiment", "Monitoring"))
 ]
 
 
