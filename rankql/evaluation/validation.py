@@ -149,9 +149,16 @@ PARTS = 32
 
 
 def require_unique(
-    run_sql: RunSql, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
+    run_sql: RunSql,
+    inputs: Inputs,
+    columns: Sequence[tuple[str, str, str]],
+    *,
+    collapses: bool = True,
 ) -> None:
-    """Refuse duplicates within a query, by table, column and a condition on the rows."""
+    """Refuse duplicates within a query, by table, column and a condition on the rows.
+
+    collapses: the caller has the option collapse=, which errors recommend.
+    """
     for source, column, where in columns:
         # Hashes are faster to compare than ids.
         key = inputs.keys if source == "run" else "query"
@@ -164,7 +171,9 @@ def require_unique(
                     "GROUP BY h HAVING count(*) > 1 LIMIT 1")
                 for part in range(PARTS)
             )), [])  # fmt: skip
-        if repeated and (message := find_duplicates(run_sql, inputs, source, column, where)):
+        if repeated and (
+            message := find_duplicates(run_sql, inputs, source, column, where, collapses=collapses)
+        ):
             raise RankqlError(message)
 
 
@@ -180,7 +189,13 @@ def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
 
 
 def find_duplicates(
-    run_sql: RunSql, inputs: Inputs, source: str, column: str, where: str = ""
+    run_sql: RunSql,
+    inputs: Inputs,
+    source: str,
+    column: str,
+    where: str = "",
+    *,
+    collapses: bool = True,
 ) -> str | None:
     """The error about duplicates, with three examples; None if there are none."""
     columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
@@ -198,7 +213,7 @@ def find_duplicates(
         for row in rows
     )
     hint = ""
-    if column == "item" and source == "run":
+    if collapses and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r}"
     if source == "run" and not inputs.many:

@@ -61,6 +61,8 @@ class _Lists(NamedTuple):
 
 def find_list(table: Table, known: Sequence[str], name: Any = None) -> str | None:
     """The column of lists with this name or a known one; None if the table has a row per item."""
+    if table.unit == "ids":  # unnested already
+        return None
     if isinstance(name, str):
         named = find_name(table.columns, [name])
         return named if named and _is_nested(table.columns[named]) else None
