@@ -2,9 +2,9 @@
 
 import functools
 import http.server
+import importlib.util
 import json
 import random
-import runpy
 import subprocess
 import threading
 
@@ -83,9 +83,25 @@ def serve(folder):
     return server, f"http://127.0.0.1:{server.server_port}"
 
 
+def load_build():
+    spec = importlib.util.spec_from_file_location("browser_page", ROOT / "docs" / "browser_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BUILD = load_build()
+
+
 @pytest.fixture(scope="module")
-def address():
-    server, url = serve(SOURCES)
+def address(tmp_path_factory):
+    """The page as it is built without npm."""
+    folder = tmp_path_factory.mktemp("by_hand")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BUILD, "CACHE", folder / "cache")
+        patch.setenv("PATH", "")
+        assert BUILD.build_folder(folder / "browser") == "npm is not installed"
+    server, url = serve(folder / "browser")
     yield url
     server.shutdown()
 
@@ -130,6 +146,7 @@ def test_by_hand_in_a_browser(browser, address, screen):
     assert page.locator("#problem").inner_text() == (
         "The cutoff k must be a whole number from 1, not '0'."
     )
+    assert "built without npm" in page.locator("#no-engine").inner_text()
     assert events == []
     page.close()
 
@@ -162,7 +179,6 @@ def test_by_hand_with_the_keyboard(browser, address):
 
 # Evaluate your own files
 
-BUILD = runpy.run_path(str(ROOT / "docs" / "browser_page.py"))
 METRICS = (
     "nDCG@5,10, nDCG(gain=exp2)@5, AP(denominator=R)@10, RR@10, ERR@10, RBP(p=0.8), P(rel=2)@5, "
     "F1@10, Judged@10"
@@ -175,7 +191,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def built(tmp_path_factory):
     """The page in a folder, with what it brings by npm."""
     folder = tmp_path_factory.mktemp("built") / "browser"
-    assert BUILD["build_folder"](folder) == ""
+    assert BUILD.build_folder(folder) == ""
     return folder
 
 
