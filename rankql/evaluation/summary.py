@@ -64,35 +64,28 @@ def _means_sql(
     sets = [
         [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
     ]
-    label = ", ".join(
-        f"CASE WHEN grouping({column}) = 0 THEN {slice_label(name, column)} END"
-        for name, column in attributes.items()
-    )
-    slice_ = f"coalesce(nullif(concat_ws(', ', {label}), ''), 'all')" if attributes else "'all'"
-    order = [
-        *systems,
-        *(f"grouping({column}) DESC, {column} NULLS LAST" for column in attributes.values()),
-        "i",
-    ]
-    skip = meta["conventions"]["missing"] == "skip"
-    counted = "NOT missing" if skip else "true"
-    kept = f"FILTER (WHERE {counted} AND query_weight > 0)"
+    slice_, slice_order = slice_columns(attributes)
+    order = [*systems, *slice_order, "i"]
+    weighted = meta.get("weight")
+    counted = "NOT missing" if meta["conventions"]["missing"] == "skip" else "true"
+    counted += " AND query_weight > 0" if weighted else ""
+    kept = f"FILTER (WHERE {counted})"
     # An undefined value weighs in a mean over all queries at once.
-    defined = f"FILTER (WHERE {counted} AND query_weight > 0 AND (micro OR value IS NOT NULL))"
+    defined = f"FILTER (WHERE {counted} AND (micro OR value IS NOT NULL))"
     sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
     # Student's t.
     width = (
         f"rankql_weighted_rows({sample}, {confidence})['width']"
-        if meta.get("weight")
+        if weighted
         else f"stddev_samp(value) {kept} / sqrt(count(value) {kept}) "
         f"* rankql_t_quantile({(1 + confidence) / 2}, count(value) {kept} - 1)"
     )
     width = f"CASE WHEN NOT any_value(micro) THEN {width} END"
-    weighed = "true" if meta.get("weight") else "any_value(micro)"
+    squares = f"pow(fsum(query_weight) {defined}, 2) / fsum(query_weight * query_weight) {defined}"
     columns = ", ".join(attributes.values())
     return f"""
         SELECT {"system, " if systems else ""}{slice_} AS slice, {columns and columns + ","}
-               i, CASE WHEN {weighed}
+               i, CASE WHEN {"true" if weighted else "any_value(micro)"}
                        -- without weight, all values are the same
                        THEN coalesce(fsum(value * weight) {kept}
                                      / nullif(fsum(weight) {defined}, 0), max(value) {kept})
@@ -101,8 +94,7 @@ def _means_sql(
                min(value) {kept} AS least, max(value) {kept} AS most,
                {sample if interval == "bootstrap" else "NULL"} AS sample,
                any_value(micro) AS micro,
-               pow(fsum(query_weight) {defined}, 2)
-               / fsum(query_weight * query_weight) {defined} AS n_eff,
+               {squares if weighted else "NULL"} AS n_eff,
                count(*) AS queries,
                count(*) FILTER (WHERE undefined) AS undefined,
                count(*) FILTER (WHERE missing) AS missing
@@ -147,6 +139,17 @@ def _bounded_metric(meta: Mapping[str, Any], name: str) -> str | None:
     metric = re.sub(" (low|high)$", "", name)
     bounds = meta["conventions"]["unjudged"] == "bounds" and metric != name
     return metric if bounds and metric in meta["metrics"] else None
+
+
+def slice_columns(attributes: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The label of the slice of grouping sets over the columns of attributes, and their order."""
+    labels = ", ".join(
+        f"CASE WHEN grouping({column}) = 0 THEN {slice_label(name, column)} END"
+        for name, column in attributes.items()
+    )
+    label = f"coalesce(nullif(concat_ws(', ', {labels}), ''), 'all')" if labels else "'all'"
+    columns = attributes.values()
+    return label, [f"grouping({column}) DESC, {column} NULLS LAST" for column in columns]
 
 
 def slice_label(name: str, column: str) -> str:

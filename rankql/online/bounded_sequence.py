@@ -26,12 +26,15 @@ def compare_bounded(
     t, c = (_bets(values, *bounds) for values in (treatment, control))
     lo = _lower_end(t, c, bounds, math.log(2 / alpha))
     hi = -_lower_end(c, t, bounds, math.log(2 / alpha))
-    return bounded_p(treatment, control, bounds), lo, hi
+    return _p_value(t, c, bounds), lo, hi
 
 
 def bounded_p(treatment: Array, control: Array, bounds: tuple[float, float]) -> float:
     """The p-value of `compare_bounded`."""
-    t, c = (_bets(values, *bounds) for values in (treatment, control))
+    return _p_value(_bets(treatment, *bounds), _bets(control, *bounds), bounds)
+
+
+def _p_value(t: Bets, c: Bets, bounds: tuple[float, float]) -> float:
     evidence = max(_evidence(0.0, t, c, bounds), _evidence(0.0, c, t, bounds))
     return min(1.0, 2 * math.exp(-max(0.0, evidence)))
 

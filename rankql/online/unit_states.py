@@ -14,7 +14,7 @@ import polars as pl
 from rankql import text
 from rankql.decisions.key_join import read_number
 from rankql.errors import RankqlError, describe_unknown
-from rankql.evaluation.summary import slice_label
+from rankql.evaluation.summary import slice_columns
 from rankql.macros import quote
 from rankql.registry.argument_checks import require
 from rankql.registry.parse import is_metric
@@ -143,11 +143,7 @@ class UnitTable:
 
     def _sql(self, attributes: Sequence[str]) -> str:
         """The query: rows added up by unit, then units by arm and slice."""
-        labels = ", ".join(
-            f"CASE WHEN grouping(by_{i}) = 0 THEN {slice_label(name, f'by_{i}')} END"
-            for i, name in enumerate(attributes)
-        )
-        slice_ = f"coalesce(nullif(concat_ws(', ', {labels}), ''), 'all')" if labels else "'all'"
+        slice_, order = slice_columns({name: f"by_{i}" for i, name in enumerate(attributes)})
         units, filled, columns = [], [], []
         for i, name in enumerate(attributes):
             units.append(f"min({quote(name)}) AS by_{i}, max({quote(name)}) AS other_by_{i}")
@@ -167,7 +163,6 @@ class UnitTable:
             )
         sets = [["arm", *(f"by_{attributes.index(name)}" for name in group)]
                 for group in ([], *self.groups)]  # fmt: skip
-        order = [f"grouping(by_{i}) DESC, by_{i} NULLS LAST" for i in range(len(attributes))]
         return f"""
             WITH units AS (
                 SELECT {quote(self.unit)} AS unit, min({self._arm}) AS arm,
