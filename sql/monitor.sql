@@ -1,7 +1,7 @@
 -- Metrics by day, watched against a fixed baseline period. Load common.sql first.
 -- The statistics, in words: docs/monitor.md.
 
-CREATE OR REPLACE MACRO rankql_alpha(alpha) AS
+CREATE OR REPLACE MACRO rankql_yearly(alpha) AS
     rankql_argument(alpha, rankql_option(alpha) > 0 AND rankql_option(alpha) < 1, 'alpha', ' must lie between 0 and 1');
 
 -- The loss over some days in standard errors: the noise of each day, and that of the means of the weekdays, each of which
@@ -37,7 +37,7 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
         FROM residuals WHERE old GROUP BY s HAVING count(DISTINCT weekday) = 7 AND min(n) >= 2
     ), limits AS (
         -- A year has 365 days with three looks each. They overlap, and count as two.
-        SELECT s, usual_e2, squares / df AS noise, rankql_t_quantile(1 - rankql_alpha(alpha)
+        SELECT s, usual_e2, squares / df AS noise, rankql_t_quantile(1 - rankql_yearly(alpha)
                    / (730 * coalesce(rankql_option(family), count(*) OVER ())), df) AS threshold,
                least(0.9, greatest(0, coalesce(products / nullif(squares, 0), 0) + 0.5 / root)) AS resemblance
         FROM baselines

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 
-class Case(NamedTuple):
+class JUnitCase(NamedTuple):
     """A test: what was checked, and the outcome."""
 
     metric: str
@@ -20,7 +20,7 @@ class Case(NamedTuple):
     status: str
 
 
-def render_junit(command: str, cases: Sequence[Case]) -> str:
+def render_junit(command: str, cases: Sequence[JUnitCase]) -> str:
     """The tests of a command of rankql as JUnit XML."""
     counts = Counter(case.tag for case in cases)
     totals = {

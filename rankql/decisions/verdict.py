@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql.decisions.junit import Case, render_junit
+from rankql.decisions.junit import JUnitCase, render_junit
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
 
@@ -112,7 +112,9 @@ class Verdict(EvaluatedTable):
         unclear = "failure" if self.on_inconclusive == "fail" else "skipped"
         tags = {FAILED: "failure", INCONCLUSIVE: unclear, TOO_FEW: "skipped"}
         cases = [
-            Case(row["metric"], _title(row), row["message"], tags.get(row["status"]), row["status"])
+            JUnitCase(
+                row["metric"], _title(row), row["message"], tags.get(row["status"]), row["status"]
+            )
             for row in self.table.iter_rows(named=True)
         ]
         return render_junit("gate", cases)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import text
-from rankql.decisions.junit import Case, render_junit
+from rankql.decisions.junit import JUnitCase, render_junit
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.online.alarms import CAUSES, KEYS
 from rankql.online.day_states import JUDGED
@@ -112,7 +112,7 @@ class Monitoring(TableResult):
         keys = self.table.filter(pl.col("kind") != JUDGED).select(KEYS).unique(maintain_order=True)
         rows = keys.join(self.active, on=KEYS, how="left", maintain_order="left")
         return render_junit("monitor", [
-            Case(row["metric"], _name(row), row["sentence"] or "no alarm",
+            JUnitCase(row["metric"], _name(row), row["sentence"] or "no alarm",
                  "failure" if row["sentence"] else None, row["cause"])
             for row in rows.iter_rows(named=True)
         ])  # fmt: skip
@@ -121,7 +121,7 @@ class Monitoring(TableResult):
         """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
         if not all(map(find_spec, ("altair", "vl_convert"))):
             return super()._render_page()
-        svg = load_output("monitor_chart").render_svg(self)
+        svg = load_output("monitor_chart").render_days(self)
         return super()._render_page().replace("<body>", f"<body>{svg}", 1)
 
     def _details(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _draw_metric(frame: pl.DataFrame, metric: str) -> Any:
     )
 
 
-def render_svg(result: Monitoring) -> str:
+def render_days(result: Monitoring) -> str:
     """The chart of all queries as SVG, for a page."""
     import vl_convert
 
