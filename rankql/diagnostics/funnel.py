@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import polars as pl
 from rankql.diagnostics.funnel_result import ORDER, Funnel, loss_of, recall_of
 from rankql.engines.evaluate import evaluate
 from rankql.errors import RankqlError
+from rankql.evaluation.arguments import parse_groupings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import (
     RunSql,
@@ -27,6 +28,7 @@ from rankql.evaluation.validation import evaluation_errors, require_unique
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
+from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs, read_inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session, open_session
@@ -73,9 +75,9 @@ def funnel(
 
     >>> import polars as pl
     >>> qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
-    >>> found = pl.DataFrame({"query": 1, "item": ["x", "a"]})
-    >>> final = found.with_columns(pos=pl.Series([1, 2]))
-    >>> funnel({"retrieval": found, "rank": final}, qrels).table.select("stage", "loss", "lost")
+    >>> retrieval = pl.DataFrame({"query": 1, "item": ["x", "a"]})
+    >>> rank = retrieval.with_columns(pos=pl.Series([1, 2]))
+    >>> funnel({"retrieval": retrieval, "rank": rank}, qrels).table.select("stage", "loss", "lost")
     shape: (3, 3)
     ┌───────────┬──────────┬──────┐
     │ stage     ┆ loss     ┆ lost │
@@ -89,22 +91,25 @@ def funnel(
     """
     require_whole_number("k", k, 1)
     named = _name_stages(stages)
+    if "collapse" in options:
+        raise RankqlError("funnel has no option collapse=. Pass each stage to collapsed() first")
     for name in _FIXED.keys() & options.keys():
         raise RankqlError(f"funnel has no option {name}=: every query with a relevant item counts")
     settings = replace(choose(conventions, options), **_FIXED)
     if settings.unjudged == "bounds":
         raise RankqlError("funnel does not support unjudged='bounds'. Use 'zero' or 'remove'")
-    columns: dict[str, Any] = {"query": query, "item": item, "rel": rel}
+    roles: dict[str, Any] = {"query": query, "item": item, "rel": rel}
     ordering = {"score": score, "pos": pos}
     evaluate_options = {**options, **_FIXED, "conventions": conventions}
     with open_session(con, named, qrels, attributes) as session:
-        tables = {name: session.table(data, f"stage {name!r}") for name, data in named.items()}
-        *_, last = tables
-        judged = session.table(qrels, "qrels")
-        final = _evaluate(
-            tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
-            descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,
-        )  # fmt: skip
+        opened: dict[str | None, Table] = {
+            name: session.table(data, f"stage {name!r}") for name, data in named.items()
+        }
+        *_, last = named
+        kept = [*itertools.chain(*parse_groupings(by))]
+        tables, judged, columns = unnest_lists(
+            session, opened, session.table(qrels, "qrels"), roles, kept
+        )
         ranked = read_inputs(
             session, tables[last], judged, None, {**columns, **ordering}, descending=descending
         )
@@ -117,31 +122,18 @@ def funnel(
         with evaluation_errors(session, inputs, settings):
             run_sql = sql_runner(session, inputs, settings)
             validate_columns(session, inputs)
-            with _without_collapse():
-                require_unique(run_sql, inputs, [("run", "item", "")])
+            require_unique(run_sql, inputs, [("run", "item", "")], collapses=False)
+        final = evaluate(
+            tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
+            descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,
+        )  # fmt: skip
+        with evaluation_errors(session, inputs, settings):
             notes = require_common_items(run_sql, inputs)
             best = _evaluate_best_orders(session, inputs, settings, k, evaluate_options)
             items = _find_lost_items(session, inputs, settings, k, ranked.scored)
-            added = _count_added_items(run_sql, [*tables])
+            added = _count_added_items(run_sql, [*named])
     final = replace(final, notes=list(dict.fromkeys([*final.notes, *notes])))
-    return Funnel(_combine(final, best, [*tables]), [*tables], k, items, added)
-
-
-def _evaluate(*args: Any, **keywords: Any) -> Result:
-    with _without_collapse():
-        return evaluate(*args, **keywords)
-
-
-@contextmanager
-def _without_collapse() -> Iterator[None]:
-    """Errors about duplicates without the option collapse=, which a funnel lacks."""
-    try:
-        yield
-    except RankqlError as error:
-        message, hint, _ = str(error).partition(", or the best with collapse=")
-        if hint:
-            raise RankqlError(message) from error
-        raise
+    return Funnel(_combine(final, best, [*named]), [*named], k, items, added)
 
 
 def _score_of(table: Table) -> str:
@@ -245,7 +237,9 @@ def _stage_number(names: Sequence[str]) -> str:
 def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
     """nDCG@k, the losses and the recall of the stages for every query, as one result."""
     key, (metric,) = final.meta["query"], final.metrics
-    rows = final.frame().with_columns(pl.lit(False).alias(MISSING))
+    rows = final.frame().with_columns(
+        pl.lit(False).alias(MISSING), pl.col(key).cast(pl.String).alias(_KEY)
+    )
     defined = pl.col(metric).is_not_null()
     before: pl.Expr = pl.lit(1.0)
     columns: dict[str, pl.Expr] = {}
@@ -253,9 +247,7 @@ def _combine(final: Result, best: pl.DataFrame, names: Sequence[str]) -> Result:
         stage = best.filter(pl.col("system") == name).select(
             pl.col("query").alias(_KEY), pl.col("best", "recall").name.suffix(f" {i}")
         )
-        rows = rows.with_columns(pl.col(key).cast(pl.String).alias(_KEY)).join(
-            stage, on=_KEY, how="left", nulls_equal=True, maintain_order="left"
-        )
+        rows = rows.join(stage, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
         after = pl.when(defined).then(pl.col(f"best {i}").fill_null(0.0))
         columns |= {
             loss_of(name): before - after,

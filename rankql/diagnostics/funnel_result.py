@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -62,42 +63,38 @@ class Funnel(EvaluatedTable):
         """The name of the metric."""
         return self.result.metrics[0]
 
-    @property
+    @cached_property
     def table(self) -> pl.DataFrame:
         """The losses, one row per slice and stage."""
         means = {(row["slice"], row["metric"]): row for row in self.summary.iter_rows(named=True)}
-        rows = [
-            self._row(means, part, stage)
-            for part in dict.fromkeys(part for part, _ in means)
-            for stage in (*self.stages, ORDER)
-        ]
-        return pl.DataFrame(rows, schema=_SCHEMA)
-
-    def _row(
-        self, means: Mapping[tuple[str, str], dict[str, Any]], part: str, stage: str
-    ) -> dict[str, Any]:
-        loss = means[part, loss_of(stage)]
         names = [*self.stages, ORDER]
-        losses = [means[part, loss_of(name)]["mean"] for name in names[: names.index(stage) + 1]]
-        after = None if loss["mean"] is None else max(0.0, 1 - math.fsum(losses))
-        values = self.result.frame()[loss_of(stage)]
-        only_lost = not (values < -ROUNDING).any()
-        return {
-            "slice": part,
-            "stage": stage,
-            "loss": loss["mean"],
-            "lo": None if loss["lo"] is None else max(0.0 if only_lost else -1.0, loss["lo"]),
-            "hi": None if loss["hi"] is None else min(1.0, loss["hi"]),
-            "after": means[part, self.metric]["mean"] if stage == ORDER else after,
-            "recall": None if stage == ORDER else means[part, recall_of(stage)]["mean"],
-            "lost": self._lost.get(stage, 0) if part == "all" else None,
-            "added": self.added.get(stage, 0) if part == "all" else None,
-            "queries": loss["queries"] - loss["undefined"],
-        }
-
-    @property
-    def _lost(self) -> dict[str, int]:
-        return dict(self.items["lost_by"].drop_nulls().value_counts().rows())
+        lost = dict(self.items["lost_by"].drop_nulls().value_counts().rows())
+        least = self.result.frame().select(pl.col(*map(loss_of, names)).min()).row(0, named=True)
+        rows = []
+        for part in dict.fromkeys(part for part, _ in means):
+            losses: list[float] = []
+            for stage in names:
+                loss = means[part, loss_of(stage)]
+                losses.append(loss["mean"] or 0.0)
+                lowest = 0.0 if (least[loss_of(stage)] or 0) >= -ROUNDING else -1.0
+                after = None if loss["mean"] is None else max(0.0, 1 - math.fsum(losses))
+                rows.append(
+                    {
+                        "slice": part,
+                        "stage": stage,
+                        "loss": loss["mean"],
+                        "lo": None if loss["lo"] is None else max(lowest, loss["lo"]),
+                        "hi": None if loss["hi"] is None else min(1.0, loss["hi"]),
+                        "after": means[part, self.metric]["mean"] if stage == ORDER else after,
+                        "recall": (
+                            None if stage == ORDER else means[part, recall_of(stage)]["mean"]
+                        ),
+                        "lost": lost.get(stage, 0) if part == "all" else None,
+                        "added": self.added.get(stage, 0) if part == "all" else None,
+                        "queries": loss["queries"] - loss["undefined"],
+                    }
+                )
+        return pl.DataFrame(rows, schema=_SCHEMA)
 
     @property
     def notes(self) -> list[str]:

@@ -11,8 +11,8 @@ import rankql
 from rankql.cli.main import main
 
 QRELS = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [1, 1]})
-FOUND = pl.DataFrame({"query": 1, "item": ["x", "a"]})
-FINAL = FOUND.with_columns(pos=pl.Series([1, 2]))
+RETRIEVAL = pl.DataFrame({"query": 1, "item": ["x", "a"]})
+RANK = RETRIEVAL.with_columns(pos=pl.Series([1, 2]))
 
 
 def draw(seed, nested):
@@ -98,7 +98,7 @@ def test_against_the_definition(seed, nested):
 def test_by_hand():
     """One of two relevant items is missing, and the other is second: 1 / (1 + 1/log2 3)."""
     ideal = 1 + 1 / math.log2(3)
-    funnel = rankql.funnel({"retrieval": FOUND, "rank": FINAL}, QRELS)
+    funnel = rankql.funnel({"retrieval": RETRIEVAL, "rank": RANK}, QRELS)
     losses = [1 - 1 / ideal, 0, (1 - 1 / math.log2(3)) / ideal]
     assert funnel.table["loss"].to_list() == pytest.approx(losses, abs=1e-15)
     assert funnel.table["recall"].to_list() == [0.5, 0.5, None]
@@ -138,10 +138,21 @@ def test_kinds_of_input(tmp_path):
     assert exp2.table["after"][-1] == value and exp2.metric == "nDCG@3"
 
 
+def test_lists_of_ids():
+    """Of any stage and of the judgments, next to tables with one row per item."""
+    expected = rankql.funnel({"retrieval": RETRIEVAL, "rank": RANK}, QRELS).table
+    lists = pl.DataFrame({"query": [1], "retrieved": [["x", "a"]]})
+    judged = pl.DataFrame({"query": [1], "relevant": [["a", "b"]]})
+    for stages in ((lists, lists), (RETRIEVAL, lists), (lists, RANK)):
+        stages = dict(zip(["retrieval", "rank"], stages, strict=True))
+        assert rankql.funnel(stages, QRELS).table.equals(expected)
+        assert rankql.funnel(stages, judged).table.equals(expected)
+
+
 def test_a_stage_without_relevant_items():
     """It loses everything that is left."""
     judged = pl.concat([QRELS, pl.DataFrame({"query": 1, "item": ["x"], "rel": [0]})])
-    funnel = rankql.funnel({"first": FOUND.filter(item="x"), "rank": FINAL}, judged)
+    funnel = rankql.funnel({"first": RETRIEVAL.filter(item="x"), "rank": RANK}, judged)
     assert funnel.title == (
         "nDCG@10 is 0.387. first loses most: 1. Later stages gain some of it back"
     )
@@ -163,28 +174,29 @@ def test_intervals_stay_within_what_is_possible():
     [
         ({}, {}, "stages must map at least one name to a table"),
         ("final", {}, "stages must be a dict of name: table, or a list of tables"),
-        ({"order": FINAL}, {}, "The name 'order' is taken"),
-        ({"first": FOUND}, {}, "No score column in stage 'first'"),
-        ({"first": FOUND.drop("item"), "rank": FINAL}, {}, "No item column in stage 'first'"),
+        ({"order": RANK}, {}, "The name 'order' is taken"),
+        ({"first": RETRIEVAL}, {}, "No score column in stage 'first'"),
+        ({"first": RETRIEVAL.drop("item"), "rank": RANK}, {}, "No item column in stage 'first'"),
         (
-            {"first": pl.concat([FOUND, FOUND]), "rank": FINAL},
+            {"first": pl.concat([RETRIEVAL, RETRIEVAL]), "rank": RANK},
             {},
             "run has duplicates: system 'fir",
         ),
         (
-            {"first": FOUND.with_columns(item="q" + pl.col("item")), "rank": FINAL},
+            {"first": RETRIEVAL.with_columns(item="q" + pl.col("item")), "rank": RANK},
             {},
             "No item of run 'first'",
         ),
         (
-            {"first": pl.concat([FOUND, FOUND.clear(1)]), "rank": FINAL},
+            {"first": pl.concat([RETRIEVAL, RETRIEVAL.clear(1)]), "rank": RANK},
             {},
             "query is NULL in 1 of 3 rows",
         ),
-        ({"rank": FINAL}, {"k": 0}, "k must be a whole number from 1, not 0"),
-        ({"rank": FINAL}, {"missing": "skip"}, "funnel has no option missing="),
-        ({"rank": FINAL}, {"unjudged": "bounds"}, "funnel does not support unjudged='bounds'"),
-        ({"rank": FINAL.with_columns(query=2)}, {}, "No query of the run is judged"),
+        ({"rank": RANK}, {"k": 0}, "k must be a whole number from 1, not 0"),
+        ({"rank": RANK}, {"collapse": "#"}, "Pass each stage to collapsed() first"),
+        ({"rank": RANK}, {"missing": "skip"}, "funnel has no option missing="),
+        ({"rank": RANK}, {"unjudged": "bounds"}, "funnel does not support unjudged='bounds'"),
+        ({"rank": RANK.with_columns(query=2)}, {}, "No query of the run is judged"),
     ],
 )
 def test_errors(stages, options, message):
