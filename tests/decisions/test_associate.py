@@ -16,6 +16,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.decisions.correlations import pearson, spearman
 from rankql.decisions.nine_cases import count_cases
+from support.simulation import REPEATS
 
 COEFFICIENTS = ("pearson", "spearman")
 
@@ -194,7 +195,7 @@ def test_unrelated_columns_are_rarely_called_related(kinds):
 @pytest.mark.parametrize("slices", [1, 3])
 @pytest.mark.parametrize("kinds", UNRELATED)
 def test_unrelated_columns_are_called_related_in_1_of_20_at_most(kinds, slices, n):
-    times = 2000
+    times = REPEATS
     share = called_related(kinds, n + slices - 1, slices, times)
     assert share <= 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / times)
 

@@ -14,6 +14,7 @@ import rankql
 from rankql import RankqlError, limits
 from rankql.cli.main import main
 from support import definitions
+from support.parameters import cycled
 from support.paths import DL19
 
 NEAR = 1e-12
@@ -141,8 +142,7 @@ def check_sensitivity(frame, queries, names):
     assert next(rows, None) is None
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("names", [[*METRICS], OURS, SOME])
+@pytest.mark.parametrize(("names", "seed"), cycled([[*METRICS], OURS, SOME], range(2)))
 def test_sensitivity(seed, names):
     """The items at i and i + 1 change places, and the metric is computed again."""
     cases, run, qrels = data(seed)
@@ -150,8 +150,7 @@ def test_sensitivity(seed, names):
     check_sensitivity(found.sensitivity, cases[""].values(), names)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("names", [[*METRICS], OURS])
+@pytest.mark.parametrize(("names", "seed"), cycled([[*METRICS], OURS], range(2)))
 def test_sensitivity_of_ranked_tables(seed, names):
     cases, table = holes(seed)
     found = limits(table, None, names)
@@ -215,8 +214,7 @@ def test_removed_items_leave_their_places():
     assert removed.notes[0] == "RR: undefined for 1 of 1 query (100%): no relevant item."
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("form", ["two tables", "ranked table"])
+@pytest.mark.parametrize(("form", "seed"), cycled(["two tables", "ranked table"], range(2)))
 def test_bounds(seed, form):
     if form == "two tables":
         cases, run, qrels = data(seed)

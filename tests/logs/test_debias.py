@@ -22,6 +22,7 @@ from support.calls import (
     connected,
     table_ways,
 )
+from support.parameters import cycled
 
 COLUMNS = ["click", "propensity", "predicted"]
 
@@ -221,8 +222,7 @@ def truth(new, k=None):
     }
 
 
-@pytest.mark.parametrize("k", [None, 2])
-@pytest.mark.parametrize("new", ["cba", "bca", "ca"])
+@pytest.mark.parametrize(("new", "k"), cycled(["cba", "bca", "ca"], [None, 2]))
 def test_expectations(new, k):
     """IPS and DR are right whatever is predicted; what is naive or clipped is not."""
     right = truth(new, k)

@@ -19,6 +19,7 @@ from rankql.diagnostics.explain import explain_items
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
 from support import components
+from support.parameters import cycled
 from support.paths import DL19
 from support.screens import SCREENS
 
@@ -576,8 +577,10 @@ def opened(browser, path, **screen):
     return page, [event for event in events if event != path.as_uri()]
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-@pytest.mark.parametrize("name", ["sliced", "nasty", "many", "one", "dl19"])
+@pytest.mark.parametrize(
+    ("name", "screen"),
+    [*cycled(["sliced", "nasty", "many", "one", "dl19"], [*SCREENS]), ("nasty", "phone")],
+)
 def test_in_a_browser(browser, pages, name, screen):
     if name not in pages:
         pytest.skip(f"no data: {DL19} is absent")

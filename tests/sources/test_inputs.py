@@ -89,7 +89,7 @@ def test_comparisons_by_any_name():
     ]
 
 
-@pytest.mark.parametrize("name", ["missing", "mean", "rel", "metric", "in run", "rel", "query"])
+@pytest.mark.parametrize("name", ["missing", "mean", "rel", "in run", "query"])
 def test_queries_of_any_name(name):
     run, qrels = OURS.rename({"qid": name}), THEIRS.rename({"qid": name})
     columns = {**COLUMNS, "query": name}
@@ -616,7 +616,7 @@ NEGATED = DISTANCES.select("query", "item", score=-pl.col("distance"))
 def test_distances_are_best_where_they_are_lowest(options):
     tied = [run.with_columns(pl.col(run.columns[2]).round(0)) for run in (DISTANCES, NEGATED)]
     metrics = ["nDCG@10", "AP", "RR@10", "P@5"]
-    for near, negated in ((DISTANCES, NEGATED), tied):
+    for near, negated in ((DISTANCES, NEGATED), tied) if "ties" in options else [tied]:
         expected = rankql.evaluate(negated, NEAREST, metrics, **options).per_query
         found = rankql.evaluate(near, NEAREST, metrics, **options)
         assert_frame_equal(found.per_query, expected)
