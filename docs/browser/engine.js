@@ -26,7 +26,7 @@ export async function openEngine() {
   ]);
   worker.postMessage(wasm, [wasm]);
   const db = new duckdb.AsyncDuckDB(new duckdb.VoidLogger(), worker);
-  await db.instantiate("duckdb-eh.wasm");
+  await db.instantiate("data:,"); // the worker has the WebAssembly and asks for no address
   const con = await db.connect();
   await con.query(SETTINGS + new TextDecoder().decode(macros));
   return new Engine(duckdb, db, con);
@@ -55,7 +55,9 @@ class Engine {
     if (!file.size) throw new Problem(`${file.name} is empty. Choose another file.`);
     const isParquet = new TextDecoder().decode(start) === "PAR1";
     if (isParquet || /\.(parquet|pq)$/i.test(file.name)) await this.#loadParquet(file, table);
-    else await this.#loadText(await unzip(file, start), file.name, table);
+    else if (/^(255,254|254,255)/.test(start.join())) {
+      throw new Problem(`${file.name} is not UTF-8 text. Convert it, for example: iconv -f UTF-16 -t UTF-8`);
+    } else await this.#loadText(await unzip(file, start), file.name, table);
     const columns = await this.rows(`SELECT column_name AS name, column_type AS type
       FROM (DESCRIBE ${quote(table)})`);
     const [{ rows }] = await this.rows(`SELECT count(*)::DOUBLE AS rows FROM ${quote(table)}`);
@@ -163,9 +165,6 @@ async function unzip(file, start) {
 
 // How to read a text file, from its first lines. As in rankql.sources, columns are text.
 function readText(text, name) {
-  if (/^(\uFFFD\uFFFD|.\0)/u.test(text)) {
-    throw new Problem(`${name} is not UTF-8 text. Convert it, for example: iconv -f UTF-16 -t UTF-8`);
-  }
   const lines = text.split(/\r?\n/).slice(0, 1000).filter((line) => line.trim() && !/^\s*#/.test(line));
   const first = lines[0]?.trim() ?? "";
   const fields = first.split(/\s+/);
