@@ -18,8 +18,10 @@ const SETTINGS = `SET autoload_known_extensions = false; SET autoinstall_known_e
   CREATE MACRO to_json(value) AS ${NO_JSON}; CREATE MACRO json_transform(value, kind) AS ${NO_JSON};`;
 
 export async function openEngine() {
-  const [duckdb, worker, wasm, macros] = await Promise.all([
+  // All at once, so that the network can be off from here on.
+  const [duckdb, parquet, worker, wasm, macros] = await Promise.all([
     moduleAddress("duckdb-browser.mjs").then((address) => import(address)),
+    openParquet(),
     startWorker(),
     readBytes("duckdb-eh.wasm"),
     readBytes("rankql.sql"),
@@ -29,14 +31,12 @@ export async function openEngine() {
   await db.instantiate("data:,"); // the worker has the WebAssembly and asks for no address
   const con = await db.connect();
   await con.query(SETTINGS + new TextDecoder().decode(macros));
-  return new Engine(duckdb, db, con);
+  return new Engine(duckdb, parquet, db, con);
 }
 
 class Engine {
-  #parquet = null;
-
-  constructor(duckdb, db, con) {
-    Object.assign(this, { duckdb, db, con });
+  constructor(duckdb, parquet, db, con) {
+    Object.assign(this, { duckdb, parquet, db, con });
   }
 
   // The rows of a query as objects; whole numbers of 64 bits must be cast.
@@ -66,10 +66,9 @@ class Engine {
   }
 
   async #loadParquet(file, table) {
-    this.#parquet ??= await openParquet();
     let stream;
     try {
-      stream = this.#parquet.readParquet(new Uint8Array(await file.arrayBuffer())).intoIPCStream();
+      stream = this.parquet.readParquet(new Uint8Array(await file.arrayBuffer())).intoIPCStream();
     } catch (error) {
       throw new Problem(
         `Cannot read ${file.name} as Parquet: ${reword(error)}\n` +
