@@ -68,7 +68,7 @@ COMPONENTS = {
     "duckdb_cli": Component((), (("duckdb",),)),
     "lakes": Component(("deltalake", "fsspec", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
-    "package": Component(("build",)),
+    "package": Component(("build", "check_wheel_contents", "twine"), (("uvx",),)),
     "perl": Component((), (("perl",),), "apt-get install perl", heavy=False),
     "postgres": Component(("psycopg",), (("initdb",),), f"{EXTRA} && apt-get install postgresql"),
     "ranx": Component(("ranx",)),
