@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,7 +24,7 @@ from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table
+from rankql.sources.tables import Table, unknown_column
 from rankql.text import format_count, format_queries
 
 
@@ -256,6 +257,8 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
             yield
         except duckdb.Error as error:
             line = reword_error(error)
+            if match := re.match('Referenced column "(.+?)" not found', line):
+                raise unknown_column("metrics", match[1], [*inputs.runs.values()]) from error
             if NO_SCORE in line:
                 validate_columns(session, inputs, ("score",))
             if DUPLICATES in line or SHARED in line:
