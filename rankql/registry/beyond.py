@@ -69,6 +69,13 @@ CATALOGUE_METRICS = (
         source="Zhou et al. 2010; Vargas and Castells 2011",
     ),
     _of_catalogue(
+        function="freshness",
+        columns=("created_at", "shown_at"),
+        better="lower",
+        highest=None,
+        undefined=NOTHING_SHOWN,
+    ),
+    _of_catalogue(
         function="personalisation",
         columns=("user", "item"),
         undefined="there are not two users",
