@@ -4,8 +4,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+from sphinx.util import logging
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+
+import browser_page  # noqa: E402
+
+logger = logging.getLogger(__name__)
 
 project = "rankql"
 copyright = "the rankql authors"
@@ -44,6 +50,7 @@ copybutton_only_copy_prompt_lines = True
 # search of the site lists first.
 KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
+    "browser": ["browser", "without python", "private data", "calculator", "ndcg by hand"],
     "business": ["clicks and revenue", "a/b test outcomes", "correlation with clicks"],
     "choosing-k": ["cutoff", "choose k"],
     "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
@@ -84,7 +91,16 @@ def set_language(app, page, template, context, tree):
         context["language"] = "zh-CN"
 
 
+def add_browser_page(app, error):
+    """Build the page for the browser into the site. Without npm it has no evaluation of files."""
+    if error is not None or app.builder.format != "html":
+        return
+    if missing := browser_page.build_folder(Path(app.outdir) / "browser"):
+        logger.info(f"browser/index.html cannot evaluate files: {missing}")
+
+
 def setup(app):
-    """Register the two hooks."""
+    """Register the hooks."""
+    app.connect("build-finished", add_browser_page)
     app.connect("source-read", add_keywords)
     app.connect("html-page-context", set_language)

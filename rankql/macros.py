@@ -158,9 +158,10 @@ def register(
     They are TEMP macros: nothing is written to the database, which may be read-only, and they end
     with the connection. A `con.cursor()` is a connection of its own: register it too. With
     `persist` they are written into `schema` of the current database. Everyone who opens it can
-    call them as `rankql.ndcg(...)`, also cursors and read-only readers; if it is attached, after
-    USE. Registering twice changes nothing. A function of yours with the same name is not replaced:
-    a RankqlError names it.
+    call them as `rankql.ndcg(...)`, also cursors and read-only readers; if it is attached, as
+    `shop.rankql.ndcg(...)`. They call each other by the name of the database: attach the file under
+    that name (`AS shop`), and register again after you rename it. Registering twice changes
+    nothing. A function of yours with the same name is not replaced: a RankqlError names it.
 
     >>> import duckdb
     >>> con = duckdb.connect()
@@ -176,7 +177,9 @@ def register(
     text = read_sql()
     _refuse_foreign(con, text, schema if persist else None)
     if persist:
-        text = f"CREATE SCHEMA IF NOT EXISTS {quote(schema)};\n{_in_schema(text, schema)}"
+        ((database,),) = con.sql("SELECT current_database()").fetchall()
+        place = f"{quote(database)}.{quote(schema)}"
+        text = f"CREATE SCHEMA IF NOT EXISTS {place};\n{qualify_macros(text, place)}"
     else:
         text = _CREATE.sub(r"CREATE OR REPLACE TEMP MACRO \1", text)
     try:
@@ -242,10 +245,14 @@ def _refuse_foreign(con: duckdb.DuckDBPyConnection, text: str, schema: str | Non
             )
 
 
-def _in_schema(text: str, schema: str) -> str:
-    """Put the macros, and their calls of each other, into a schema. (Texts hold no such call.)"""
+def qualify_macros(text: str, place: str) -> str:
+    """Put the macros into a schema, `"database"."schema"`, and name it where they call each other.
+
+    DuckDB looks a call inside a macro up from where the macro is called, so that macros of an
+    attached database do not find each other otherwise. (Texts hold no such call.)
+    """
     names = "|".join(sorted(_CREATE.findall(text), key=len, reverse=True))
     call = re.compile(rf"(?<![\w.])({names})(?=\()")
     comment = re.compile(r"^(COMMENT ON MACRO (?:TABLE )?)(\w+)", re.MULTILINE)
-    text = call.sub(lambda name: f"{quote(schema)}.{name[0]}", text)
-    return comment.sub(lambda head: f"{head[1]}{quote(schema)}.{head[2]}", text)
+    text = call.sub(lambda name: f"{place}.{name[0]}", text)
+    return comment.sub(lambda head: f"{head[1]}{place}.{head[2]}", text)

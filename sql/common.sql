@@ -410,13 +410,14 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- Tables.
 
--- Columns are named by text. struct_insert() refuses a second column `pos`.
+-- Columns are named by text. struct_concat() refuses a second column `pos`; struct_insert(a, pos := b) loses the name `pos`
+-- in DuckDB 2.0 if the macro is stored in a file of an older format.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
-    SELECT unnest(struct_insert(rankql_row, pos :=
+    SELECT unnest(struct_concat(rankql_row, {'pos':
         CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
             PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
             ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
-                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END))
+                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END}))
     FROM query_table(scores) AS rankql_row;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 

@@ -32,7 +32,8 @@ def metrics_command(form: str) -> None:
     print_frame(metrics(), form, [f"Default conventions: {defaults}"])
 
 
-@command("sql", "sql > rankql.sql", "sql my.run my.qrels -m nDCG@10 --readable")
+@command("sql", "sql > rankql.sql", "sql --database rankql.duckdb",
+         "sql my.run my.qrels -m nDCG@10 --readable")  # fmt: skip
 @click.argument("inputs", nargs=-1, metavar="[RUN... QRELS | QUERY]")
 @click.option("--dialect", metavar="NAME", help="Translate QUERY for another engine: clickhouse, "
               "spark, postgres, datafusion, snowflake, ...")  # fmt: skip
@@ -41,12 +42,15 @@ def metrics_command(form: str) -> None:
 @CONVENTIONS
 @COLUMNS
 @click.option("--folder", is_flag=True, help="Print the path of the SQL files, a dbt package.")
+@click.option("--database", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the macros into a new DuckDB file, to attach AS rankql.")  # fmt: skip
 def sql_command(
     inputs: Sequence[str],
     dialect: str | None,
     metrics: Sequence[str],
     readable: bool,
     folder: bool,
+    database: Path | None,
     **options: Any,
 ) -> None:
     """Print the macros, or the query that eval runs.
@@ -57,12 +61,23 @@ def sql_command(
 
     With --dialect, translates a QUERY that calls the metrics. Without QUERY, prints the metrics as
     functions of that engine.
+
+    With --database, writes the macros into a new file. Any DuckDB from 1.4.3 on can use them after
+    ATTACH 'rankql.duckdb' AS rankql (READ_ONLY), as rankql.ndcg(rel, pos, 10).
     """
     from rankql import macros
     from rankql.engines import dialects
 
     if folder:
         click.echo(macros.sql_folder())
+    elif database:
+        from rankql.sources.macro_database import write_macro_database
+
+        if inputs or dialect or metrics or readable or keyword_arguments(options):
+            raise click.UsageError("With --database, pass no other arguments.")
+        write_macro_database(database)
+        path = macros.literal(str(database))
+        click.echo(f"Next, in DuckDB: ATTACH {path} AS rankql (READ_ONLY);", err=True)
     elif dialect:
         if len(inputs) > 1 or metrics or readable or keyword_arguments(options):
             raise click.UsageError(

@@ -82,8 +82,9 @@ def evaluate(
     written, and your open transaction stays open (ADBC ends it if the database raises an error).
 
     `conventions` is a profile: 'rankql', 'trec_eval' (version 9, as in pytrec_eval),
-    'trec_eval_10', 'sklearn', 'ranx', 'recbole' or 'spark'. Each further option changes one of its
-    conventions, such as ties='expected'; see `rankql.Conventions`.
+    'trec_eval_10', 'sklearn', 'ranx', 'recbole', 'spark', 'mlflow', 'opensearch' or
+    'elasticsearch'. Each further option changes one of its conventions, such as ties='expected';
+    see `rankql.Conventions`.
 
     `check`, `limits`, `explain`, `correlate` and `associate` need DuckDB.
 

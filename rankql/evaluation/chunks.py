@@ -79,8 +79,8 @@ class _Task:
 
     @property
     def is_separator(self) -> bool:
-        """Is it punctuation, as in 'doc12#3'?"""
-        return re.fullmatch(r"[^\w\s]+|_+", self.rule) is not None
+        """Is it punctuation, as in 'doc12#3', or does it start so, as in 'doc12_chunk_3'?"""
+        return re.fullmatch(r"[^\w\s]+|[_#:/|.~-][\w#:/|.~-]*", self.rule) is not None
 
     def require_known_ties(self, conventions: Conventions) -> None:
         """Refuse a convention for ties that positions='keep' makes void."""

@@ -1,10 +1,11 @@
-"""Convert runs and judgments between TREC files and tables."""
+"""Convert runs and judgments between TREC files, those of BEIR, and tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -21,6 +22,11 @@ from rankql.text import format_count
 from rankql.writing import atomic_path
 
 _TABLES = {".parquet": "FORMAT parquet", ".csv": "FORMAT csv, HEADER true"}
+# The files of BEIR; in JSON, control characters are escaped, so no value contains a tab.
+_BEIR = {
+    ".tsv": "FORMAT csv, HEADER true, DELIMITER '\t'",
+    ".json": "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\t'",
+}
 # Nothing is quoted in a TREC file.
 _TREC = "FORMAT csv, HEADER false, QUOTE '', ESCAPE ''"
 # White space, by which readers of TREC files may split, beyond ASCII too.
@@ -41,15 +47,17 @@ def convert(
     descending: bool | None = None,
     tag: str = "rankql",
 ) -> Path:
-    """Write a run or judgments to a file: Parquet or CSV by its suffix, else TREC.
+    """Write a run or judgments to a file: Parquet, CSV or BEIR by its suffix, else TREC.
 
     `source` is what `evaluate` takes as a run or as qrels. Tables get the columns query, item and
-    rel, score or pos, and `system` if you name that column. In a TREC run, ranks follow the score,
-    then the item in descending order. Rows without a score or position are left out. If there are
-    only positions, scores count down to 1. If the lowest score is best (a column named distance, or
-    descending=False), -score is written, because the highest is best in TREC files. Each line of a
-    run ends with `tag`, or with the system. `.gz` or `.zst` at the end compresses a text file. The
-    file appears complete or not at all.
+    rel, score or pos, and `system` if you name that column. `.tsv` is a file of BEIR, with the
+    columns query-id, corpus-id and score, and `.json` is {query: {item: score}}; in judgments, the
+    score is the grade. In a TREC run, ranks follow the score, then the item in descending order.
+    Rows without a score or position are left out. If there are only positions, scores count down
+    to 1. If the lowest score is best (a column named distance, or descending=False), -score is
+    written, because the highest is best in TREC and BEIR. Each line of a TREC run ends with `tag`,
+    or with the system. `.gz` or `.zst` at the end compresses a text file. The file appears complete
+    or not at all.
 
     >>> import polars as pl, tempfile
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
@@ -61,7 +69,11 @@ def convert(
     """
     path = Path(target)
     columns = {"query": query, "item": item, "rel": rel, "score": score, "pos": pos}
-    options, trec = _format(path)
+    options, suffix = _format(path)
+    if suffix in _BEIR and system is not None:
+        raise RankqlError(
+            f"system={system!r}: a file of BEIR holds one run. Write .parquet or .csv"
+        )
     with open_session(con, source) as session:
         (columns, _), ((table,), *_) = resolve_columns(
             session, columns, [[session.table(source, "source")]]
@@ -69,29 +81,35 @@ def convert(
         table = _read(table, columns, system, descending)
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
-            if trec:
+            if suffix not in _TABLES:
                 table = _select_roles(table, columns, path)
-            sql = _trec(session, table, tag) if trec else _table(session, table)
+            if suffix in _BEIR:
+                sql = _beir(session, table, suffix)
+            else:
+                sql = (_table if suffix in _TABLES else partial(_trec, tag=tag))(session, table)
             _write(session, sql, path, options)
     return path
 
 
 # Suffixes of other formats, which are not written.
-_OTHERS = (".json", ".jsonl", ".ndjson", ".tsv", ".xlsx", ".xls", ".arrow", ".feather", ".duckdb")
+_OTHERS = (".jsonl", ".ndjson", ".xlsx", ".xls", ".arrow", ".feather", ".duckdb")
 
 
-def _format(path: Path) -> tuple[str, bool]:
-    """The options of COPY, and whether it is a TREC file."""
+def _format(path: Path) -> tuple[str, str]:
+    """The options of COPY, and the suffix without that of the compression."""
     zipped = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
     suffix = Path(path.stem if zipped else path.name).suffix.lower()
     if suffix in _OTHERS:
-        raise RankqlError(f"{str(path)!r}: cannot write {suffix}. Use .parquet, .csv or TREC")
-    options = _TABLES.get(suffix, f"{_TREC}, DELIMITER ' '")
+        raise RankqlError(
+            f"{str(path)!r}: cannot write {suffix}. Use .parquet, .csv, TREC, or "
+            ".tsv or .json of BEIR"
+        )
+    options = (_TABLES | _BEIR).get(suffix, f"{_TREC}, DELIMITER ' '")
     if zipped and suffix == ".parquet":
         raise RankqlError(
             f"{str(path)!r}: a Parquet file is compressed already. Leave out {path.suffix}"
         )
-    return options + (f", COMPRESSION {zipped}" if zipped else ""), suffix not in _TABLES
+    return options + (f", COMPRESSION {zipped}" if zipped else ""), suffix
 
 
 def _read(
@@ -114,7 +132,7 @@ def _read(
 
 
 def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -> Table:
-    """The roles of a run or of judgments, because a TREC file cannot hold both."""
+    """The roles of a run or of judgments, because a file of TREC or BEIR cannot hold both."""
     roles, ranking = dict(table.roles), {"score", "pos"}
     named = {role for role, name in columns.items() if name is not None}
     if "rel" in roles and roles.keys() & ranking:
@@ -123,8 +141,8 @@ def _select_roles(table: Table, columns: Mapping[str, str | None], path: Path) -
             is_run, is_qrels = ".run" in path.suffixes, ".qrel" in path.name.lower()
         if is_run == is_qrels:
             raise RankqlError(
-                "source has both grades and a ranking, but a TREC file has one of them. Pass rel= "
-                "for judgments, score= or pos= for a run"
+                "source has both grades and a ranking, but a file of TREC or BEIR has one of them. "
+                "Pass rel= for judgments, score= or pos= for a run"
             )
         for role in {"rel"} if is_run else ranking:
             roles.pop(role, None)
@@ -168,6 +186,30 @@ def _type(session: Session, table: Table, role: str) -> str:
     return "BIGINT" if role == "pos" else "DOUBLE"
 
 
+def _beir(session: Session, table: Table, suffix: str) -> str:
+    """The rows of a TSV file, or the one object of a JSON file."""
+    if "rel" in table.roles:
+        kind = _type(session, table, "rel")
+        if kind != "BIGINT" and suffix == ".tsv":
+            raise RankqlError(
+                f"{table.label}: {table.roles['rel']} has fractions, but grades of BEIR are whole "
+                "numbers. Write .json, .parquet or .csv"
+            )
+        keys = f"{table.key('query')} AS query, {table.key('item')} AS item"
+        values = f"SELECT {keys}, CAST({table.read('rel')} AS {kind}) AS score FROM {table.sql}"
+    else:
+        values = f"SELECT query, item, score FROM ({_ranking(session, table, 'NULL')})"
+    rows = f"(FROM ({values}) WHERE score IS NOT NULL)"
+    if suffix == ".tsv":
+        names = 'query AS "query-id", item AS "corpus-id", score'
+        return f"SELECT {names} FROM {rows} ORDER BY query, score DESC, item"
+    pair = "{{'key': CAST({} AS VARCHAR), 'value': {}}}".format
+    items = f"map_from_entries(list({pair('item', 'score')} ORDER BY score DESC, item))"
+    queries = f"SELECT query, {items} AS items FROM {rows} GROUP BY query"
+    queries = f"SELECT list({pair('query', 'items')} ORDER BY query) AS queries FROM ({queries})"
+    return f"SELECT CAST(to_json(map_from_entries(queries)) AS VARCHAR) FROM ({queries})"
+
+
 def _trec(session: Session, table: Table, tag: str) -> str:
     """The lines of a TREC file, one column for each of its fields."""
     blank = f"id = '' OR regexp_matches(id, {literal(_WHITE)})"
@@ -177,8 +219,8 @@ def _trec(session: Session, table: Table, tag: str) -> str:
         blank,
         "is empty or has white space, which separates TREC fields",
     )
-    keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     if "rel" in table.roles:
+        keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
         rel = table.read("rel")
         integer = "rel = floor(rel) AND abs(rel) < 1e15"
         return f"""
@@ -189,6 +231,14 @@ def _trec(session: Session, table: Table, tag: str) -> str:
     if not tag or tag.split() != [tag]:
         raise RankqlError(f"tag must be one word, not {tag!r}")
     system = table.key("system", as_text=True) if "system" in table.roles else literal(tag)
+    return f"""
+        SELECT query, 'Q0', item, rank, score, system FROM ({_ranking(session, table, system)})
+        ORDER BY system, query, rank"""
+
+
+def _ranking(session: Session, table: Table, system: str) -> str:
+    """The query, item, system, rank and score of the rows of a run that are ranked."""
+    keys = ", ".join(f"{table.key(role)} AS {role}" for role in ("query", "item"))
     numbers = [role for role in ("pos", "score") if role in table.roles]
     fields = ", ".join([keys, *(f"{table.read(role)} AS {role}" for role in numbers)])
     source = f"(SELECT {fields}, {system} AS system FROM {table.sql})"
@@ -199,10 +249,8 @@ def _trec(session: Session, table: Table, tag: str) -> str:
         score = _scores(session, table, source, order)
         order = "ORDER BY pos"
     return f"""
-        SELECT query, 'Q0', item, rank, score, system FROM (
             SELECT query, item, system, row_number() OVER ranking AS rank, {score} AS score
-            FROM {source} WINDOW ranking AS (PARTITION BY system, query {order}))
-        ORDER BY system, query, rank"""
+            FROM {source} WINDOW ranking AS (PARTITION BY system, query {order})"""
 
 
 def _scores(session: Session, table: Table, source: str, order: str) -> str:

@@ -161,11 +161,31 @@ def is_small_overlap(system: str | None, items: int, judged: int, common: int) -
 
 
 def item_overlap_note(run_sql: RunSql, inputs: Inputs, counts: ItemOverlap) -> str | None:
-    """The note on few items in common; an error if there are none."""
+    """The note on few items in common; an error if there are none and ids may be the reason."""
     system, *_, common = counts
+    if not common and _writes_ids_alike(run_sql, inputs):
+        return (
+            f"No item of {run_label(system)} is judged for its query, so its hits are 0. If this "
+            "is not true, write item ids the same way in run and qrels"
+        )
     if not common:
         raise RankqlError(no_common_item_message(run_sql, inputs, system))
     return few_common_items_note(*counts) if is_small_overlap(*counts) else None
+
+
+# An id with its digits as 9, or 0 if they start with 0, and its small letters as a.
+_FORM = r"""regexp_replace(regexp_replace(regexp_replace(CAST(item AS VARCHAR),
+    '\b0\d+', '°', 'g'), '\d+', '9', 'g'), '[a-z]+', 'a', 'g')"""
+
+
+def _writes_ids_alike(run_sql: RunSql, inputs: Inputs) -> bool:
+    """Have most ids in lists the type and form of judged ids, so that no hit may be true?"""
+    lists = all(table.unit == "ids" for table in inputs.runs.values())
+    if not lists or inputs.as_text("item") or describe_chunk(run_sql, inputs):
+        return False
+    known = f"SELECT {_FORM} FROM qrels"
+    ((share,),) = run_sql(f"SELECT avg(CAST({_FORM} IN ({known}) AS INT)) FROM run")
+    return bool(share > 0.5)
 
 
 def few_common_items_note(system: str | None, items: int, judged: int, common: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,13 +19,13 @@ from rankql.evaluation.overlap import (
 )
 from rankql.evaluation.query import DUPLICATES, SHARED, Query
 from rankql.macros import quote
-from rankql.registry.conventions import Conventions
+from rankql.registry.conventions import SHORT_IDEALS, Conventions
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import execute
 from rankql.sources.messages import reword_error
 from rankql.sources.session import Session, duckdb_errors
-from rankql.sources.tables import Table
-from rankql.text import format_queries
+from rankql.sources.tables import Table, unknown_column
+from rankql.text import format_count, format_queries
 
 
 def validate_inputs(
@@ -47,6 +48,7 @@ def validate_inputs(
         notes += note_unjudged_queries(run_sql, inputs)
         if not one:
             notes += require_common_items(run_sql, inputs)
+        notes += _note_short_rankings(run_sql, inputs, conventions, query.metrics)
         require_consistent_grades(run_sql)
     require_unique(run_sql, inputs, query.unique_columns)
     return notes
@@ -61,6 +63,29 @@ def _note_null_grades(session: Session, qrels: Table) -> list[str]:
     return [
         f"{rows - graded:,} of {rows:,} rows of qrels have no grade ({qrels.roles['rel']} is NULL) "
         "and are left out: their items count as unjudged"
+    ]
+
+
+def _note_short_rankings(
+    run_sql: RunSql, inputs: Inputs, conventions: Conventions, metrics: Sequence[str]
+) -> list[str]:
+    """A note on rankings for which the tool of the profile has a shorter ideal ranking."""
+    profile = conventions.profile.partition(",")[0]
+    cuts = [name.partition("@")[2] or "1e9" for name in metrics if name.startswith("nDCG")]
+    if profile not in SHORT_IDEALS or not cuts:
+        return []
+    place, k = "score" if inputs.scored else "pos", max(map(float, cuts))
+    ((count,),) = run_sql(
+        f"""SELECT count(*) FROM (SELECT query, count({place}) AS n FROM run GROUP BY {inputs.keys})
+        JOIN (SELECT query, count(*) AS r FROM qrels WHERE rel > 0 GROUP BY query) USING (query)
+        WHERE n < least(r, {k})"""
+    )
+    if not count:
+        return []
+    verb = "has" if count == 1 else "have"
+    return [
+        f"{format_count(count, 'ranking')} {verb} fewer items than the ideal ranking, which "
+        f"{profile} cuts to as many: its nDCG is higher there"
     ]
 
 
@@ -232,6 +257,8 @@ def evaluation_errors(session: Session, inputs: Inputs, conventions: Conventions
             yield
         except duckdb.Error as error:
             line = reword_error(error)
+            if match := re.match('Referenced column "(.+?)" not found', line):
+                raise unknown_column("metrics", match[1], [*inputs.runs.values()]) from error
             if NO_SCORE in line:
                 validate_columns(session, inputs, ("score",))
             if DUPLICATES in line or SHARED in line:

@@ -24,11 +24,11 @@ from rankql.registry.all_metrics import NAMED
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.computed import holds_numbers
-from rankql.sources.id_lists import RETRIEVED, find_list
+from rankql.sources.id_lists import find_list
 from rankql.sources.macro_sql import execute
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
-from rankql.sources.tables import Data, Table, known_names, same_kind
+from rankql.sources.tables import RETRIEVED, Data, Table, known_names, same_kind
 
 Direction = bool | Mapping[str, bool] | None
 

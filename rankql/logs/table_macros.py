@@ -138,7 +138,8 @@ def _add_column(
 def _filter_rows(data: Data, macro: str, columns: Columns, options: Mapping[str, object]) -> Frame:
     """Some rows of the data, in their order, as a table macro returns them."""
     frame = _read_frame(data)
-    require_columns(frame, *(column(name) for name in columns.values() if name is not None))
+    read = [*columns.values(), "pos"]  # the macro replaces pos
+    require_columns(frame, *(column(name) for name in read if name is not None))
     types = frame.lazy().collect_schema()
     names = {
         role: None if name is None else name if isinstance(name, str) else f"{_INDEX}_{role}"

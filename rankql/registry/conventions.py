@@ -120,7 +120,19 @@ PROFILES = {
     "ranx": Conventions("ranx", ap_denominator="R", ties="order", undefined="zero"),
     "recbole": Conventions("recbole", gain="binary", ties="order", undefined="drop"),
     "spark": Conventions("spark", gain="binary", ties="order", undefined="zero"),
+    "mlflow": Conventions(
+        "mlflow", gain="binary", precision_denominator="retrieved", ties="order", undefined="zero"
+    ),
+    # By their formulas: tests/registry/test_profiles.py has cases of their own tests.
+    **{
+        name: Conventions(
+            name, gain="exp2", precision_denominator="retrieved", ties="order", undefined="zero"
+        )
+        for name in ("opensearch", "elasticsearch")
+    },
 }
+# Tools that cut the ideal ranking at the number of retrieved items, if that is below k.
+SHORT_IDEALS = ("mlflow", "opensearch", "elasticsearch")
 
 
 def choose(profile: str | None, options: Mapping[str, Any]) -> Conventions:

@@ -102,7 +102,7 @@ def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
         for part in spec:
             require_column(table, part, role)
         # A comma within an id is doubled, so that different keys stay different.
-        parts = (f"replace(CAST({quote(part)} AS VARCHAR), ',', ',,')" for part in spec)
+        parts = (f"replace({_key_text(table, part)}, ',', ',,')" for part in spec)
         return table.with_column(name, " || ', ' || ".join(parts), "VARCHAR", spec)
     if name.isidentifier():
         raise unknown_column(role, name, [table])
@@ -124,6 +124,16 @@ def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
             f"of its columns ({why.rstrip('.!')}). Available: {', '.join(known)}"
         ) from error
     return table.with_column(name, value, kind, reads, source, kept)
+
+
+def _key_text(table: Table, name: str) -> str:
+    """A part of a key as text; 1.0 is 1, as in a key of one column."""
+    kind, column = table.columns[table.actual_name(name)], quote(name)
+    text = f"CAST({column} AS VARCHAR)"
+    if not kind.startswith(("DOUBLE", "FLOAT", "DECIMAL")):
+        return text
+    whole = f"{column} = floor({column}) AND abs({column}) < 1e15"
+    return f"CASE WHEN {whole} THEN CAST(CAST({column} AS BIGINT) AS VARCHAR) ELSE {text} END"
 
 
 def _with_numbers(session: Session, table: Table, columns: Sequence[str]) -> tuple[str, str]:
@@ -162,11 +172,10 @@ def require_scalar(text: str, what: str) -> None:
     if trees[1]["error"]:
         raise RankqlError(f"{what} is not valid SQL: {trees[1]['error_message']}")
     values = [tree["statements"][0]["node"].pop("select_list", []) for tree in trees]
-    nested = any(
-        f'"class": "{part}"' in json.dumps(values[1]) for part in ("SUBQUERY", "PARAMETER")
-    )
+    tree, refused = json.dumps(values[1]), ("SUBQUERY", "PARAMETER", "WINDOW")
+    nested = any(f'"class": "{part}"' in tree for part in refused)
     if trees[0] != trees[1] or len(values[1]) != 1 or nested:
         raise RankqlError(
             f"{what} must be one SQL expression of the columns of a row, without a subquery, a "
-            "semicolon and parameters"
+            "window function, a semicolon and parameters"
         )

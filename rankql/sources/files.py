@@ -15,6 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, cast
 
+import duckdb
+
 from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.sources.private import private_connection
@@ -30,6 +32,12 @@ READERS = {
     ".ndjson": "read_json({}, format = 'newline_delimited')",
 }
 
+# The judgments of Quepid have a line with the query alone if it has no rating.
+QUEPID = "query,docid,rating"
+READ_QUEPID = (
+    "(FROM read_csv({}, all_varchar = true, header = true, delim = ',', quote = '\"', "
+    "null_padding = true) WHERE docid IS NOT NULL OR rating IS NOT NULL)"
+)
 
 # The streams that were read, which can be read only once, as files in memory.
 _STREAMS: dict[str, IO[bytes]] = {}
@@ -160,6 +168,17 @@ def read_head(path: str, lines: int = 1000) -> list[str]:
     except (OSError, EOFError) as error:
         raise RankqlError(f"{path!r} cannot be read: {error}") from error
     return [line.rstrip("\r\n") for line in decoded if line.strip()]
+
+
+def read_start(path: str, size: int = 2**16) -> str:
+    """The first characters of a text file; of one in .zst, the first lines if they are short."""
+    if path.endswith(".zst"):
+        with suppress(duckdb.Error):
+            return "\n".join(read_head(path, 50))[:size]
+        return ""
+    with suppress(OSError, EOFError), _open(path) as file:
+        return file.read(size).decode("utf-8-sig", "replace")
+    return ""
 
 
 def _open(path: str) -> IO[bytes]:

@@ -25,6 +25,9 @@ from rankql.sources.list_checks import (
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import (
+    QUESTIONS,
+    RELEVANT,
+    RETRIEVED,
     ROLES,
     Data,
     Table,
@@ -34,16 +37,6 @@ from rankql.sources.tables import (
     is_text,
 )
 
-_IDS = ("_ids", "_doc_ids", "_document_ids", "_context_ids", "_chunk_ids", "_node_ids", "_item_ids")
-_ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
-# The names of lists that are recognised, the likeliest first.
-RETRIEVED = [name + end for name in ("retrieved", "recommended", "ranked") for end in _ENDS]
-RELEVANT = [
-    name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
-    for end in _ENDS
-]  # fmt: skip
-# The names of a question or its id; next to them, `topic` or `user` is an attribute.
-QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # The column with the places in a list.
 PLACE = f"{INTERNAL_PREFIX}place"
 
@@ -158,7 +151,7 @@ def unnest_lists(
         elif qrels is None:
             raise RankqlError(
                 f"{table.label} has lists of retrieved ids ({column}), but none of relevant ids: "
-                f"expected {', '.join(RELEVANT[:3])} or {RELEVANT[len(_IDS)]}. Found: "
+                f"expected {', '.join(RELEVANT[:3])} or relevant. Found: "
                 f"{', '.join(table.columns)}. Pass qrels=, or item=[{column!r}, '...']"
             )
     if relevant:

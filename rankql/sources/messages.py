@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import duckdb
@@ -9,8 +10,9 @@ import duckdb
 from rankql.errors import RankqlError, database_message
 from rankql.sources.files import first_line_not_utf8
 
-# Errors about a connection, and what to do about them.
-_CONNECTION_ERRORS = {
+# What is wrong, and what to do about it, by words in DuckDB's message.
+_KNOWN_ERRORS = {
+    "Map keys must be unique": "a query, or an item of a query, is repeated. Keep one of them",
     "transaction is aborted": "the transaction of con has failed. Call con.rollback(), then retry",
     "Connection already closed": "con is closed. Pass an open connection",
     "busy with another call": "con is in use by another thread. Give each thread its own: "
@@ -26,7 +28,7 @@ def reword_error(error: duckdb.Error) -> str:
             f"DuckDB is out of memory: {line}. Raise its limit (SET memory_limit = '4GB'), use "
             "fewer threads (SET threads = 1), or make room in temp_directory, where DuckDB spills"
         )
-    return next((words for sign, words in _CONNECTION_ERRORS.items() if sign in line), line)
+    return next((words for sign, words in _KNOWN_ERRORS.items() if sign in line), line)
 
 
 def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()) -> RankqlError:
@@ -39,3 +41,12 @@ def unreadable_source(label: str, error: duckdb.Error, paths: Sequence[str] = ()
             )
     what = f"{label}: {paths[0]!r}" if paths else label
     return RankqlError(f"{what} cannot be read: {reword_error(error)}")
+
+
+def unreadable_shape(label: str, name: str, what: str, error: duckdb.Error) -> RankqlError:
+    """The error for a JSON file of a known shape with something else in it."""
+    why = re.sub(r'JSON transform error in file ".*", in [^:]*: ', "", reword_error(error))
+    why = re.sub(
+        "^Failed to cast value to numerical: (.*)$", r"\1 is not a number. Correct it", why
+    )
+    return RankqlError(f"{label}: {name!r} looks like {what}, but {why}")

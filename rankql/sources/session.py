@@ -25,6 +25,8 @@ from rankql.macros import duckdb_required, is_other_database, literal, quote
 from rankql.sources.catalog import database_type, find_table
 from rankql.sources.dicts import frame_from_dict, is_several_runs
 from rankql.sources.files import (
+    QUEPID,
+    READ_QUEPID,
     READERS,
     copy_stream,
     expand_home,
@@ -34,7 +36,8 @@ from rankql.sources.files import (
     refuse_utf16,
     suffix,
 )
-from rankql.sources.messages import reword_error, unreadable_source
+from rankql.sources.json_shapes import JsonShape, json_shape
+from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
 from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
@@ -160,17 +163,28 @@ class Session:
             kind = suffix(paths[0])
         if kind not in READERS or has_no_header(paths[0]):
             return self._load_trec(paths, pattern, label)
-        sql = READERS[kind].format(literal(pattern))
+        quepid = kind == ".csv" and read_head(paths[0], 1) == [QUEPID]
+        sql = (READ_QUEPID if quepid else READERS[kind]).format(literal(pattern))
         if kind in (".parquet", ".pq"):
             self.files[f"{label}: {name!r}"] = sql
             return self.describe(label, sql, file=name)
         refuse_utf16(label, paths[0])
         if paths == [pattern] and os.path.isfile(pattern) and not read_head(pattern):
             raise RankqlError(f"{label}: {name!r} is empty")
+        if "json" in sql and (shape := json_shape(paths, pattern, label)):
+            return self._load_json(shape, label, name)
         try:
             return self.load(label, sql, text="all_varchar" in sql)
         except duckdb.Error as error:
             raise unreadable_source(label, error, paths) from error
+
+    def _load_json(self, shape: JsonShape, label: str, name: str) -> Table:
+        """The rows in a JSON file that has no row per object."""
+        try:
+            table = self.load(label, shape.rows, text=False)
+        except duckdb.Error as error:
+            raise unreadable_shape(label, name, shape.what, error) from error
+        return replace(table, assumed=shape.assumed)
 
     def _load_trec(self, paths: Sequence[str], pattern: str, label: str) -> Table:
         """The table of a TREC run or of TREC judgments."""

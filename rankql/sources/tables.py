@@ -18,7 +18,7 @@ ROLES = {
     # Next to an id, `query` is its text. In PyTerrier, `docid` is an internal number.
     "query": (
         *("query_id", "qid", "q_id", "query", "topic", "user", "user_id", "uid", "session_id"),
-        *("question_id", "question", "user_input"),
+        *("question_id", "question", "user_input", "query_text"),
     ),
     "item": (
         "item",
@@ -35,9 +35,19 @@ ROLES = {
         *("corpus_id", "passage_id", "pid", "chunk_id", "movie_id"),
     ),
     "rel": ("rel", "relevance", "grade", "label", "judgment", "judgement", "rating"),
-    "pos": ("pos", "position", "rank"),
+    "pos": ("pos", "position", "rank", "doc_position"),
     "score": ("score", "similarity", "sim", "prediction", "pred", "distance", "dist"),
 }
+_IDS = ("_ids", "_doc_ids", "_document_ids", "_context_ids", "_chunk_ids", "_node_ids", "_item_ids")
+_ENDS = (*_IDS, "", "_docs", "_documents", "_chunks", "_nodes", "_items")
+# The names of lists that are recognised, the likeliest first.
+RETRIEVED = [name + end for name in ("retrieved", "recommended", "ranked") for end in _ENDS]
+RELEVANT = [
+    name + end for name in ("relevant", "expected", "reference", "ground_truth", "gold")
+    for end in _ENDS
+]  # fmt: skip
+# The names of a question or its id; next to them, `topic` or `user` is an attribute.
+QUESTIONS = ("query_id", "qid", "q_id", "question_id", "query", "question", "user_input")
 # Names of scores of which the lowest is best, unless the caller says otherwise.
 DISTANCES = ("distance", "dist")
 

@@ -202,3 +202,14 @@ def test_the_macro_does_the_same(positions, expected):
 )
 def test_what_the_macro_refuses(frame, options, pattern):
     assert_table_refused("collapsed", frame, options, pattern)
+
+
+def test_a_separator_may_have_letters():
+    run = pl.DataFrame({"query": "a", "item": ["x_chunk_1", "x_chunk_2", "y_chunk_1"]})
+    run = run.with_columns(pos=pl.Series([1, 2, 3]))
+    result = rankql.evaluate(run, {"a": ["y"]}, "RR", collapse="_chunk_")
+    assert result["RR"] == 0.5
+    with pytest.raises(RankqlError, match=r"^collapse='_part_': no id of the run"):
+        rankql.evaluate(run, {"a": ["y"]}, "RR", collapse="_part_")
+    with pytest.raises(RankqlError, match=r"^No column 'pos'"):
+        rankql.collapsed(run.drop("pos"), document="item")

@@ -1,6 +1,7 @@
 """convert: TREC files to tables and back, and what a TREC file cannot say."""
 
 import gzip
+import json
 from pathlib import Path
 
 import duckdb
@@ -271,3 +272,35 @@ def test_empty(tmp_path):
     assert convert(RUN[:0], tmp_path / "a.run").read_text() == ""
     assert gzip.decompress(convert(RUN[:0], tmp_path / "a.run.gz").read_bytes()) == b""
     assert len(pl.read_parquet(convert(RUN[:0], tmp_path / "a.parquet"))) == 0
+
+
+def test_files_of_beir(tmp_path):
+    """TSV with a header, as beir.datasets.data_loader reads qrels, and {query: {item: score}}."""
+    run = convert(RUN, tmp_path / "run.tsv")
+    assert run.read_text() == (
+        "query-id\tcorpus-id\tscore\na\ty\t2.5\na\tz\t2.5\na\tx\t1.0\nb\tx\t-1.0\n"
+    )
+    nested = convert(RUN, tmp_path / "run.json")
+    scores = {"a": {"y": 2.5, "z": 2.5, "x": 1.0}, "b": {"x": -1.0}}
+    assert json.loads(nested.read_text()) == scores
+    whole = QRELS.with_columns(pl.col("rel").ceil())
+    qrels = convert(whole, tmp_path / "qrels.tsv")
+    assert qrels.read_text() == "query-id\tcorpus-id\tscore\na\tx\t1\na\ty\t1\nb\tx\t-2\n"
+    expected = evaluate(RUN, whole, METRICS).per_query.rows()
+    assert evaluate(run, qrels, METRICS).per_query.rows() == expected
+    zipped = convert(whole, tmp_path / "qrels.json.gz")
+    assert evaluate(nested, zipped, METRICS).per_query.rows() == expected
+    odd = pl.DataFrame({"query": ['a "b"'], "item": ["x\ty"], "pos": [1]})
+    for name in ("odd.tsv", "odd.json"):
+        file = convert(odd, tmp_path / name)
+        assert evaluate(file, {'a "b"': ["x\ty"]}, "RR")["RR"] == 1
+
+
+def test_what_a_file_of_beir_cannot_hold(tmp_path):
+    assert refused(QRELS, tmp_path / "a.tsv") == (
+        "source: rel has fractions, but grades of BEIR are whole numbers. Write .json, .parquet or "
+        ".csv"
+    )
+    assert refused(RUN, tmp_path / "a.json", system="item").startswith("system='item': a file of")
+    assert refused(pl.concat([RUN, RUN]), tmp_path / "a.json").startswith("a query, or an item")
+    assert refused(RUN.with_columns(rel=1), tmp_path / "a.tsv").startswith("source has both grades")

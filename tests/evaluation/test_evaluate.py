@@ -757,7 +757,8 @@ def test_every_choice_is_understood():
     for choice in {choice for choices in CHOICES.values() for choice in choices}:
         assert f"'{choice}'" in rankql.Conventions.__doc__
     assert set(PROFILES) == {
-        *("rankql", "trec_eval", "trec_eval_10", "sklearn", "ranx", "recbole", "spark")
+        *("rankql", "trec_eval", "trec_eval_10", "sklearn", "ranx", "recbole", "spark"),
+        *("mlflow", "opensearch", "elasticsearch"),
     }
 
 

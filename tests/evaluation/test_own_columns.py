@@ -54,11 +54,12 @@ def test_compared():
 @pytest.mark.parametrize(
     ("run", "metrics", "options", "message"),
     [
-        (RUN, {"x": "avg(prize)"}, {}, 'Referenced column "prize" not found'),
+        (RUN, {"x": "avg(prize)"}, {}, "^metrics='prize': no column of that name"),
         ({"a": RUN, "b": RUN.drop("price")}, {"x": "avg(price)"}, {}, "^metrics='price': no colum"),
         (RUN, {"x@2": "avg(price)"}, {"ties": "expected"}, "^x@2 needs positions, but ties"),
         (RUN, {"nDCG@2": "avg(price)"}, {}, "k must be a whole number from 1, not 2 = avg"),
         (RUN, {"x": "(SELECT 1)"}, {}, "must be one SQL expression of the columns of a row"),
+        (RUN, {"x": "sum(avg(price)) OVER ()"}, {}, "without a subquery, a window function"),
         (RUN, {"x": "1; SELECT 1"}, {}, "is not valid SQL"),
     ],
 )

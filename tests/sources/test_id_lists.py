@@ -408,3 +408,28 @@ def test_ids_without_grades(retrieved, relevant, message):
     for run in both_ways(pl.DataFrame({"retrieved": [retrieved], "relevant": [relevant]})):
         with pytest.raises(Exception, match=message):
             run()
+
+
+@pytest.mark.parametrize(
+    "retrieved, relevant, alike",
+    [
+        (["d1", "d2"], ["d3", "d4"], True),
+        ([1, 2], [3, 4], True),
+        (["doc-1", "doc-2"], ["doc_3", "doc_4"], False),
+        (["01", "02"], ["3", "4"], False),
+        (["D1", "D2"], ["d3", "d4"], False),
+        (["1", "2"], [3, 4], False),
+        (["a#1", "b#1"], ["a", "b"], False),
+    ],
+)
+def test_a_retriever_without_any_hit(retrieved, relevant, alike):
+    """0 if ids are written alike; otherwise they are the likelier reason."""
+    lists = {"retrieved": [[x] for x in retrieved], "relevant": [[x] for x in relevant]}
+    frame = pl.DataFrame({"query": ["a", "b"], **lists})
+    if alike:
+        result = rankql.evaluate(frame, metrics=["RR", "P@5"])
+        assert (result["RR"], result["P@5"]) == (0, 0)
+        assert result.notes[0].startswith("No item of the run is judged for its query, so its hits")
+        return
+    with pytest.raises(RankqlError, match="Write item ids the same way in both"):
+        rankql.evaluate(frame, metrics="RR")

@@ -186,9 +186,16 @@ def test_persisted_macros_of_an_attached_database(tmp_path, con):
     path = tmp_path / "shop.duckdb"
     with duckdb.connect(path) as other:
         rankql.register(other, persist=True)
-    con.execute(f"ATTACH '{path}' AS another (READ_ONLY)")
-    con.execute("USE another")
-    assert con.sql("SELECT rankql.list_ndcg([3, 0, 2], 2)").fetchall()[0][0] > 0.6
+        other.execute("CREATE VIEW quality AS SELECT rankql.list_ndcg([3, 0, 2], 2) AS q")
+    con.execute(f"ATTACH '{path}' (READ_ONLY)")
+    (value,) = con.sql("SELECT shop.rankql.list_ndcg([3, 0, 2], 2)").fetchall()
+    assert con.sql("FROM shop.quality").fetchall() == [value] and value[0] > 0.6
+    con.execute("USE shop")
+    assert con.sql("SELECT rankql.list_ndcg([3, 0, 2], 2)").fetchall() == [value]
+    with duckdb.connect() as con:  # under another name they are not found, as the page says
+        con.execute(f"ATTACH '{path}' AS another (READ_ONLY)")
+        with pytest.raises(duckdb.BinderException, match='Catalog "shop" does not exist'):
+            con.sql("SELECT another.rankql.list_ndcg([3, 0, 2], 2)")
 
 
 def delta(folder, name, frame):

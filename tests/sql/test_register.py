@@ -7,6 +7,7 @@ import pytest
 
 import rankql
 from rankql import macros
+from rankql.sources.macro_database import write_macro_database
 
 TABLE = "(VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
 NDCG = 7.7618595071429155 / 7.892789260714372
@@ -107,15 +108,26 @@ def test_threads_with_a_cursor_each(con):
     assert results == pytest.approx([NDCG] * 4)
 
 
-@pytest.mark.parametrize("persist", [False, True])
-def test_every_macro_in_any_schema(con, persist):
-    """What calls another macro finds it: each is called once, in a schema that needs quotes."""
-    rankql.register(con, persist=persist, schema='My "Metrics"')
-    prefix = '"My ""Metrics""".' if persist else ""
+def test_every_macro_in_any_schema(con, tmp_path):
+    """What calls another macro finds it: temporary, in a schema that needs quotes, and attached."""
+    rankql.register(con)
+    rankql.register(con, persist=True, schema='My "Metrics"')
+    write_macro_database(tmp_path / "rankql.duckdb")
+    with duckdb.connect(tmp_path / "my shop.duckdb") as shop:
+        rankql.register(shop, persist=True)
+    con.execute(f"ATTACH '{tmp_path}/rankql.duckdb' AS rankql (READ_ONLY)")
+    con.execute(f"ATTACH '{tmp_path}/my shop.duckdb' (READ_ONLY)")
+    wanted = call_every_macro(con, "")
+    for prefix in ('"My ""Metrics""".', "rankql.", '"my shop".rankql.'):
+        assert call_every_macro(con, prefix) == wanted
+
+
+def call_every_macro(con, prefix):
     functions = con.sql("""
-        SELECT function_name, parameters FROM duckdb_functions()
+        SELECT DISTINCT function_name, parameters FROM duckdb_functions()
         WHERE NOT internal AND function_type = 'macro' AND NOT starts_with(function_name, 'rankql_')
         ORDER BY ALL""").fetchall()
+    results = []
     assert len(functions) > 60
     given = {"rels": "[1, 0, 2]", "p": "0.8", "max_rel": "3", "query": "1", "reference": "pos"}
     given |= {"catalogue": "9", "users": "9", "similarity": "0.9"}
@@ -140,21 +152,21 @@ def test_every_macro_in_any_schema(con, persist):
         arguments = [p for p in parameters if p in columns]
         options = [f"{p} := {given[p]}" for p in parameters if p in given and p not in columns]
         call = ", ".join([given.get(p, p) for p in arguments] + options)
-        con.sql(f"SELECT {prefix}{name}({call}) FROM {table}").fetchall()
-    con.execute("CREATE TABLE scored AS SELECT 1 AS user, 'a' AS item, 0.5 AS score")
-    assert con.sql(f"SELECT pos FROM {prefix}ranked('scored')").fetchall() == [(1,)]
-    con.execute("CREATE TABLE labels AS SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 AS label "
-                "FROM range(8) AS r (i)")  # fmt: skip
-    con.execute("CREATE TABLE log AS SELECT 1 AS user, 'a' AS item, 2 AS time")
-    con.execute("CREATE TABLE shown AS SELECT 1 AS query, 'a' AS item, 1 AS click, "
-                "0.5 AS propensity, 1 AS pos, 1 AS rel")  # fmt: skip
-    for name in ("counterfactual", "propensity_scored"):
-        assert con.sql(f"SELECT value FROM {prefix}{name}('shown')").fetchall()
-    for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa"):
-        assert con.sql(f"SELECT {name} < 1 FROM {prefix}{name}('labels')").fetchall() == [(True,)]
-    assert con.sql(f"SELECT n FROM {prefix}tally('log', 'item')").fetchall() == [(1,)]
-    assert con.sql(f"SELECT split FROM {prefix}leave_one_out('log')").fetchall() == [("train",)]
-    assert con.sql(f"SELECT split FROM {prefix}time_split('log', 2)").fetchall() == [("test",)]
+        results.append((name, con.sql(f"SELECT {prefix}{name}({call}) FROM {table}").fetchall()))
+    tables = {
+        "scored": "SELECT 1 AS user, 'a' AS item, 0.5 AS score",
+        "labels": "SELECT i // 2 AS unit, i % 2 AS annotator, i % 3 label FROM range(8) AS r(i)",
+        "log": "SELECT 1 AS user, 'a' AS item, 2 AS time",
+        "shown": "SELECT 1 query, 'a' item, 1 click, 0.5 propensity, 1 pos, 1 rel",
+    }
+    for name, text in tables.items():
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
+    calls = ["ranked('scored')", "counterfactual('shown')", "propensity_scored('shown')"]
+    calls += [f"{name}('labels')" for name in ("krippendorff_alpha", "cohen_kappa", "fleiss_kappa")]
+    calls += ["tally('log', 'item')", "leave_one_out('log')", "time_split('log', 2)"]
+    tabled = [con.sql(f"FROM {prefix}{call}").pl().to_dict(as_series=False) for call in calls]
+    assert all(table for table in tabled) and tabled[0]["pos"] == [1]
+    return repr(results + tabled)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ COMPONENTS = {
     "duckdb_cli": Component((), (("duckdb",),)),
     "lakes": Component(("deltalake", "fsspec", "pyiceberg")),
     "notebooks": Component(("ipykernel", "marimo", "nbclient", "nbformat")),
+    "npm": Component((), (("npm",), ("node",)), "apt-get install npm"),
     "package": Component(("build",)),
     "perl": Component((), (("perl",),), "apt-get install perl", heavy=False),
     "postgres": Component(("psycopg",), (("initdb",),), f"{EXTRA} && apt-get install postgresql"),

@@ -1,0 +1,173 @@
+"""JSON files without a row per object: nested dicts, and what OpenSearch is asked and answers.
+
+The keys at the start of a file say its shape. DuckDB then reads the ids as text, so that dates and
+UUIDs stay as they are written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rankql.macros import literal, quote
+from rankql.sources.files import read_start
+from rankql.sources.tables import COLUMN_NAMES, QUESTIONS, RELEVANT, RETRIEVED, find_name, squash
+
+# The names of columns: an object with such a key is a row, or a column of pandas.
+_NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
+_NUMBERS = "MAP(VARCHAR, MAP(VARCHAR, DOUBLE))"
+_HIT = "STRUCT(_index VARCHAR, _id VARCHAR, _score DOUBLE)"
+_RESPONSE = {
+    "hits": f"STRUCT(hits {_HIT}[])",
+    "error": "JSON",
+    "timed_out": "BOOLEAN",
+    "_shards": "STRUCT(failed BIGINT)",
+}
+
+
+@dataclass(frozen=True)
+class JsonShape:
+    """A shape: what errors call it, the SQL of its rows, and what the Columns line says."""
+
+    what: str
+    rows: str
+    assumed: Mapping[str, str] = field(default_factory=dict)
+
+
+def json_shape(paths: Sequence[str], pattern: str, label: str) -> JsonShape | None:
+    """The shape of a JSON file; None if it has a row per object, as tables have."""
+    if "://" in pattern:
+        return None
+    start = read_start(paths[0])
+    keys = _outline(start)
+
+    def read(records: str = "auto", **fields: str) -> str:
+        size = min(2**32 - 2, max(2**24, *(4 * os.path.getsize(path) for path in paths)))
+        columns = ", ".join(f"{literal(key)}: {literal(kind)}" for key, kind in fields.items())
+        return (
+            f"read_json({literal(pattern)}, records = {records}, columns = {{{columns}}}, "
+            f"maximum_object_size = {size})"
+        )
+
+    if ("mteb_model_meta",) in keys:
+        return _predictions(read("false", json="MAP(VARCHAR, JSON)"))
+    if ("requests", "ratings") in keys:
+        rated = "STRUCT(_index VARCHAR, _id VARCHAR, rating DOUBLE)[]"
+        return _rated_requests(read(requests=f"STRUCT(id VARCHAR, ratings {rated})[]"))
+    if any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in keys):
+        hits = f"MAP(VARCHAR, STRUCT(hits STRUCT(hit {_HIT})[]))"
+        return _rated_hits(read(details=hits, failures="MAP(VARCHAR, JSON)"))
+    if ("responses", "hits", "hits") in keys:
+        response = ", ".join(f"{key} {kind}" for key, kind in _RESPONSE.items())
+        source = read(responses=f"STRUCT({response})[]")
+        places = "unnest(responses, max_depth := 2), generate_subscripts(responses, 1) AS n_"
+        source = f"(SELECT {places} FROM {source})"
+        return _responses(source, "n_", {"query": "place in responses"})
+    if ("hits", "hits") in keys:
+        query = find_name([key for key, *inner in keys if not inner], QUESTIONS)
+        source = read(**_RESPONSE, **({query: "VARCHAR"} if query else {}))
+        if query:
+            return _responses(source, quote(query), {})
+        return _responses(source, "row_number() OVER ()", {"query": "row number"})
+    return _dict(start, read, label == "qrels")
+
+
+def _outline(start: str) -> set[tuple[str, ...]]:
+    """The keys of the first objects, each after those of the objects around it."""
+    keys: set[tuple[str, ...]] = set()
+    path: list[str] = []
+    last = ""
+    for token in re.finditer(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}]', start):
+        if token[2]:
+            last = token[1]
+            keys.add((*path[1:], last))
+        elif token[0] == "{":
+            path.append(last)
+        elif token[0] == "}" and path:
+            last = path.pop()
+    return keys
+
+
+def _pairs(maps: str, source: str, value: str, condition: str = "true") -> str:
+    """SQL of the rows in a map of maps."""
+    return (
+        f"(SELECT query, i_.key AS item, i_.value AS {value} FROM (SELECT q_.key AS query, "
+        f"unnest(map_entries(q_.value)) AS i_ FROM (SELECT unnest(map_entries({maps})) AS q_ "
+        f"FROM {source} WHERE {condition})))"
+    )
+
+
+def _dict(start: str, read: Callable[..., str], judged: bool) -> JsonShape | None:
+    """{query: {item: number}} or {query: [items in order]}, unless the first key is a column."""
+    key = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
+    empty = rf"(?:{key}(?:\{{\s*\}}|\[\s*\])\s*,\s*)*"
+    value = r'(\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnN"])'
+    match = re.match(rf"\s*\{{\s*{empty}{key}{value}", start)
+    if not match or {squash(name) for name in match.groups()[:2] if name} & _NAMES:
+        return None
+    if match[3] != "[":
+        rows = _pairs("json", read("false", json=_NUMBERS), "rel" if judged else "score")
+        return JsonShape("{query: {item: number}}", rows)
+    source = read("false", json="MAP(VARCHAR, VARCHAR[])")
+    place = "" if judged else ", generate_subscripts(q_.value, 1) AS pos"
+    rows = (
+        f"(SELECT q_.key AS query, unnest(q_.value) AS item{place} FROM "
+        f"(SELECT unnest(map_entries(json)) AS q_ FROM {source}))"
+    )
+    return JsonShape("{query: [items in order]}", rows, {"pos": "order in the list"})
+
+
+def _predictions(source: str) -> JsonShape:
+    """A file of predictions of MTEB: {subset: {split: {query: {item: score}}}} and the model."""
+    subsets = f"SELECT unnest(map_entries(json)) AS s_ FROM {source}"
+    splits = (
+        f"SELECT unnest(map_entries(CAST(s_.value AS MAP(VARCHAR, {_NUMBERS})))) AS p_ "
+        f"FROM ({subsets}) WHERE s_.key <> 'mteb_model_meta'"
+    )
+    several = "error('it has ' || n_ || ' subsets or splits. Pass the dict of one of them')"
+    parts = f"(SELECT p_, count(*) OVER () AS n_ FROM ({splits}))"
+    only = f"CASE WHEN n_ > 1 THEN {several} ELSE true END"
+    return JsonShape("predictions of MTEB", _pairs("p_.value", parts, "score", only))
+
+
+def _rated_requests(source: str) -> JsonShape:
+    """The ratings in a request to _rank_eval, which are judgments."""
+    requests = f"SELECT unnest(requests) AS r_ FROM {source}"
+    rated = f"SELECT r_.id AS query, unnest(r_.ratings) AS i_ FROM ({requests})"
+    rows = f"(SELECT query, i_._id AS item, i_.rating AS rel, i_._index AS _index FROM ({rated}))"
+    return JsonShape("a request to _rank_eval", rows)
+
+
+def _rated_hits(source: str) -> JsonShape:
+    """The hits in an answer of _rank_eval. Their ratings are not all there are."""
+    failed = "error('the search of ' || map_keys(failures)[1] || ' failed. Repeat it')"
+    queries = (
+        f"SELECT unnest(map_entries(details)) AS q_ FROM {source} "
+        f"WHERE CASE WHEN len(map_keys(failures)) > 0 THEN {failed} ELSE true END"
+    )
+    hits = (
+        "SELECT q_.key AS query, unnest(q_.value.hits) AS h_, "
+        f"generate_subscripts(q_.value.hits, 1) AS pos FROM ({queries})"
+    )
+    return _hits("an answer of _rank_eval", f"SELECT query, h_.hit AS h_, pos FROM ({hits})", {})
+
+
+def _responses(source: str, query: str, assumed: Mapping[str, str]) -> JsonShape:
+    """Answers of _search and _msearch. One that is incomplete is an error."""
+    answers = f"SELECT {query} AS query, hits.hits AS h_, error, timed_out, _shards FROM {source}"
+    partial = "error IS NOT NULL OR coalesce(timed_out, false) OR coalesce(_shards.failed, 0) > 0"
+    failed = "error('the search of query ' || query || ' failed or is incomplete. Repeat it')"
+    hits = (
+        "SELECT query, unnest(h_) AS h_, generate_subscripts(h_, 1) AS pos FROM "
+        f"({answers}) WHERE CASE WHEN {partial} THEN {failed} ELSE true END"
+    )
+    return _hits("an answer of _search", hits, assumed)
+
+
+def _hits(what: str, hits: str, assumed: Mapping[str, str]) -> JsonShape:
+    """The rows of hits in their order."""
+    fields = "query, h_._id AS item, pos, h_._score AS score, h_._index AS _index"
+    rows = f"(SELECT {fields} FROM ({hits}))"
+    return JsonShape(what, rows, {**assumed, "pos": "order of the hits"})

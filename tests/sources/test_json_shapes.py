@@ -1,0 +1,206 @@
+"""JSON as MTEB, OpenSearch and Elasticsearch write it, and CSV as Quepid exports it."""
+
+import gzip
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+import rankql
+from rankql import RankqlError
+from rankql.cli.main import main
+from rankql.sources.json_shapes import json_shape
+
+RUN = {"q1": {"d1": 0.5, "d2": 1}, "q2": {}, "q3": {"2024-01-01": 3}}
+QRELS = {"q1": {"d1": 1}, "q3": {"2024-01-01": 2}}
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def write(name, data):
+        text = data if isinstance(data, str) else json.dumps(data)
+        (tmp_path / name).write_text(text)
+        return name
+
+    return write
+
+
+def refused(run, qrels):
+    with pytest.raises(RankqlError) as error:
+        rankql.evaluate(run, qrels, "RR")
+    return str(error.value)
+
+
+def rr(run, qrels):
+    return rankql.evaluate(run, qrels, "RR").per_query["RR"].to_list()
+
+
+# Dicts
+
+
+def test_dicts_in_json_are_read_as_in_python(write):
+    expected = rankql.evaluate(RUN, QRELS, ["nDCG@10", "AP"])
+    found = rankql.evaluate(write("a.json", RUN), write("b.json", QRELS), ["nDCG@10", "AP"])
+    assert found.per_query.equals(expected.per_query) and found.columns == expected.columns
+    lists = write("lists.json", {"q0": [], "q1": ["d2", "d1"], "q3": ["2024-01-01"]})
+    found = rankql.evaluate(lists, write("ids.json", {"q1": ["d1"], "q3": ["2024-01-01"]}), "RR")
+    assert found.per_query["RR"].to_list() == [0.5, 1]
+    assert found.columns["run"]["pos"] == "order in the list"
+    with gzip.open("a.json.gz", "wt") as file:
+        json.dump(RUN, file, indent=1)
+    assert rr("a.json.gz", "b.json") == [0.5, 1]
+
+
+def test_objects_with_names_of_columns_are_rows(write):
+    row = {"retrieved": {"d1": 1.0, "d2": 0.4}, "relevant": ["d2"]}
+    assert rr(write("rag.jsonl", row), None) == [0.5]
+    write("pandas.json", {"score": {"0": 0.5}, "query": {"0": "q1"}})
+    assert json_shape(["pandas.json"], "pandas.json", "run") is None
+
+
+def test_predictions_of_mteb(write):
+    """As AbsTask._save_task_predictions writes them."""
+    meta = {"model_name": "simulated/model", "revision": "1"}
+    file = write("a.json", {"mteb_model_meta": meta, "default": {"test": RUN}})
+    assert rr(file, QRELS) == [0.5, 1]
+    write("b.json", {"mteb_model_meta": meta, "default": {"test": RUN, "dev": RUN}})
+    assert refused("b.json", QRELS) == (
+        "run: 'b.json' looks like predictions of MTEB, but it has 2 subsets or splits. Pass the "
+        "dict of one of them"
+    )
+
+
+@pytest.mark.parametrize(
+    "run, message",
+    [
+        ('{"q1": {"d1": 1}, "q1": {"d2": 1}}', "but a query, or an item of a query, is repeated"),
+        ('{"q1": {"d1": 1, "d1": 2}}', "but a query, or an item of a query, is repeated. Keep"),
+        ({"q1": {"d1": "high"}}, 'run: .* {query: {item: number}}, but "high" is not a number'),
+        ({"q1": {"d1": 1}, "q2": ["d1"]}, "number}}, but Expected OBJECT, but got ARRAY"),
+        ({"q1": ["d1", "d1"]}, "^run has duplicates: query 'q1', item 'd1'"),
+        ({"q9": {"d1": 1}}, "^No query of the run is judged: it has 'q9', qrels has 'q1', 'q3'"),
+    ],
+)
+def test_bad_dicts(write, run, message):
+    assert re.search(message, refused(write("a.json", run), QRELS))
+
+
+# OpenSearch and Elasticsearch
+
+
+def hit(item, score=1.0):
+    return {"_index": "shop", "_id": item, "_score": score, "_source": {"title": "x"}}
+
+
+def answer(*items, **fields):
+    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+    hits = {"total": {"value": 2, "relation": "eq"}, "max_score": 1.0, "hits": [*map(hit, items)]}
+    return {"took": 3, "timed_out": False, "_shards": shards, "hits": hits, **fields}
+
+
+def request(**ratings):
+    rated = [
+        {
+            "id": query,
+            "request": {"query": {"match": {"title": query}}},
+            "ratings": [{"_index": "shop", "_id": i, "rating": r} for i, r in items.items()],
+        }
+        for query, items in ratings.items()
+    ]
+    return {"requests": rated, "metric": {"dcg": {"k": 10, "normalize": True}}}
+
+
+def rank_eval(failures=(), **hits):
+    details = {
+        query: {
+            "metric_score": 0.5,
+            "unrated_docs": [{"_index": "shop", "_id": "d9"}],
+            "hits": [{"hit": hit(item), "rating": None} for item in items],
+            "metric_details": {"dcg": {"dcg": 1.0, "unrated_docs": 1}},
+        }
+        for query, items in hits.items()
+    }
+    return {"metric_score": 0.5, "details": details, "failures": {query: {} for query in failures}}
+
+
+def test_rank_eval(write):
+    """The request has the judgments, the answer has the run; a query without hits counts 0."""
+    qrels = write("request.json", json.dumps(request(a={"d1": 0, "d2": 3}, b={"d1": 1}), indent=1))
+    run = write("answer.json", rank_eval(a=["d1", "d2", "d9"], b=[]))
+    result = rankql.evaluate(run, qrels, "RR")
+    assert result.per_query["RR"].to_list() == [0.5, 0]
+    assert result.columns["run"]["pos"] == "order of the hits"
+    write("failed.json", rank_eval(["b"], a=["d1"]))
+    assert refused("failed.json", qrels) == (
+        "run: 'failed.json' looks like an answer of _rank_eval, but the search of b failed. "
+        "Repeat it"
+    )
+    assert refused(qrels, run).startswith("run and qrels look swapped")
+    write("text.json", json.dumps(request(a={"d1": "good"})))
+    assert refused(run, "text.json") == (
+        "qrels: 'text.json' looks like a request to _rank_eval, but \"good\" is not a number. "
+        "Correct it"
+    )
+    write("twice.json", {"requests": request(a={"d1": 1})["requests"] * 2})
+    assert refused(run, "twice.json").startswith("qrels has duplicates: query 'a', item 'd1'")
+    half = request(a={"d1": 1, "d2": 1})
+    del half["requests"][0]["ratings"][0]["_id"]
+    assert refused(run, write("half.json", half)).startswith("qrels: item is NULL in 1 of 2 rows")
+
+
+def test_search_responses(write):
+    qrels = {"a": ["d2"], "b": ["d1"]}
+    logged = [answer("d1", "d2", query="a"), answer("d1", query="b")]
+    assert rr(write("log.jsonl", "\n".join(map(json.dumps, logged))), qrels) == [0.5, 1]
+    assert rr(write("log.json", logged), qrels) == [0.5, 1]
+    multi = write("multi.json", {"took": 3, "responses": [answer("d1", "d2"), answer("d1")]})
+    result = rankql.evaluate(multi, {1: ["d2"], 2: ["d1"]}, "RR")
+    assert result.per_query.rows() == [(1, 0.5), (2, 1.0)]
+    assert result.columns["run"]["query"] == "place in responses"
+    alone = rankql.evaluate(write("one.json", answer("d1", "d2")), {1: ["d2"]}, "RR")
+    assert alone["RR"] == 0.5 and alone.columns["run"]["query"] == "row number"
+    for number, bad in enumerate(
+        (
+            {"error": {"type": "index_not_found_exception"}, "status": 404},
+            answer("d1", timed_out=True),
+            answer("d1", _shards={"total": 2, "successful": 1, "failed": 1}),
+        )
+    ):
+        file = write(f"bad{number}.json", {"took": 3, "responses": [answer("d1"), bad]})
+        assert refused(file, {1: ["d1"]}) == (
+            f"run: {file!r} looks like an answer of _search, but the search of query 2 failed or "
+            "is incomplete. Repeat it"
+        )
+
+
+# Quepid
+
+
+def test_exports_of_quepid(write):
+    """A query without ratings is a line of its own; several snapshots are systems."""
+    qrels = write("case.csv", 'query,docid,rating\ndog,d1,0\ndog,d2,3\ncat\n"a, b",d3,1\n')
+    header = "Snapshot Name,Snapshot Time,Case ID,Query Text,Doc ID,Doc Position,title\r\n"
+    rows = '{0},2026-03-05,8,dog,{1},1,Good dog\r\n{0},2026-03-05,8,dog,{2},2,"Great, dog"\r\n'
+    run = write("snapshot.csv", header + rows.format("new", "d1", "d2"))
+    result = rankql.evaluate(run, qrels, "RR")
+    assert dict(result.per_query.rows()) == {"dog": 0.5, "a, b": 0}
+    write("two.csv", header + rows.format("new", "d1", "d2") + rows.format("old", "d2", "d1"))
+    both = rankql.evaluate("two.csv", qrels, "RR", system="Snapshot Name").summary
+    assert both["mean"].to_list() == [0.25, 0.5]
+    assert "query 'dog'" in refused("two.csv", qrels)
+    for rows, message in (
+        ("dog,,3\ndog,d1,0\n", "qrels: docid is NULL in 1 of 2 rows"),
+        ("dog,d1,good\n", "qrels: rating must be a finite number, not good"),
+        ("dog,d1,1\ndog,d1,2\n", "qrels has duplicates: query 'dog', item 'd1'"),
+    ):
+        assert refused(run, write("bad.csv", "query,docid,rating\n" + rows)).startswith(message)
+
+
+def test_command_line(write):
+    write("run.json", RUN), write("qrels.json", QRELS)
+    for command in ("eval run.json", "compare a=run.json b=run.json"):
+        done = CliRunner().invoke(main, [*command.split(), "qrels.json"])
+        assert done.exit_code == 0 and "nDCG@10" in done.stdout, done.output

@@ -1,0 +1,107 @@
+"""The macros in a database file of their own, as any DuckDB attaches it."""
+
+import re
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from rankql.cli.main import main
+from support import case_matrix, hand_cases, metric_engines
+
+CALL = "ndcg(rel, pos, 3) FROM (VALUES (5, 1), (2, 2), (3, 3)) AS t (rel, pos)"
+NDCG = [(pytest.approx(7.7618595071429155 / 7.892789260714372),)]
+
+
+def write(path):
+    return CliRunner().invoke(main, ["sql", "--database", str(path)])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("it's") / "metrics.duckdb"
+    done = write(path)
+    text = str(path).replace("'", "''")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f"Next, in DuckDB: ATTACH '{text}' AS rankql (READ_ONLY);\n"
+    assert list(path.parent.iterdir()) == [path]
+    return path
+
+
+@pytest.fixture
+def con(path):
+    with duckdb.connect() as con:
+        attach(con, path)
+        yield con
+
+
+def attach(con, path, alias="rankql"):
+    text = str(path).replace("'", "''")
+    con.execute(f"ATTACH '{text}' AS {alias} (READ_ONLY)")
+
+
+def test_the_format_is_that_of_1_4(path):
+    """DuckDB 1.4 has 67, and 1.4.3 opens no file of a newer one."""
+    assert path.read_bytes()[12:20] == (67).to_bytes(8, "little")
+
+
+def test_cases(con, monkeypatch):
+    """The hand-checked cases by the names that users write."""
+    plain = metric_engines.call
+    prefixed = lambda *call: re.sub(r"\b(?=\w+\()", "rankql.", plain(*call))  # noqa: E731
+    monkeypatch.setattr(metric_engines, "call", prefixed)
+    forms = [form(con) for form in (metric_engines.SqlRows, metric_engines.SqlLists)]
+    forms.append(metric_engines.SqlScores(con))
+    asked = 0
+    for metric, cases in hand_cases.by_metric(hand_cases.ALL[::6]).items():
+        form = forms[1 if metric.startswith("list_") else 2 if "_by_score" in metric else 0]
+        cases = [case for case in cases if not form.cannot(metric, case.options, case.group)]
+        for case, value in case_matrix.together(form, metric, cases):
+            assert metric_engines.same(value, case.expected), case.where
+            asked += 1
+    assert asked > 90
+
+
+def test_where_it_is_called_from(con, path, tmp_path):
+    assert con.cursor().sql(f"SELECT rankql.{CALL}").fetchall() == NDCG
+    con.execute(f"CREATE VIEW quality AS SELECT rankql.{CALL}")
+    assert con.sql("FROM quality").fetchall() == NDCG
+    con.execute("CREATE TABLE scored AS SELECT 1 AS user, 'a' AS item, 0.5 AS score")
+    assert con.sql("SELECT pos, item FROM rankql.ranked('scored')").fetchall() == [(1, "a")]
+    con.execute("CREATE TABLE pos AS SELECT 1 AS user, 'a' AS item, 0.5 AS score, 1 AS pos")
+    with pytest.raises(duckdb.Error, match=r"(?i)pos"):
+        con.sql("FROM rankql.ranked('pos')").fetchall()
+    with pytest.raises(duckdb.ConversionException, match="rankql: k must be a whole number"):
+        con.sql(f"SELECT rankql.{CALL.replace('3)', '0)', 1)}").fetchall()
+    con.execute("USE rankql")
+    assert con.sql(f"SELECT {CALL}").fetchall() == NDCG
+    with duckdb.connect(tmp_path / "shop.duckdb") as shop:
+        shop.execute(f"ATTACH '{str(path).replace(chr(39), chr(39) * 2)}' AS rankql (READ_ONLY)")
+        shop.execute(f"CREATE VIEW quality AS SELECT rankql.{CALL}")
+    con.execute(f"ATTACH '{tmp_path}/shop.duckdb'")
+    assert con.sql("FROM shop.quality").fetchall() == NDCG
+
+
+def test_a_schema_of_the_same_name(con):
+    con.execute("CREATE SCHEMA memory.rankql")
+    with pytest.raises(duckdb.BinderException, match="Ambiguous reference to catalog or schema"):
+        con.sql(f"SELECT rankql.{CALL}")
+    assert con.sql(f"SELECT rankql.main.{CALL}").fetchall() == NDCG
+
+
+def test_another_alias(path):
+    with duckdb.connect() as con:
+        attach(con, path, "metrics")
+        with pytest.raises(duckdb.BinderException, match='Catalog "rankql" does not exist'):
+            con.sql(f"SELECT metrics.{CALL}")
+
+
+def test_nothing_is_overwritten(tmp_path):
+    path = tmp_path / "rankql.duckdb"
+    path.write_text("mine")
+    done = write(path)
+    assert done.exit_code == 2 and "exists and is not overwritten. Delete it" in done.stderr
+    assert path.read_text() == "mine" and list(tmp_path.iterdir()) == [path]
+    assert "folder" in write(tmp_path / "no" / "rankql.duckdb").stderr
+    done = CliRunner().invoke(main, ["sql", "a.parquet", "--database", str(tmp_path / "b.duckdb")])
+    assert done.exit_code == 2 and "With --database, pass no other arguments" in done.stderr
