@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -247,6 +248,41 @@ def _visitor(user: str, rng: random.Random) -> dict[str, object]:
             "revenue": round(bought * budget * rng.lognormvariate(0, 0.3), 2)}  # fmt: skip
 
 
+# ---------------------------------------------------------------------------------- a search by day
+FIRST_DAY, RANKED = date(2026, 9, 1), 15
+
+
+def days(folder: Path | str, number: int = 91, queries: int = 150, seed: int = 4) -> Path:
+    """Simulate a search from September to November 2026: day=2026-09-01/part.parquet and so on.
+
+    Each row is an item of a ranking: query, device, item, pos and rel (0 to 2; NULL if nobody has
+    judged it). Sundays have harder queries. From 1 October on, new items appear that nobody has
+    judged: 1% more of all items every 5 days. On 16 November, a release breaks the ranking on
+    phones.
+    """
+    rng, folder = random.Random(seed), Path(folder)
+    for since in range(number):
+        day = FIRST_DAY + timedelta(since)
+        unjudged = max(0, (day - date(2026, 10, 1)).days) * 0.002
+        hardness = rng.gauss(0, 0.03) + (0.3 if day.isoweekday() == 7 else 0)
+        rows = []
+        for query in range(queries):
+            device = rng.choice(["desktop", "phone"])
+            broken = device == "phone" and day >= date(2026, 11, 16)
+            noise = 0.8 + hardness + (0.8 if broken else 0)
+            grades = rng.choices([0, 1, 2], [6, 3, 1], k=RANKED)
+            ranked = sorted(grades, key=lambda grade: grade + rng.gauss(0, noise), reverse=True)
+            rows += [
+                {"query": f"q{query:03}", "device": device, "item": f"i{pos:02}", "pos": pos,
+                 "rel": None if rng.random() < unjudged else grade}
+                for pos, grade in enumerate(ranked, 1)
+            ]  # fmt: skip
+        path = folder / f"day={day}"
+        path.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame(rows, schema_overrides={"rel": pl.Int64}).write_parquet(path / "part.parquet")
+    return folder
+
+
 # ----------------------------------------------------------------------------- a log of any size
 # Of 256 users who look at the first item, the number who click.
 CLICKS = {"new": 40, "regular": 80, "vip": 160}
@@ -288,4 +324,5 @@ if __name__ == "__main__":
     videos(target / "feed")
     search(target / "search")
     ab_test(target / "ab-test")
+    days(target / "days")
     print(f"Wrote simulated data to {target}/")

@@ -140,6 +140,8 @@ from .logs.weights import weighted_mean
 from .macros import register
 from .online.experiment import experiment, plan_experiment
 from .online.experiment_result import Experiment
+from .online.monitor import monitor
+from .online.monitor_result import Monitoring
 from .registry.all_metrics import metrics
 from .registry.conventions import Conventions
 from .versions import show_versions
@@ -156,6 +158,7 @@ __all__ = [
     "Finding",
     "Funnel",
     "Limits",
+    "Monitoring",
     "RankqlError",
     "Report",
     "Result",
@@ -252,6 +255,7 @@ __all__ = [
     "micro_precision_at",
     "micro_recall_at",
     "missing_at",
+    "monitor",
     "mse",
     "ndcg",
     "ndcg_by_score",

@@ -27,6 +27,7 @@ FAMILIES = (
     "propensity",
     "interleaving",
     "experiments",
+    "monitor",
     "weights",
     "bounds",
 )

@@ -2867,6 +2867,78 @@ CREATE OR REPLACE MACRO experiment_difference(treatment, control, confidence := 
 COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their states, with its interval, p-value and lift.';
 
 
+-- Metrics by day, watched against a fixed baseline period. Load common.sql first.
+-- The statistics, in words: docs/monitor.md.
+
+CREATE OR REPLACE MACRO rankql_yearly(alpha) AS
+    rankql_argument(alpha, rankql_option(alpha) > 0 AND rankql_option(alpha) < 1, 'alpha', ' must lie between 0 and 1');
+
+-- The loss over some days in standard errors: the noise of each day, and that of the means of the weekdays, each of which
+-- counts in every week. If days resemble the day before, `inflation` widens both.
+CREATE OR REPLACE MACRO rankql_standardised(loss, noise, shared, weeks, inflation) AS
+    CASE WHEN noise + shared > 0 THEN loss / sqrt((noise + weeks * shared) * inflation)
+         WHEN abs(loss) < 1e-12 THEN 0 ELSE sign(loss) * 'Infinity'::DOUBLE END;
+
+-- One row per series and day. `baseline` is the last day of the baseline period. A series is watched if the period has all
+-- weekdays of it, each twice; otherwise z is NULL. `family` is the number of series that share alpha.
+CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := NULL, series := NULL, day := 'day',
+                                     value := 'value', error := NULL) AS TABLE
+    WITH logged AS (
+        SELECT rankql_slice(rankql_row, series) AS s, CAST(struct_extract(rankql_row, day) AS DATE) AS d,
+               rankql_finite(struct_extract(rankql_row, value), value) AS v,
+               CASE WHEN error IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(error, value)), error) END AS e
+        FROM query_table(daily) AS rankql_row
+    ), placed AS (
+        SELECT s, v, isodow(d) AS weekday, d <= CAST(baseline AS DATE) AS old, coalesce(e, 0) ** 2 AS e2,
+               CASE WHEN count(*) OVER (PARTITION BY s, d) = 1 THEN d
+                    ELSE rankql_fail('day ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
+                                     ELSE ' in the series ' || rankql_text(s.value) END) END AS d
+        FROM logged WHERE v IS NOT NULL AND d IS NOT NULL
+    ), weekdays AS (
+        SELECT s, weekday, favg(v ORDER BY d) AS expected, count(*) AS n FROM placed WHERE old GROUP BY ALL
+    ), residuals AS (
+        SELECT p.*, w.expected, w.n, w.expected - v AS loss,
+               lag(w.expected - v) OVER (PARTITION BY s ORDER BY d) AS loss_before
+        FROM placed AS p LEFT JOIN weekdays AS w USING (s, weekday)
+    ), baselines AS (
+        SELECT s, count(*) - 7 AS df, favg(e2 ORDER BY d) AS usual_e2, fsum(loss ** 2 ORDER BY d) AS squares,
+               fsum(loss * loss_before ORDER BY d) AS products, sqrt(count(*)) AS root
+        FROM residuals WHERE old GROUP BY s HAVING count(DISTINCT weekday) = 7 AND min(n) >= 2
+    ), limits AS (
+        -- A year has 365 days with three looks each. They overlap, and count as two.
+        SELECT s, usual_e2, squares / df AS noise, rankql_t_quantile(1 - rankql_yearly(alpha)
+                   / (730 * coalesce(rankql_option(family), count(*) OVER ())), df) AS threshold,
+               least(0.9, greatest(0, coalesce(products / nullif(squares, 0), 0) + 0.5 / root)) AS resemblance
+        FROM baselines
+    ), noisy AS (
+        SELECT r.*, l.threshold, l.noise + greatest(0, r.e2 - l.usual_e2) AS noise, l.noise / r.n AS shared,
+               (1 + resemblance) / (1 - resemblance) AS inflation,
+               CASE WHEN threshold IS NOT NULL AND NOT old THEN d END AS watched
+        FROM residuals AS r LEFT JOIN limits AS l USING (s)
+    ), days AS (
+        -- In a week, a day counts at most as what sets off an alarm by itself: one outage is one alarm.
+        SELECT *, threshold * sqrt(noise + shared) AS band, greatest(-band, least(band, loss)) AS clipped FROM noisy
+    ), summed AS (
+        SELECT *, count(*) OVER week AS n7, fsum(clipped) OVER week AS loss7, favg(loss) OVER week AS loss_week,
+               favg(loss) OVER month AS loss_month, fsum(noise) OVER week AS noise7,
+               fsum(shared) OVER week AS shared7, count(*) OVER month AS n28, fsum(clipped) OVER month AS loss28,
+               fsum(noise) OVER month AS noise28, fsum(shared) OVER month AS shared28
+        FROM days
+        WINDOW week AS (PARTITION BY s, watched IS NULL ORDER BY d RANGE BETWEEN INTERVAL 6 DAYS PRECEDING AND CURRENT ROW),
+               month AS (PARTITION BY s, watched IS NULL ORDER BY d RANGE BETWEEN INTERVAL 27 DAYS PRECEDING AND CURRENT ROW)
+    ), scored AS (
+        SELECT *, CASE WHEN watched IS NOT NULL THEN rankql_standardised(loss, noise, shared, 1, 1) END AS z_day,
+               -- A week may lack two days, and four weeks eight.
+               CASE WHEN watched IS NOT NULL AND n7 >= 5 THEN rankql_standardised(loss7, noise7, shared7, 1, inflation) END AS z_week,
+               CASE WHEN watched IS NOT NULL AND n28 >= 20 THEN rankql_standardised(loss28, noise28, shared28, 4, inflation) END AS z_month
+        FROM summed
+    )
+    SELECT s.value AS series, d AS day, v AS value, expected, band, loss, loss_week, loss_month, z_day, z_week, z_month, threshold,
+           greatest(z_day, z_week, z_month) >= threshold AS alarm
+    FROM scored ORDER BY rankql_text(s.value), d;
+COMMENT ON MACRO TABLE monitor_days IS 'The value of each day against the same weekdays of a baseline period, with alarms.';
+
+
 -- Means of weighted rows: by traffic, by revenue, or by the inverse of the sampling probability. Load common.sql first.
 
 CREATE OR REPLACE MACRO rankql_row_weight(weight) AS

@@ -1,4 +1,4 @@
-"""How often decisions are wrong: `run_simulation.py [--gate | --weights | --experiment]`."""
+"""How often decisions are wrong: `run_simulation.py [--gate | --weights | ...]`."""
 
 from support.simulation import main
 

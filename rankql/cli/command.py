@@ -14,7 +14,7 @@ _GROUPS = {
     "Input": (
         "query", "item", "rel", "score", "pos", "system", "ascending", "attributes", "k", "of",
         "which", "on", "outcome", "baseline", "queries", "dialect", "arm", "unit", "control",
-        "ratio", "before",
+        "ratio", "before", "day", "states", "gaps",
     ),
     "Metrics": (
         "metrics", "metric", "lower_is_better", "conventions", "gain", "threshold", "max_rel",

@@ -7,7 +7,7 @@ import traceback
 
 import click
 
-from rankql.cli import compare, data, experiment, gate, reference
+from rankql.cli import compare, data, experiment, gate, monitor, reference
 from rankql.cli import metric_commands as evaluate
 from rankql.cli.command import Command
 from rankql.cli.hints import as_cli_options, program_name
@@ -90,6 +90,7 @@ for command in (
     compare.associate_command,
     gate.gate_command,
     experiment.experiment_command,
+    monitor.monitor_command,
     data.check_command,
     data.convert_command,
     reference.metrics_command,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 import polars as pl
 
+from rankql.decisions.junit import JUnitCase, render_junit
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
 
@@ -112,29 +111,13 @@ class Verdict(EvaluatedTable):
         """
         unclear = "failure" if self.on_inconclusive == "fail" else "skipped"
         tags = {FAILED: "failure", INCONCLUSIVE: unclear, TOO_FEW: "skipped"}
-        counts = Counter(self.table["status"])
-        totals = {
-            "name": "rankql gate",
-            "tests": str(len(self.table)),
-            "failures": str(sum(counts[status] for status in tags if tags[status] == "failure")),
-            "errors": "0",
-            "skipped": str(sum(counts[status] for status in tags if tags[status] == "skipped")),
-        }
-        root = ElementTree.Element("testsuites", totals)
-        suite = ElementTree.SubElement(root, "testsuite", totals)
-        for row in self.table.iter_rows(named=True):
-            names = {"classname": _xml(f"rankql.gate.{row['metric']}"), "name": _xml(_title(row))}
-            case = ElementTree.SubElement(suite, "testcase", names)
-            message = _xml(row["message"])
-            if tag := tags.get(row["status"]):
-                ElementTree.SubElement(case, tag, message=message).text = message
-                if tag == "failure":
-                    case[-1].set("type", row["status"])
-            else:
-                ElementTree.SubElement(case, "system-out").text = message
-        ElementTree.indent(root)
-        text = ElementTree.tostring(root, encoding="unicode")
-        return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+        cases = [
+            JUnitCase(
+                row["metric"], _title(row), row["message"], tags.get(row["status"]), row["status"]
+            )
+            for row in self.table.iter_rows(named=True)
+        ]
+        return render_junit("gate", cases)
 
     def annotations(self) -> list[str]:
         """The limits that did not pass, as annotations for GitHub Actions."""
@@ -149,11 +132,6 @@ class Verdict(EvaluatedTable):
 
 def _title(row: Mapping[str, Any]) -> str:
     return str(row["check"]) + ("" if row["slice"] == "all" else f" [{row['slice']}]")
-
-
-def _xml(text: str) -> str:
-    """Text without characters that XML does not allow, even escaped."""
-    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
 
 
 def _data(text: str) -> str:

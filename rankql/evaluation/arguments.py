@@ -61,6 +61,8 @@ class EvaluateArguments:
     confidence: float = 0.95
     # The file for the values per query.
     output: Path | None = None
+    # Whether to use the faster form, which depends on the grades of all queries (last bits differ).
+    packs: bool = True
     # The profile of the conventions, and the changes to it.
     profile: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

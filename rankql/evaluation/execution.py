@@ -49,7 +49,12 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         )
         validate_columns(session, inputs, ("rel", "pos"))
         build, conventions = plan(
-            session, inputs, arguments.metrics, arguments.profile, arguments.options
+            session,
+            inputs,
+            arguments.metrics,
+            arguments.profile,
+            arguments.options,
+            arguments.packs,
         )
         query = build(inputs)
         if not query.validates_scores:

@@ -31,7 +31,13 @@ def summarise(
     metrics = meta["metrics"]
     metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
     ends = interval_columns(means, metrics, interval, confidence)
-    return means.with_columns(*ends, metric.alias("metric")).select(
+    named = means.with_columns(*ends, metric.alias("metric"))
+    for name, (lowest, highest) in meta.get("ranges", {}).items():
+        within = pl.col("lo", "hi").clip(lowest, highest)
+        named = named.with_columns(
+            pl.when(pl.col("metric") == name).then(within).otherwise(pl.col("lo", "hi"))
+        )
+    return named.select(
         *(["system"] if meta["system"] else []),
         "slice",
         *(pl.col(column).alias(attribute_column(name)) for name, column in attributes.items()),

@@ -6,6 +6,7 @@ import inspect
 import io
 import json
 import re
+from datetime import date, timedelta
 from functools import cache
 
 import polars as pl
@@ -45,6 +46,12 @@ ARMS = pl.DataFrame({
     "part": ["c", "c", EVIL, EVIL] * 50,
 })  # fmt: skip
 
+DAYS = pl.DataFrame([
+    {"day": date(2026, 9, 1) + timedelta(day), "query": query, "item": EVIL + str(pos), "pos": pos,
+     "rel": (day * query + pos) % 3 if day < 32 else pos // 2, "part": EVIL if query % 2 else "b"}
+    for day in range(34) for query in range(20) for pos in (1, 2)
+])  # fmt: skip
+
 
 def associate_runs():
     values = rankql.evaluate(RUNS, QRELS, "AP").per_query
@@ -72,13 +79,16 @@ INSTANCES = {
     "Association": lambda: rankql.associate(
         rankql.evaluate(OLD, QRELS, ["AP", "RR"]).per_query, COUNTS, on="query"
     ),
+    "Monitoring": lambda: rankql.monitor(DAYS, metrics=["nDCG@3", "AP"], by="part"),
     "Experiment": lambda: rankql.experiment(ARMS, metrics=["x", "y"], by="part"),
     "Experiment that is planned": lambda: rankql.plan_experiment(ARMS, metrics=["x", EVIL]),
     "AssociationTable of quadrants": lambda: associate_runs().quadrants(),
     "AssociationTable of launches": lambda: rankql.sign_agreement(LAUNCHES),
 }  # fmt: skip
 OF_RUNS = [
-    name for name in INSTANCES if not name.startswith(("Report", "Association", "Experiment"))
+    name
+    for name in INSTANCES
+    if not name.startswith(("Report", "Association", "Experiment", "Monitoring"))
 ]
 
 
@@ -317,6 +327,12 @@ def test_the_table_is_what_is_displayed(name):
         order = {"failed": 0, "inconclusive": 1, "too few queries": 2, "passed": 3}
         table = table.filter((pl.col("status") != "passed") | (pl.col("slice") == "all"))
         table = table.sort(pl.col("status").replace_strict(order), maintain_order=True)
+    if name == "Monitoring":  # the last week of all queries, and the alarms of the last day
+        last = pl.col("day") == table["day"].max()
+        week = (pl.col("day") > table["day"].max() - timedelta(7)) & (pl.col("slice") == "all")
+        table = table.filter(week | (last & pl.col("alarm").is_not_null()))
+        table = table.filter(pl.col("kind") != "judged items only")
+        table = table.sort("kind", "metric", "slice", "day", descending=[True] + [False] * 3)
     assert {*header} <= {*table.columns} and len(rows) == len(table) > 0
     for cells, row in zip(rows, table.iter_rows(named=True), strict=True):
         for column, cell in zip(header, cells, strict=True):

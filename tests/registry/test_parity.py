@@ -22,6 +22,7 @@ OTHERS = {
     "Conventions",
     "Experiment",
     "Explanation",
+    "Monitoring",
     "Finding",
     "Funnel",
     "Limits",
@@ -43,6 +44,7 @@ OTHERS = {
     "grade_events",
     "limits",
     "metrics",
+    "monitor",
     "plan_experiment",
     "queries_needed",
     "register",
@@ -63,6 +65,7 @@ FAMILIES = [
     "interleaving",
     "propensity",
     "experiments",
+    "monitor",
     "weights",
 ]
 
@@ -78,7 +81,8 @@ def described():
         SELECT function_name, parameters, comment FROM duckdb_functions()
         WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
           AND NOT starts_with(function_name, 'rankql_')
-          AND NOT starts_with(function_name, 'experiment_')  -- `rankql.experiment` runs them
+          -- `rankql.experiment` and `rankql.monitor` run them
+          AND NOT regexp_matches(function_name, '^(experiment|monitor)_')
     """)
     return {name: (parameters, comment) for name, parameters, comment in rows.fetchall()}
 

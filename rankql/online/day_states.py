@@ -1,0 +1,241 @@
+"""The state of each day: means by slice and metric, computed from its own rows or read from files.
+
+A state depends on nothing but its day, so stored states equal recomputed ones to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankql.errors import RankqlError
+from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
+from rankql.evaluation.combining import read_metadata
+from rankql.evaluation.execution import evaluate_in_duckdb
+from rankql.evaluation.result import Result
+from rankql.macros import INTERNAL_PREFIX, literal, quote
+from rankql.registry.argument_checks import normal_z
+from rankql.registry.parse import list_metrics, parse
+from rankql.sources.macro_sql import execute
+from rankql.sources.session import Session
+from rankql.sources.tables import ROLES, Table
+from rankql.writing import atomic_path
+
+# The column of the day in the evaluated tables.
+DAY = f"{INTERNAL_PREFIX}day"
+# The kinds of rows: a metric, the share of judged items, and the metric on judged items alone.
+METRIC, SHARE, JUDGED = "metric", "judged share", "judged items only"
+SCHEMA = {
+    "day": pl.Date,
+    **dict.fromkeys(("slice", "metric", "kind"), pl.String),
+    **dict.fromkeys(("mean", "lo", "hi", "error"), pl.Float64),
+    "queries": pl.Int64,
+}
+
+
+def share_name(k: int | None) -> str:
+    """The metric that is the share of judged items."""
+    return "Judged" if k is None else f"Judged@{k}"
+
+
+@dataclass
+class DayStates:
+    """The days of a table as states, and the folder of stored states."""
+
+    session: Session
+    run: Table
+    qrels: Table | None
+    day: str
+    metrics: str | Sequence[str]
+    # The other arguments of `evaluate`.
+    options: Mapping[str, Any]
+    folder: Path | None
+    groups: Sequence[Sequence[str]] = ()
+    attributes: Table | None = None
+    # The result of the metrics, with their conventions.
+    last: Result | None = field(default=None, init=False)
+
+    def read(self) -> pl.DataFrame:
+        """The states of all days, one row per day, slice and metric."""
+        days = self._list_days()
+        states = self._compute()
+        for day in days:
+            means = states.filter(day=day, slice="all", kind=METRIC)["mean"]
+            if means.null_count() == len(means):
+                raise RankqlError(
+                    f"Day {day} has no judgments: every metric is undefined. Add its judgments, or "
+                    "leave out the day and pass gaps=True (CLI: --gaps)"
+                )
+        if self.folder is not None:
+            others = [*self._read_others({*days})]
+            self._store(states)
+            states = pl.concat([states, *others])
+        return states.sort("day", maintain_order=True)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What must be the same on all days."""
+        assert self.last is not None
+        chosen = {name: value for name, value in self.options.items()
+                  if value is not None}  # fmt: skip
+        metrics = self.last.metrics
+        metrics = [name for name in metrics if not name.startswith("Judged")] or metrics
+        conventions = {"metrics": metrics, "by": self.groups, **self.last.conventions}
+        return json.loads(json.dumps({**conventions, **chosen}, default=str))  # type: ignore[no-any-return]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know about the numbers."""
+        assert self.last is not None
+        left_out = self.qrels is not None and not self.qrels.has(self.day)
+        skipped = ["Judged queries that a day does not have are left out"] if left_out else []
+        return [*skipped, *self.last.notes]
+
+    def _list_days(self) -> list[date]:
+        """The days of the table; an error if one is unknown."""
+        column = quote(self.day)
+        text = f"nullif(CAST({column} AS VARCHAR), '')"
+        rows = execute(
+            self.session,
+            f"SELECT DISTINCT {text}, TRY_CAST({text} AS DATE) FROM {self.run.sql} ORDER BY 2",
+        ).fetchall()
+        for value, day in rows:
+            if day is None:
+                raise RankqlError(
+                    f"day: {self.day} must be a date such as 2026-11-03, not {value or 'NULL'}. "
+                    "Cast it first, or name the column of the day: day= (CLI: --day)"
+                )
+        if not rows:
+            raise RankqlError(f"{self.run.label} is empty: it has no rows")
+        return sorted({day for _, day in rows})
+
+    def _compute(self) -> pl.DataFrame:
+        """Evaluate the queries of all days at once; a query of two days is two."""
+        asked = self._query(self.run)
+        asked = f"(SELECT DISTINCT {self._date(self.run)} AS d_, {asked} AS q_ FROM {self.run.sql})"
+        tables = {
+            name: table and self.session.con.sql(self._split(table, asked))
+            for name, table in (
+                ("run", self.run),
+                ("qrels", self.qrels),
+                ("attributes", self.attributes),
+            )
+        }
+        texts = list_metrics(self.metrics)
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        shares = [share_name(k) for k in dict.fromkeys(metric.k for metric in parse(texts))]
+        is_share = pl.col("metric").is_in(shares)
+        self.last = self._evaluate(tables, [*texts, *shares], self.options)
+        kind = pl.when(is_share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC))
+        states = _summarise(self.last).with_columns(kind=kind).select(*SCHEMA)
+        only = self._evaluate(tables, texts, {**self.options, "unjudged": "remove"})
+        judged = _summarise(only).filter(~is_share).with_columns(kind=pl.lit(JUDGED))
+        return pl.concat([states, judged.select(*SCHEMA)])
+
+    def _evaluate(
+        self, tables: Mapping[str, Any], metrics: Sequence[str], options: Mapping[str, Any]
+    ) -> Result:
+        """Means by day and slice, to the last bit independent of other days."""
+        rest = dict(options)
+        own = {name: rest.pop(name, None) for name in ("descending", "weight")}
+        return evaluate_in_duckdb(
+            EvaluateArguments(
+                **tables,
+                **own,
+                metrics=metrics,
+                con=self.session.con,
+                columns={role: rest.pop(role, None) for role in ROLES},
+                ranking=RankingOptions.take(rest),
+                groupings=[[DAY], *([DAY, *group] for group in self.groups)],
+                interval="t",
+                profile=rest.pop("conventions", None),
+                options=rest,
+                packs=False,
+            )
+        )
+
+    def _split(self, table: Table, asked: str) -> str:
+        """The rows of a table with the day in the ids of queries."""
+        query = self._query(table)
+        name = quote(table.find("query", self.options.get("query")) or "")
+        if table.has(self.day):
+            own = quote(table.actual_name(self.day))
+            key = f"concat({self._date(table)}, ' ', {query})"
+            return (f"SELECT * EXCLUDE ({own}) REPLACE ({key} AS {name}), "
+                    f"{self._date(table)} AS {DAY} FROM {table.sql}")  # fmt: skip
+        return (f"SELECT t_.* REPLACE (concat(d_, ' ', q_) AS {name}), d_ AS {DAY} "
+                f"FROM {table.sql} AS t_ JOIN {asked} ON q_ = {query}")  # fmt: skip
+
+    def _query(self, table: Table) -> str:
+        """The id of the query in a table, as text."""
+        spec = self.options.get("query")
+        if name := table.find("query", spec) if spec is None or isinstance(spec, str) else None:
+            return f"CAST({quote(name)} AS VARCHAR)"
+        raise RankqlError(
+            f"{table.label} has no column of queries. Name it: query= (CLI: --query), one column"
+        )
+
+    def _date(self, table: Table) -> str:
+        """The day of a row."""
+        return f"CAST({quote(table.actual_name(self.day))} AS DATE)"
+
+    def _read_others(self, computed: set[date]) -> Iterator[pl.DataFrame]:
+        """The stored states of other days; an error if their conventions differ."""
+        assert self.folder is not None
+        for path in sorted(self.folder.glob("*.parquet")):
+            settings = (read_metadata(path) or {}).get("monitor")
+            if settings is None:
+                raise RankqlError(
+                    f"states: {str(path)!r} is not a state that monitor stored. Name a folder of "
+                    "its own: states= (CLI: --states)"
+                )
+            for name in sorted({*settings, *self.settings}):
+                old, new = settings.get(name), self.settings.get(name)
+                if old != new:
+                    raise RankqlError(
+                        f"states: {path.stem} was computed with {name}={old!r}, not {new!r}, so "
+                        "days cannot be compared. Pass what was used, or all days with a new folder"
+                    )
+            state = pl.read_parquet(path).select(*SCHEMA)
+            for day in state["day"].unique():
+                if path.stem != str(day):
+                    raise RankqlError(
+                        f"states: {path.name!r} has the day {day}, which would count twice. Delete "
+                        "the copy"
+                    )
+                if day not in computed:
+                    yield state
+
+    def _store(self, states: pl.DataFrame) -> None:
+        """Write a file per day, which replaces an older one."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        meta = literal(json.dumps({"monitor": self.settings}, ensure_ascii=False))
+        for (day,), state in states.group_by("day", maintain_order=True):
+            sql = self.session.table(state, "state").sql
+            with atomic_path(self.folder / f"{day}.parquet") as path:
+                self.session.con.execute(
+                    f"COPY (FROM {sql}) TO {literal(str(path))} (FORMAT parquet, "
+                    f"KV_METADATA {{rankql: {meta}}})"
+                ).fetchall()
+
+
+def _summarise(result: Result) -> pl.DataFrame:
+    """Means by day, slice and metric, with 95% intervals and standard errors."""
+    prefix = len(f"{DAY}=2026-01-01, ")
+    # The range of a metric does not cut its interval on both sides, except for a few queries.
+    reach = pl.max_horizontal(pl.col("hi") - pl.col("mean"), pl.col("mean") - pl.col("lo"))
+    rest = pl.col("slice").str.slice(prefix)
+    return result.summary.filter(pl.col("slice") != "all").select(
+        pl.col(DAY).alias("day"),
+        pl.when(rest == "").then(pl.lit("all")).otherwise(rest).alias("slice"),
+        "metric", "mean", "lo", "hi",
+        error=reach / normal_z(0.95),
+        queries=pl.col("queries") - pl.col("undefined"),
+    )  # fmt: skip

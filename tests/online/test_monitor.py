@@ -1,0 +1,264 @@
+"""Metrics by day: hand-checked statistics, causes, stored states, and days that cannot be right."""
+
+from datetime import date, timedelta
+from xml.etree import ElementTree
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+import rankql
+from rankql.cli.main import main
+from rankql.errors import RankqlError
+
+FIRST = date(2026, 9, 1)
+
+
+def log(days=45, queries=30, broken=None, unjudged=None, seed=5):
+    """Rankings of 6 items by day; from some day on, broken ones or items without a grade."""
+    rng = np.random.default_rng(seed)
+    day, query, pos = (x.ravel() for x in np.meshgrid(range(days), range(queries), range(1, 7),
+                                                     indexing="ij"))  # fmt: skip
+    grade = rng.integers(0, 3, len(day)) + (pos < 3) * rng.integers(0, 2, len(day)) * 2.0
+    if broken is not None:
+        grade[(day >= broken) & (pos < 3)] = 0
+    frame = pl.DataFrame(
+        {
+            "day": pl.Series([FIRST + timedelta(int(d)) for d in day]),
+            "query": query,
+            "item": pos,
+            "pos": pos,
+            "rel": grade,
+        }
+    ).with_columns(part=pl.when(pl.col("query") % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
+    if unjudged is not None:
+        new = pl.Series(rng.random(len(day)) < 0.3) & (pl.col("day") >= FIRST + timedelta(unjudged))
+        frame = frame.with_columns(rel=pl.when(~new).then("rel"))
+    return frame  # fmt: skip
+
+
+LOG = log()
+
+
+def test_means_and_intervals_are_those_of_evaluate():
+    result = rankql.monitor(LOG, metrics=["nDCG@3", "AP"], by="part")
+    day = FIRST + timedelta(40)
+    one = rankql.evaluate(
+        LOG.filter(day=day).drop("day"), metrics=["nDCG@3", "AP"], by="part", interval="t"
+    ).summary
+    found = result.table.filter(pl.col("day") == day, kind="metric")
+    found = one.select("slice", "metric").join(found, on=["slice", "metric"], maintain_order="left")
+    for name in ("mean", "lo", "hi"):
+        assert found[name].to_list() == pytest.approx(one[name].to_list(), abs=1e-12)
+    assert result.passed and result.exit_code == 0
+    assert result.title == "No alarm on 2026-10-15"
+
+
+def test_statistics_by_hand():
+    """z of the day, 7 and 28 days, the band and the threshold, from their definitions."""
+    rng = np.random.default_rng(2)
+    values, errors = rng.normal(0.5, 0.1, 70), rng.uniform(0.01, 0.2, 70)
+    daily = pl.DataFrame({"day": [FIRST + timedelta(i) for i in range(70)], "value": values,
+                          "error": errors})  # fmt: skip
+    con = duckdb.connect()
+    rankql.register(con)
+    con.register("daily", daily)
+    found = con.sql(f"FROM monitor_days('daily', DATE '{FIRST + timedelta(27)}', error := 'error', "
+                    "family := 3)").pl()  # fmt: skip
+    old, weekday = slice(0, 28), np.arange(70) % 7
+    expected = np.array([values[old][weekday[old] == d].mean() for d in weekday])
+    loss = expected - values
+    noise = (loss[old] ** 2).sum() / 21
+    threshold = stats.t.isf(0.05 / 730 / 3, 21)
+    extra = np.maximum(0, errors**2 - (errors[old] ** 2).mean())
+    band = threshold * np.sqrt(noise * 1.25 + extra)
+    resemblance = (loss[1:28] * loss[:27]).sum() / (loss[old] ** 2).sum() + 0.5 / np.sqrt(28)
+    resemblance = max(0, resemblance)
+    clipped = np.clip(loss, -band, band)
+    last = found.row(-1, named=True)
+    np.testing.assert_allclose(found["expected"], expected, rtol=1e-12)
+    np.testing.assert_allclose(found["band"], band, rtol=1e-9)
+    assert last["threshold"] == pytest.approx(threshold)
+    assert last["z_day"] == pytest.approx(loss[-1] / np.sqrt(noise * 1.25 + extra[-1]))
+    for name, days, weeks in (("z_week", 7, 1), ("z_month", 28, 4)):
+        error = (noise * days + extra[-days:].sum()) + weeks * days * noise / 4
+        error = np.sqrt(error * (1 + resemblance) / (1 - resemblance))
+        assert last[name] == pytest.approx(clipped[-days:].sum() / error)
+    assert found["z_day"].null_count() == 28 and found["z_week"].null_count() == 28 + 4
+    assert found["z_month"].null_count() == 28 + 19
+
+
+def test_a_drop():
+    result = rankql.monitor(log(broken=40), metrics="nDCG@3", by="part")
+    assert not result and result.exit_code == 1
+    assert result.active["cause"].to_list() == ["drop"] * 3
+    assert result.active["since"].to_list() == [FIRST + timedelta(40)] * 3
+    assert result.title.startswith("3 alarms on 2026-10-15: nDCG@3 (sudden drop), nDCG@3 [part=a]")
+    alarm = result.active.row(0, named=True)
+    assert alarm["loss"] == pytest.approx(alarm["expected"] - alarm["mean"])
+
+
+@pytest.mark.slow
+def test_lower_is_better():
+    """An error that grows is a loss, and one that shrinks is none."""
+    frame = LOG.with_columns(score=pl.col("rel") + (pl.col("query") % 7) / 7).drop("pos")
+    worse = pl.when(pl.col("day") >= FIRST + timedelta(40)).then(2.0).otherwise(0.0)
+    result = rankql.monitor(frame.with_columns(pl.col("score") + worse), metrics="RMSE")
+    assert result.active["cause"].to_list() == ["drop"] and "above the" in result.sentences[0]
+    assert result.active["loss"][0] == pytest.approx(
+        result.active["mean"][0] - result.active["expected"][0]
+    )
+    start = 2 - worse
+    assert rankql.monitor(frame.with_columns(pl.col("score") + start), metrics="RMSE").passed
+
+
+def test_one_outage_is_one_alarm():
+    frame = LOG.with_columns(
+        rel=pl.when(pl.col("day") == FIRST + timedelta(35))
+        .then(pl.col("pos") // 6)
+        .otherwise("rel")
+    )
+    alarms = rankql.monitor(frame, metrics="nDCG@3").alarms
+    assert alarms.select("first", "last", "active", "days").rows() == [
+        (FIRST + timedelta(35), FIRST + timedelta(35), False, 1)
+    ]
+
+
+def test_only_labels_age():
+    result = rankql.monitor(log(days=60, queries=100, unjudged=35), metrics="CG@3")
+    assert dict(result.active.select("metric", "cause").rows()) == {
+        "CG@3": "labels", "Judged@3": "labels"}  # fmt: skip
+    alarm = result.active.filter(metric="CG@3").row(0, named=True)
+    assert alarm["judged"] == pytest.approx(0.7, abs=0.05) and alarm["judged_expected"] == 1
+    assert "on judged items alone" in alarm["sentence"]
+
+
+def test_stored_states(tmp_path):
+    """Bit for bit the same, whether days come at once or one by one; a corrected day counts."""
+    folder, last = tmp_path / "states", FIRST + timedelta(44)
+    options = {"metrics": ["nDCG@3"], "by": "part"}
+    whole = rankql.monitor(LOG, **options).table
+    wrong = LOG.with_columns(rel=pl.when(pl.col("day") == last).then("pos").otherwise("rel"))
+    rankql.monitor(wrong, states=folder, **options)
+    merged = rankql.monitor(LOG.filter(pl.col("day") == last), states=folder, **options).table
+    keys = ["day", "kind", "metric", "slice"]
+    merged, whole = merged.sort(keys), whole.sort(keys)
+    for name in ("mean", "lo", "hi", "error", "queries", "expected"):
+        assert merged[name].equals(whole[name]), name
+    np.testing.assert_allclose(merged["z_week"], whole["z_week"], rtol=1e-9)
+    assert len([*folder.iterdir()]) == 45
+
+
+@pytest.mark.slow
+def test_stored_states_of_other_kinds(tmp_path):
+    def read(days=LOG, metrics="nDCG@3", **options):
+        return rankql.monitor(days, metrics=metrics, states=tmp_path, **options)
+
+    read()
+    wrong = LOG.filter(pl.col("day") == FIRST + timedelta(44))
+    with pytest.raises(
+        RankqlError, match=r"2026-09-01 was computed with gain='linear', not 'exp2'"
+    ):
+        read(wrong, gain="exp2")
+    with pytest.raises(RankqlError, match=r"metrics=\['nDCG@3'\], not \['AP'\], so days cannot"):
+        read(wrong, "AP")
+    copy, first = tmp_path / "2026-09-01 copy.parquet", tmp_path / "2026-09-01.parquet"
+    copy.write_bytes(first.read_bytes())
+    with pytest.raises(RankqlError, match=r"'2026-09-01 copy.parquet' has the day 2026-09-01"):
+        read(wrong)
+    copy.unlink()
+    first.unlink()
+    with pytest.raises(RankqlError, match=r"2026-09-28, lacks 1 day, such as 2026-09-01"):
+        read(wrong, baseline="2026-09-01:2026-09-28")
+    LOG.write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(RankqlError, match=r"a.parquet' is not a state that monitor stored"):
+        read(wrong)
+    with pytest.raises(RankqlError, match=r"states= \(CLI: --states\) must be a folder"):
+        rankql.monitor(LOG, states=tmp_path / "a.parquet")
+
+
+@pytest.mark.slow
+def test_judgments_in_another_table(tmp_path):
+    """For all days, or by day; from a folder per day."""
+    run, qrels = LOG.drop("rel", "part"), LOG.select("day", "query", "item", "rel")
+    parts = LOG.select("query", "part").unique()
+    apart = rankql.monitor(run, qrels, "nDCG@3", attributes=parts, by="part")
+    own = rankql.monitor(LOG, metrics="nDCG@3", by="part")
+    keys = ["day", "kind", "metric", "slice"]
+    means = [r.table.sort(keys)["mean"].to_list() for r in (own, apart)]
+    assert means[0] == pytest.approx(means[1], abs=1e-12)
+    for (day,), rows in run.group_by("day"):
+        (tmp_path / f"day={day}").mkdir()
+        rows.drop("day").write_parquet(tmp_path / f"day={day}" / "part.parquet")
+    first = qrels.filter(pl.col("day") == FIRST).drop("day")
+    more = first.with_columns(query=pl.lit(99, pl.Int64))
+    result = rankql.monitor(f"{tmp_path}/*/*.parquet", pl.concat([first, more]), "nDCG@3")
+    assert result.table["queries"].max() == 30
+    assert "Judged queries that a day does not have are left out" in result.notes
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (LOG.drop("day"), {}, r"days has no column 'day'.*Name the column of the day: day="),
+        (LOG.with_columns(pl.col("query").alias("day")), {}, r"day: day must be a date.*not \d"),
+        (LOG.filter(pl.col("day") != date(2026, 10, 3)), {}, r"^1 day of 2026-09-01 to 2026-10-15 "
+         r"is missing, such as 2026-10-03. Pass it, or gaps=True"),
+        (LOG.filter(pl.col("day") != date(2026, 9, 3)), {},
+         r"baseline, 2026-09-01 to 2026-09-28, lacks 1 day, such as 2026-09-03"),
+        (LOG, {"baseline": 45}, r"There is no day after the baseline, 2026-09-01 to 2026-10-15"),
+        (LOG, {"baseline": 13}, r"baseline= .* must be a whole number of days from 14.*not 13"),
+        (LOG, {"baseline": "2026-09"}, r"baseline= .* or a period such as .*not '2026-09'"),
+        (LOG, {"baseline": "2026-08-01:2026-09-20"}, r"lacks 31 days, such as 2026-08-01"),
+        (LOG, {"alpha": 2}, r"alpha must"),
+        (LOG, {"system": "part"}, r"monitor does not take system="),
+        (pl.concat([LOG, LOG[:6]]), {}, r"2026-09-01 0"),
+        (LOG.with_columns(rel=pl.when(pl.col("day") != date(2026, 10, 3)).then("rel")), {},
+         r"Day 2026-10-03 has no judgments: every metric is undefined. Add its judgments"),
+    ],
+)  # fmt: skip
+def test_errors(frame, options, message):
+    with pytest.raises(RankqlError, match=message):
+        rankql.monitor(frame, metrics="nDCG@3", **options)
+
+
+def test_gaps_and_small_slices():
+    frame = LOG.filter(pl.col("day") != date(2026, 10, 3)).with_columns(
+        part=pl.when(pl.col("query") < 5).then(pl.lit("few")).otherwise("part")
+    )
+    result = rankql.monitor(frame, metrics="nDCG@3", by="part", gaps=True, baseline=21)
+    assert result.passed and result.conventions["baseline"] == ["2026-09-01", "2026-09-21"]
+    (note,) = [note for note in result.notes if "not watched" in note]
+    assert note.startswith("1 series is not watched, such as nDCG@3, part=few")
+
+
+def test_errors_in_sql():
+    con = duckdb.connect()
+    rankql.register(con)
+    twice = pl.DataFrame({"day": [FIRST, FIRST], "value": [0.1, 0.2]})
+    for options, message in (
+        ("", "day 2026-09-01 occurs twice. Name the column of the series"),
+        (", alpha := 2", "alpha must lie between 0 and 1, not 2"),
+    ):
+        means = LOG.group_by("day").agg(value=pl.mean("rel"))
+        con.register("frame", means if options else twice)
+        with pytest.raises(duckdb.Error, match=message):
+            con.sql(f"FROM monitor_days('frame', DATE '2026-09-28'{options})").fetchall()
+
+
+def test_command_line(tmp_path):
+    days = log(days=34, broken=32).drop("part")
+    days.write_parquet(tmp_path / "log.parquet")
+    files = [str(tmp_path / name) for name in ("log.parquet", "page.md", "junit.xml")]
+    done = CliRunner().invoke(main, ["monitor", files[0], "-m", "nDCG@3", "--report", files[1],
+                                     "--junit", files[2]])  # fmt: skip
+    assert done.exit_code == 1 and done.stdout.startswith("1 alarm on 2026-10-04: nDCG@3 (sudden")
+    assert "sudden drop since about 2026-10-03" in (tmp_path / "page.md").read_text()
+    suite = ElementTree.parse(files[2]).getroot()[0]
+    assert suite.attrib["failures"] == "1" and suite.attrib["tests"] == "2"
+    assert [case[0].tag for case in suite] == ["failure", "system-out"]
+    done = CliRunner().invoke(main, ["monitor", files[0], "--baseline", "14x"])
+    assert done.exit_code == 2 and "not '14x'" in done.stderr
