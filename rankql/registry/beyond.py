@@ -95,6 +95,7 @@ CATALOGUE_METRICS = (
         better="lower",
         highest=None,
         undefined=NOTHING_SHOWN,
+        row_sums=RowSums("{a} / nullif({b}, 0)", x="rankql_item_age({column}, {last})", columns=()),
     ),
     _of_catalogue(
         function="personalisation",
