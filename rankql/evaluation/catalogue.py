@@ -65,7 +65,8 @@ def pseudo_values(
     norm = 1 if "'n-1'" in metric.expression else 0
     system = keys.partition("query")[0]
     of_all = f"PARTITION BY {system.rstrip(', ')}" if system else ""
-    x, item = sums.x.format(column=arguments[0], size=size), "item" if sums.columns else "NULL"
+    x = sums.x.format(column=arguments[0], last=arguments[-1], size=size)
+    item = "item" if sums.columns else "NULL"
     shown = f"pos <= {metric.k}" if metric.k else "pos IS NOT NULL"
     counted = f"SEMI JOIN {queries} USING ({keys})" if queries else ""
     value = sums.value.replace("{size}", f"CAST({size} AS DOUBLE)").replace("{norm}", str(norm))

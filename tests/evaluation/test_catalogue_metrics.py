@@ -16,7 +16,7 @@ RUN = pl.DataFrame(
     ],
     schema=["query", "item", "pos", "popularity", "category"],
     orient="row",
-)
+).with_columns(created=pl.col("popularity") / 2, shown=pl.col("pos") + 30.0)
 METRICS = {
     "coverage@3": "catalogue_coverage(item, catalogue := 25)",
     "gini@3": "gini(item, 25)",
@@ -24,6 +24,7 @@ METRICS = {
     "entropy@3": "shannon_entropy(item)",
     "popularity@4": "average_popularity(popularity)",
     "novelty@4": "novelty(popularity, users := 60)",
+    "freshness@3": "freshness(created, shown)",
     "personalisation@3": "personalisation(query, item)",
 }
 OURS = {
@@ -33,6 +34,7 @@ OURS = {
     "entropy@3": rankql.shannon_entropy("item"),
     "popularity@4": rankql.average_popularity("popularity"),
     "novelty@4": rankql.novelty("popularity", users=60),
+    "freshness@3": rankql.freshness("created", "shown"),
     "personalisation@3": rankql.personalisation("query", "item"),
 }
 
