@@ -65,7 +65,8 @@ def pseudo_values(
     norm = 1 if "'n-1'" in metric.expression else 0
     system = keys.partition("query")[0]
     of_all = f"PARTITION BY {system.rstrip(', ')}" if system else ""
-    x, item = sums.x.format(column=arguments[0], size=size), "item" if sums.columns else "NULL"
+    x = sums.x.format(column=arguments[0], last=arguments[-1], size=size)
+    item = "item" if sums.columns else "NULL"
     shown = f"pos <= {metric.k}" if metric.k else "pos IS NOT NULL"
     counted = f"SEMI JOIN {queries} USING ({keys})" if queries else ""
     value = sums.value.replace("{size}", f"CAST({size} AS DOUBLE)").replace("{norm}", str(norm))
@@ -115,7 +116,8 @@ def _parse(metric: Metric) -> tuple[MetricRecord, list[str]]:
         raise RankqlError(
             f"metrics: {metric.name} = {metric.expression} describes the complete catalogue. In "
             f"evaluate, it must be one call of {', '.join(_COMPUTED)}, such as "
-            "gini(item, catalogue := 500) or personalisation(query, item)"
+            "gini(item, catalogue := 500) or personalisation(query, item), where item and query "
+            "are those of the evaluation, whatever their columns are called"
         )
     options = {name.strip().lower() for name, named, _ in parts if named}
     if len(parts) > sums.arguments or options - {"catalogue", "users", "norm"}:

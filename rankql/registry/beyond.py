@@ -90,6 +90,14 @@ CATALOGUE_METRICS = (
         source="Zhou et al. 2010; Vargas and Castells 2011",
     ),
     _of_catalogue(
+        function="freshness",
+        columns=("created_at", "shown_at"),
+        better="lower",
+        highest=None,
+        undefined=NOTHING_SHOWN,
+        row_sums=RowSums("{a} / nullif({b}, 0)", x="rankql_item_age({column}, {last})", columns=()),
+    ),
+    _of_catalogue(
         function="personalisation",
         columns=("user", "item"),
         row_sums=RowSums(

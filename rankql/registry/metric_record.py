@@ -137,7 +137,7 @@ class RowSums:
     # What a row adds to {a}, and what {a} loses without its ranking.
     part: str = "x"
     loss: str = "x"
-    # The value `x` of a row, from the {column} of the first argument.
+    # The value `x` of a row, from the {column} of the first argument and the {last} one.
     x: str = "NULL"
     # What the first arguments must be, if not any column, and the most arguments.
     columns: tuple[str, ...] = ("item",)

@@ -16,7 +16,7 @@ RUN = pl.DataFrame(
     ],
     schema=["query", "item", "pos", "popularity", "category"],
     orient="row",
-)
+).with_columns(created=pl.col("popularity") / 2, shown=pl.col("pos") + 30.0)
 METRICS = {
     "coverage@3": "catalogue_coverage(item, catalogue := 25)",
     "gini@3": "gini(item, 25)",
@@ -24,6 +24,7 @@ METRICS = {
     "entropy@3": "shannon_entropy(item)",
     "popularity@4": "average_popularity(popularity)",
     "novelty@4": "novelty(popularity, users := 60)",
+    "freshness@3": "freshness(created, shown)",
     "personalisation@3": "personalisation(query, item)",
 }
 OURS = {
@@ -33,6 +34,7 @@ OURS = {
     "entropy@3": rankql.shannon_entropy("item"),
     "popularity@4": rankql.average_popularity("popularity"),
     "novelty@4": rankql.novelty("popularity", users=60),
+    "freshness@3": rankql.freshness("created", "shown"),
     "personalisation@3": rankql.personalisation("query", "item"),
 }
 
@@ -139,5 +141,9 @@ def test_lists_that_repeat_an_item_and_too_few_lists_are_refused():
     two = RUN.filter(pl.col("query").is_in(["u1", "u2"]))
     with pytest.raises(RankqlError, match=r"^m needs more queries: it is undefined without one"):
         rankql.evaluate(two, metrics={"m": "personalisation(query, item)"}, rel="1")
+    same = RUN.filter(pl.col("query") == "u1")
+    same = pl.concat([same, same.with_columns(query=pl.lit("u2"))])
+    equal = rankql.evaluate(same, metrics={"m": METRICS["coverage@3"]}, rel="1").summary
+    assert equal.select("mean", "lo", "hi").row(0) == (pytest.approx(5 / 25), None, None)
     one = rankql.evaluate(RUN[:5], metrics={"m": "gini(item, 25)"}, rel="1")
     assert one["m"] == pytest.approx(0.8) and one.summary["lo"].to_list() == [None]
