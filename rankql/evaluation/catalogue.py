@@ -116,7 +116,8 @@ def _parse(metric: Metric) -> tuple[MetricRecord, list[str]]:
         raise RankqlError(
             f"metrics: {metric.name} = {metric.expression} describes the complete catalogue. In "
             f"evaluate, it must be one call of {', '.join(_COMPUTED)}, such as "
-            "gini(item, catalogue := 500) or personalisation(query, item)"
+            "gini(item, catalogue := 500) or personalisation(query, item), where item and query "
+            "are those of the evaluation, whatever their columns are called"
         )
     options = {name.strip().lower() for name, named, _ in parts if named}
     if len(parts) > sums.arguments or options - {"catalogue", "users", "norm"}:

@@ -33,10 +33,11 @@ def summarise(
     ends = interval_columns(means, metrics, interval, confidence)
     named = means.with_columns(*ends, metric.alias("metric"))
     for name, (lowest, highest) in meta.get("ranges", {}).items():
-        within = pl.col("lo", "hi").clip(lowest, highest)
-        named = named.with_columns(
-            pl.when(pl.col("metric") == name).then(within).otherwise(pl.col("lo", "hi"))
-        )
+        ends_, own = pl.col("lo", "hi"), pl.col("metric") == name
+        # The jackknife sees no variance, for example in coverage: this is not certainty.
+        varies = pl.col("hi") - pl.col("lo") > 1e-12
+        within = pl.when(varies).then(ends_.clip(lowest, highest))
+        named = named.with_columns(pl.when(own).then(within).otherwise(ends_))
     return named.select(
         *(["system"] if meta["system"] else []),
         "slice",

@@ -141,5 +141,9 @@ def test_lists_that_repeat_an_item_and_too_few_lists_are_refused():
     two = RUN.filter(pl.col("query").is_in(["u1", "u2"]))
     with pytest.raises(RankqlError, match=r"^m needs more queries: it is undefined without one"):
         rankql.evaluate(two, metrics={"m": "personalisation(query, item)"}, rel="1")
+    same = RUN.filter(pl.col("query") == "u1")
+    same = pl.concat([same, same.with_columns(query=pl.lit("u2"))])
+    equal = rankql.evaluate(same, metrics={"m": METRICS["coverage@3"]}, rel="1").summary
+    assert equal.select("mean", "lo", "hi").row(0) == (pytest.approx(5 / 25), None, None)
     one = rankql.evaluate(RUN[:5], metrics={"m": "gini(item, 25)"}, rel="1")
     assert one["m"] == pytest.approx(0.8) and one.summary["lo"].to_list() == [None]
