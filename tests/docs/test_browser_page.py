@@ -459,3 +459,13 @@ def test_one_file(browser, data, tmp_path):
     assert value(page, "ndcg") == "0.7562"
     assert events == []
     context.close()
+
+
+def test_packages_are_checked(tmp_path, monkeypatch):
+    """A package with another digest stops the build, and is brought again the next time."""
+    monkeypatch.setattr(BUILD, "CACHE", tmp_path)
+    archive = tmp_path / "duckdb-duckdb-wasm-1.32.0.tgz"
+    archive.write_bytes(b"another file")
+    with pytest.raises(SystemExit, match=r"@duckdb/duckdb-wasm@1\.32\.0 has another digest"):
+        BUILD.build_folder(tmp_path / "page")
+    assert not archive.exists()
