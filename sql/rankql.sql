@@ -566,7 +566,7 @@ CREATE OR REPLACE MACRO rankql_discounts(discounts) AS
 
 -- The discount of a position. The list must be long enough.
 CREATE OR REPLACE MACRO rankql_listed(pos, discounts) AS
-    coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN pos > len(rankql_discounts(discounts))
+    coalesce(rankql_discounts(discounts)[CAST(pos AS BIGINT)], CASE WHEN CAST(pos AS BIGINT) > len(rankql_discounts(discounts))
         THEN rankql_fail('discounts has ' || len(rankql_discounts(discounts)) || ' entries, but position ' || CAST(pos AS BIGINT)
                    || ' is counted: give more, or a lower k') END);
 

@@ -389,7 +389,7 @@ SELECT
               THEN coalesce(
                 CASE CAST(`pos` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN `pos` > 2
+                  WHEN CAST(`pos` AS BIGINT) > 2
                   THEN raise_error(
                     'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                   )
@@ -407,7 +407,7 @@ SELECT
               THEN `rankql_rel_3` / coalesce(
                 CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN `rankql_place_2` > 2
+                  WHEN CAST(`rankql_place_2` AS BIGINT) > 2
                   THEN raise_error(
                     'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                   )
@@ -434,7 +434,7 @@ SELECT
               THEN coalesce(
                 CASE CAST(`pos` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN `pos` > 2
+                  WHEN CAST(`pos` AS BIGINT) > 2
                   THEN raise_error(
                     'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                   )
@@ -452,7 +452,7 @@ SELECT
               THEN `rankql_rel_3` / coalesce(
                 CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN `rankql_place_2` > 2
+                  WHEN CAST(`rankql_place_2` AS BIGINT) > 2
                   THEN raise_error(
                     'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                   )
@@ -477,7 +477,7 @@ SELECT
               THEN coalesce(
                 CASE CAST(`pos` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN `pos` > 2
+                  WHEN CAST(`pos` AS BIGINT) > 2
                   THEN raise_error(
                     'discounts has 2 entries, but position ' || CAST(CAST(`pos` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                   )
@@ -495,7 +495,7 @@ SELECT
               THEN `rankql_rel_3` / coalesce(
                 CASE CAST(`rankql_place_2` AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN `rankql_place_2` > 2
+                  WHEN CAST(`rankql_place_2` AS BIGINT) > 2
                   THEN raise_error(
                     'discounts has 2 entries, but position ' || CAST(CAST(`rankql_place_2` AS BIGINT) AS STRING) || ' is counted: give more, or a lower k'
                   )

@@ -372,7 +372,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "pos" > 2
+                  WHEN CAST("pos" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                   ELSE NULL
                 END
@@ -388,7 +388,7 @@ SELECT
               THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "rankql_place_2" > 2
+                  WHEN CAST("rankql_place_2" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                   ELSE NULL
                 END
@@ -411,7 +411,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "pos" > 2
+                  WHEN CAST("pos" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                   ELSE NULL
                 END
@@ -427,7 +427,7 @@ SELECT
               THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "rankql_place_2" > 2
+                  WHEN CAST("rankql_place_2" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                   ELSE NULL
                 END
@@ -450,7 +450,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "pos" > 2
+                  WHEN CAST("pos" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("pos" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                   ELSE NULL
                 END
@@ -466,7 +466,7 @@ SELECT
               THEN CAST("rankql_rel_3" AS DOUBLE PRECISION) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "rankql_place_2" > 2
+                  WHEN CAST("rankql_place_2" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("rankql_place_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE PRECISION)
                   ELSE NULL
                 END

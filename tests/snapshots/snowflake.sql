@@ -369,7 +369,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "POS" > 2
+                  WHEN CAST("POS" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                   ELSE NULL
                 END
@@ -385,7 +385,7 @@ SELECT
               THEN "RANKQL_REL_3" / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "RANKQL_PLACE_2" > 2
+                  WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                   ELSE NULL
                 END
@@ -408,7 +408,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "POS" > 2
+                  WHEN CAST("POS" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                   ELSE NULL
                 END
@@ -424,7 +424,7 @@ SELECT
               THEN "RANKQL_REL_3" / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "RANKQL_PLACE_2" > 2
+                  WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                   ELSE NULL
                 END
@@ -447,7 +447,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("POS" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "POS" > 2
+                  WHEN CAST("POS" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("POS" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                   ELSE NULL
                 END
@@ -463,7 +463,7 @@ SELECT
               THEN "RANKQL_REL_3" / coalesce(
                 CASE CAST("RANKQL_PLACE_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "RANKQL_PLACE_2" > 2
+                  WHEN CAST("RANKQL_PLACE_2" AS BIGINT) > 2
                   THEN CAST('discounts has 2 entries, but position ' || CAST(CAST("RANKQL_PLACE_2" AS BIGINT) AS VARCHAR) || ' is counted: give more, or a lower k' AS DOUBLE)
                   ELSE NULL
                 END

@@ -437,7 +437,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "pos" > 2
+                  WHEN CAST("pos" AS BIGINT) > 2
                   THEN fail(
                     CONCAT(
                       CAST('discounts has 2 entries, but position ' AS VARCHAR),
@@ -459,7 +459,7 @@ SELECT
               THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "rankql_place_2" > 2
+                  WHEN CAST("rankql_place_2" AS BIGINT) > 2
                   THEN fail(
                     CONCAT(
                       CAST('discounts has 2 entries, but position ' AS VARCHAR),
@@ -493,7 +493,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "pos" > 2
+                  WHEN CAST("pos" AS BIGINT) > 2
                   THEN fail(
                     CONCAT(
                       CAST('discounts has 2 entries, but position ' AS VARCHAR),
@@ -515,7 +515,7 @@ SELECT
               THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "rankql_place_2" > 2
+                  WHEN CAST("rankql_place_2" AS BIGINT) > 2
                   THEN fail(
                     CONCAT(
                       CAST('discounts has 2 entries, but position ' AS VARCHAR),
@@ -544,7 +544,7 @@ SELECT
               THEN coalesce(
                 CASE CAST("pos" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "pos" > 2
+                  WHEN CAST("pos" AS BIGINT) > 2
                   THEN fail(
                     CONCAT(
                       CAST('discounts has 2 entries, but position ' AS VARCHAR),
@@ -566,7 +566,7 @@ SELECT
               THEN CAST("rankql_rel_3" AS DOUBLE) / coalesce(
                 CASE CAST("rankql_place_2" AS BIGINT) WHEN 1 THEN 0.8 WHEN 2 THEN 1.0 END,
                 CASE
-                  WHEN "rankql_place_2" > 2
+                  WHEN CAST("rankql_place_2" AS BIGINT) > 2
                   THEN fail(
                     CONCAT(
                       CAST('discounts has 2 entries, but position ' AS VARCHAR),
