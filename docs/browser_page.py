@@ -200,7 +200,7 @@ def build_one_file(path: Path) -> None:
 
 
 def _packed(data: bytes) -> str:
-    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
 
 
 def _hash(text: str) -> str:

@@ -51,7 +51,7 @@ copybutton_only_copy_prompt_lines = True
 KEYWORDS = {
     "bias": ["click bias", "position bias", "propensity", "counterfactual"],
     "browser": ["browser", "without python", "private data", "calculator", "ndcg by hand"],
-    "business": ["clicks and revenue", "a/b test outcomes", "correlation with clicks"],
+    "business": ["clicks and revenue", "correlation with clicks", "questionnaire", "robustness"],
     "choosing-k": ["cutoff", "choose k"],
     "coming-from": ["trec_eval", "pytrec_eval", "ir_measures", "scikit-learn", "ranx", "recbole"],
     "compare": ["compare two rankers", "a/b test", "multiple comparisons", "html report"],

@@ -74,6 +74,26 @@ CREATE OR REPLACE MACRO novelty(popularity, users := NULL, unseen := 'one_user',
         lambda x_: x_['bits'] / x_['most'])[1];
 COMMENT ON MACRO novelty IS 'Novelty: the mean self-information of the items shown, in bits: high if few users know them.';
 
+-- A time as a number, checked.
+CREATE OR REPLACE MACRO rankql_time(value, name) AS
+    CASE WHEN value IS NULL AND rankql_is_clock(value) THEN NULL
+         WHEN rankql_is_clock(value) AND isfinite(rankql_instant(value)) THEN rankql_instant(value)
+         ELSE rankql_refuse_time(value, name) END;
+
+-- The age of an item when it was shown: in days if the times are timestamps, NULL if one of them is unknown.
+CREATE OR REPLACE MACRO rankql_item_age(created_at, shown_at) AS
+    CASE WHEN rankql_is_time(created_at) <> rankql_is_time(shown_at) AND rankql_time(created_at, 'created_at') IS NOT NULL
+              AND rankql_time(shown_at, 'shown_at') IS NOT NULL
+         THEN rankql_fail('created_at and shown_at must be of one kind, timestamps or numbers, not ' || typeof(created_at) || ' and '
+                    || typeof(shown_at) || left(rankql_text(created_at), 0))
+         WHEN rankql_time(created_at, 'created_at') > rankql_time(shown_at, 'shown_at')
+         THEN rankql_fail('created_at must not be after shown_at: ' || rankql_text(created_at) || ' is after ' || rankql_text(shown_at))
+         ELSE (rankql_time(shown_at, 'shown_at') - rankql_time(created_at, 'created_at'))
+              / CASE WHEN rankql_is_time(created_at) THEN 86400000000 ELSE 1 END END;
+
+CREATE OR REPLACE MACRO freshness(created_at, shown_at) AS avg(rankql_item_age(created_at, shown_at));
+COMMENT ON MACRO freshness IS 'Freshness: the mean age of the items when they were shown, in days: low if they are new.';
+
 CREATE OR REPLACE MACRO personalisation(user, item) AS
     list_transform([list(DISTINCT {'user': user, 'item': item}) FILTER (WHERE user IS NOT NULL AND item IS NOT NULL)],
         lambda shown: 1 - list_sum(list_transform(

@@ -157,6 +157,38 @@ CREATE OR REPLACE MACRO rankql_known_by(popularity, users) AS
          THEN rankql_fail('popularity must be a number of users, 0 or from 1, not ' || rankql_text(popularity))
          ELSE rankql_amount(popularity, 'popularity') END;
 
+CREATE OR REPLACE MACRO rankql_is_time(value) AS
+    typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
+
+-- Numeric types, as typeof() writes them.
+CREATE OR REPLACE MACRO rankql_numeric() AS
+    '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
+
+CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
+
+-- Is it a time: a timestamp or a number?
+CREATE OR REPLACE MACRO rankql_is_clock(value) AS
+    rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
+
+-- A time or duration as a number: microseconds (a month has 30 days), or the number itself.
+CREATE OR REPLACE MACRO rankql_instant(value) AS
+    CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
+         THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
+         WHEN rankql_is_time(value) THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMP)) AS DOUBLE)
+         WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
+         WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
+    END;
+
+-- The name of a type in an error.
+CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
+
+-- The error for a value that is not a time.
+CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
+    CASE WHEN rankql_is_clock(value)
+         THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
+         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
+    END;
+
 -- A numeric option that must satisfy a condition.
 CREATE OR REPLACE MACRO rankql_argument(value, fits, name, must) AS
     CASE WHEN fits THEN rankql_option(value) ELSE rankql_fail(name || must || ', not ' || rankql_text(value)) END;
@@ -305,6 +337,11 @@ CREATE OR REPLACE MACRO grades_of(retrieved, relevant) AS
                               || ' is there twice. Keep the first')
              ELSE list_transform(x_['ids'], lambda id: x_['grades'][id]) END)[1];
 COMMENT ON MACRO grades_of IS 'Grades of retrieved ids, in order: those of the relevant ids, and NULL for the others.';
+
+CREATE OR REPLACE MACRO discounted_gain(rel, factor) AS
+    rankql_grade(rel) * coalesce(rankql_number(factor, TRY_CAST(factor AS DOUBLE) > 0 AND TRY_CAST(factor AS DOUBLE) <= 1,
+                                               'factor', 'above 0 and at most 1'), 1);
+COMMENT ON MACRO discounted_gain IS 'Gain of an item that counts less, such as a promoted one: rel * factor.';
 
 
 -- A user who walks down the list.

@@ -5,38 +5,6 @@ CREATE OR REPLACE MACRO rankql_is_unknown(unknown) AS
     unknown IS NULL OR CASE WHEN rankql_is_text(unknown) THEN encode(rankql_text(unknown)) = encode('error')
                             ELSE coalesce(isfinite(TRY_CAST(unknown AS DOUBLE)), false) END;
 
-CREATE OR REPLACE MACRO rankql_is_time(value) AS
-    typeof(value) SIMILAR TO 'DATE|TIMESTAMP(_[A-Z]+)?( WITH TIME ZONE)?';
-
--- Numeric types, as typeof() writes them.
-CREATE OR REPLACE MACRO rankql_numeric() AS
-    '(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\([0-9]+,[0-9]+\)|BOOLEAN|"NULL")';
-
-CREATE OR REPLACE MACRO rankql_is_number(value) AS typeof(value) SIMILAR TO rankql_numeric();
-
--- Is it a time: a timestamp or a number?
-CREATE OR REPLACE MACRO rankql_is_clock(value) AS
-    rankql_is_time(value) OR (rankql_is_number(value) AND typeof(value) <> 'BOOLEAN');
-
--- A time or duration as a number: microseconds (a month has 30 days), or the number itself.
-CREATE OR REPLACE MACRO rankql_instant(value) AS
-    CASE WHEN typeof(value) LIKE 'TIMESTAMP% WITH TIME ZONE'
-         THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMPTZ)) AS DOUBLE)
-         WHEN rankql_is_time(value) THEN CAST(epoch_us(TRY_CAST(value AS TIMESTAMP)) AS DOUBLE)
-         WHEN typeof(value) = 'INTERVAL' THEN CAST(epoch_us(TRY_CAST(value AS INTERVAL)) AS DOUBLE)
-         WHEN NOT rankql_is_text(value) THEN TRY_CAST(value AS DOUBLE)
-    END;
-
--- The name of a type in an error.
-CREATE OR REPLACE MACRO rankql_kind(value) AS CASE WHEN rankql_is_text(value) THEN 'text' ELSE typeof(value) END;
-
--- The error for a value that is not a time.
-CREATE OR REPLACE MACRO rankql_refuse_time(value, moment) AS
-    CASE WHEN rankql_is_clock(value)
-         THEN rankql_fail(moment || ' must be a timestamp or a finite number, not ' || rankql_text(value))
-         ELSE rankql_fail(moment || ' must be a timestamp or a number, not ' || rankql_kind(value) || '. Cast it first')
-    END;
-
 -- A time of the same type as `moment`.
 CREATE OR REPLACE MACRO rankql_moment(value, moment, name) AS
     CASE WHEN isfinite(rankql_instant(value)) AND rankql_is_time(value) = rankql_is_time(moment)

@@ -18,25 +18,25 @@ const SETTINGS = `SET autoload_known_extensions = false; SET autoinstall_known_e
   CREATE MACRO to_json(value) AS ${NO_JSON}; CREATE MACRO json_transform(value, kind) AS ${NO_JSON};`;
 
 export async function openEngine() {
-  const [duckdb, worker, wasm, macros] = await Promise.all([
+  // All at once, so that the network can be off from here on.
+  const [duckdb, parquet, worker, wasm, macros] = await Promise.all([
     moduleAddress("duckdb-browser.mjs").then((address) => import(address)),
+    openParquet(),
     startWorker(),
     readBytes("duckdb-eh.wasm"),
     readBytes("rankql.sql"),
   ]);
   worker.postMessage(wasm, [wasm]);
   const db = new duckdb.AsyncDuckDB(new duckdb.VoidLogger(), worker);
-  await db.instantiate("duckdb-eh.wasm");
+  await db.instantiate("data:,"); // the worker has the WebAssembly and asks for no address
   const con = await db.connect();
   await con.query(SETTINGS + new TextDecoder().decode(macros));
-  return new Engine(duckdb, db, con);
+  return new Engine(duckdb, parquet, db, con);
 }
 
 class Engine {
-  #parquet = null;
-
-  constructor(duckdb, db, con) {
-    Object.assign(this, { duckdb, db, con });
+  constructor(duckdb, parquet, db, con) {
+    Object.assign(this, { duckdb, parquet, db, con });
   }
 
   // The rows of a query as objects; whole numbers of 64 bits must be cast.
@@ -55,7 +55,9 @@ class Engine {
     if (!file.size) throw new Problem(`${file.name} is empty. Choose another file.`);
     const isParquet = new TextDecoder().decode(start) === "PAR1";
     if (isParquet || /\.(parquet|pq)$/i.test(file.name)) await this.#loadParquet(file, table);
-    else await this.#loadText(await unzip(file, start), file.name, table);
+    else if (/^(255,254|254,255)/.test(start.join())) {
+      throw new Problem(`${file.name} is not UTF-8 text. Convert it, for example: iconv -f UTF-16 -t UTF-8`);
+    } else await this.#loadText(await unzip(file, start), file.name, table);
     const columns = await this.rows(`SELECT column_name AS name, column_type AS type
       FROM (DESCRIBE ${quote(table)})`);
     const [{ rows }] = await this.rows(`SELECT count(*)::DOUBLE AS rows FROM ${quote(table)}`);
@@ -64,10 +66,9 @@ class Engine {
   }
 
   async #loadParquet(file, table) {
-    this.#parquet ??= await openParquet();
     let stream;
     try {
-      stream = this.#parquet.readParquet(new Uint8Array(await file.arrayBuffer())).intoIPCStream();
+      stream = this.parquet.readParquet(new Uint8Array(await file.arrayBuffer())).intoIPCStream();
     } catch (error) {
       throw new Problem(
         `Cannot read ${file.name} as Parquet: ${reword(error)}\n` +
@@ -163,9 +164,6 @@ async function unzip(file, start) {
 
 // How to read a text file, from its first lines. As in rankql.sources, columns are text.
 function readText(text, name) {
-  if (/^(\uFFFD\uFFFD|.\0)/u.test(text)) {
-    throw new Problem(`${name} is not UTF-8 text. Convert it, for example: iconv -f UTF-16 -t UTF-8`);
-  }
   const lines = text.split(/\r?\n/).slice(0, 1000).filter((line) => line.trim() && !/^\s*#/.test(line));
   const first = lines[0]?.trim() ?? "";
   const fields = first.split(/\s+/);

@@ -203,7 +203,7 @@ class Comparison(EvaluatedTable):
         a: str | None = None,
         b: str | None = None,
     ) -> alt.TopLevelMixin:
-        """An altair chart: differences, means, intervals, slices or cutoffs.
+        """An altair chart: differences, means, ranks, intervals, slices or cutoffs.
 
         By default it shows all metrics, and for differences and slices all pairs. Pass `metric`, or
         `a` and `b`, to choose.
@@ -219,15 +219,18 @@ class Comparison(EvaluatedTable):
         title: str | None = None,
         date: str | None = None,
         texts: Mapping[str, Any] | None = None,
+        stages: Mapping[str, Any] | None = None,
     ) -> None:
         """Write to a file; .html is a report with charts and the queries that changed most.
 
         `texts` are shown in the report along with ids: `{"query": ..., "item": ...}`. Each value
         is a dict of id: text, a frame or a file with a column of ids and a column of texts.
+        `stages` are the earlier stages of the pipeline of all runs, such as {"retrieval": ...}: the
+        report then has the losses of each, as `funnel` computes them.
         """
 
         def render_page() -> str:
-            return str(load_output("report").render_page(self, title, date, texts))
+            return str(load_output("report").render_page(self, title, date, texts, stages))
 
         save_result(self, path, render_page)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rankql.evaluation.catalogue import is_catalogue
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
@@ -51,7 +52,7 @@ def metric_calls(
 def metric_call(metric: Metric, conventions: Conventions) -> str:
     """A metric as a call of its macro."""
     if metric.record is None:
-        return own_metric(metric) if metric.k is None else f"any_value({cut_column(metric)})"
+        return f"any_value({cut_column(metric)})" if is_cut(metric) else own_metric(metric)
     macro = metric.record.macro
     options = metric.arguments(vars(conventions))
     rel = gain_sql(metric.gain(vars(conventions)), metric.threshold(vars(conventions)))
@@ -67,6 +68,11 @@ def metric_call(metric: Metric, conventions: Conventions) -> str:
 def own_metric(metric: Metric) -> str:
     """A metric of the user, as SQL."""
     return f"CAST((\n{metric.expression}\n) AS DOUBLE)"
+
+
+def is_cut(metric: Metric) -> bool:
+    """Is it a metric of the user that a CTE of its own computes?"""
+    return metric.record is None and (metric.k is not None or is_catalogue(metric))
 
 
 def cut_column(metric: Metric) -> str:

@@ -84,6 +84,7 @@ def pending_result(
             "metrics": query.metrics,
             "weights": query.weights,
             "conventions": conventions.as_dict(),
+            **query.meta,
         },
         sql=render_script(session, query.sql),
         columns={table.label: table.role_columns for table in inputs.tables},

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.evaluation.bounds import add_bounds, bound_calls
+from rankql.evaluation.catalogue import catalogue_meta, catalogue_notes, is_catalogue, pseudo_values
 from rankql.evaluation.ctes import (
     CUTS,
     JUDGED,
@@ -20,6 +22,7 @@ from rankql.evaluation.ctes import (
 )
 from rankql.evaluation.metric_columns import (
     cut_column,
+    is_cut,
     last_position,
     mask_undefined,
     metric_calls,
@@ -63,6 +66,10 @@ class Query:
     only_sums: bool = False
     # It checks scores itself.
     validates_scores: bool = False
+    # What its values are, if this is not obvious.
+    notes: Sequence[str] = ()
+    # What the result must know of the metrics of the user.
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_query(
@@ -79,7 +86,7 @@ def build_query(
     steps = source_ctes(inputs, conventions) | ranking_ctes(inputs, metrics, conventions, rows)
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
-    steps = _cut_own_metrics(inputs, metrics, steps)
+    steps = _cut_own_metrics(inputs, metrics, steps, conventions)
     _require_different_names([*_key_columns(inputs), *calls])
     in_order = f"\nORDER BY {_keys(inputs)}"
     if conventions.unjudged == "bounds":
@@ -109,19 +116,29 @@ def build_query(
         checked=any(metric.record is None for metric in metrics),
         only_sums=packed.keys() == calls.keys(),
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
+        notes=catalogue_notes(metrics),
+        meta=catalogue_meta(metrics),
     )
 
 
 def _cut_own_metrics(
-    inputs: Inputs, metrics: Sequence[Metric], steps: Mapping[str, str]
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    steps: Mapping[str, str],
+    conventions: Conventions,
 ) -> dict[str, str]:
     """The steps; metrics of the user with a cutoff are computed over the first k positions."""
-    cut = [metric for metric in metrics if metric.record is None and metric.k is not None]
+    cut = [metric for metric in metrics if is_cut(metric)]
     if not cut:
         return dict(steps)
     rows, joined = f"{INTERNAL_PREFIX}rows", [f"{INTERNAL_PREFIX}cut_{i}" for i in range(len(cut))]
     steps = {rows if name == "ranked" else name: body for name, body in steps.items()}
+    queries, skips = "queries" if inputs.qrels else "", conventions.missing == "skip"
     for name, metric in zip(joined, cut, strict=True):
+        if is_catalogue(metric):
+            column = cut_column(metric)
+            steps[name] = pseudo_values(metric, rows, queries, inputs.keys, column, skips=skips)
+            continue
         fields = [inputs.keys, f"{own_metric(metric)} AS {cut_column(metric)}"]
         rest = f"WHERE pos <= {metric.k} GROUP BY {inputs.keys}"
         steps[name] = select_from(rows, fields, rest)
@@ -192,10 +209,11 @@ def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions)
             raise RankqlError(
                 f"{metric.name} compares grades with scores, but the run has none: score='...'"
             )
-    cut = next((m.name for m in metrics if m.record is None and m.k is not None), None)
+    cut = next((m.name for m in metrics if is_cut(m)), None)
     if cut and conventions.ties == "expected":
         raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
     _refuse_orders(inputs, metrics, conventions)
+    _refuse_parts(inputs, metrics)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
     if conventions.ties in ("best", "worst"):
         discounts = list(conventions.discounts or ())
@@ -225,6 +243,19 @@ def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conve
             f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
             "ties='item', or pass -score"
         )
+
+
+def _refuse_parts(inputs: Inputs, metrics: Sequence[Metric]) -> None:
+    """Refuse metrics of the catalogue that are not of all queries, or weighted."""
+    for metric in filter(is_catalogue, metrics):
+        if inputs.part:
+            raise RankqlError(f"{metric.name} needs all queries at once. Raise memory_limit")
+        for name in inputs.by:
+            argument = inputs.argument(name)
+            raise RankqlError(
+                f"{metric.name} describes all rankings together, so it is not a mean and has no "
+                f"{argument}= ({name!r}). Leave out {argument}=, or pass the rows of one slice"
+            )
 
 
 def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:

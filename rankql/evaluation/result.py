@@ -139,7 +139,8 @@ class Result(TableResult):
 
     def _missing_interval(self) -> list[str]:
         """Why no mean has an interval, if each is that of one query."""
-        rows = self.summary.filter(~pl.col("metric").is_in([*self.meta["weights"]]))
+        others = [*self.meta["weights"], *self.meta.get("ranges", ())]
+        rows = self.summary.filter(~pl.col("metric").is_in(others))
         rows = rows.drop_nulls("mean")
         if self.interval is None or rows.is_empty() or rows["lo"].null_count() < len(rows):
             return []

@@ -31,7 +31,14 @@ def summarise(
     metrics = meta["metrics"]
     metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
     ends = interval_columns(means, metrics, interval, confidence)
-    return means.with_columns(*ends, metric.alias("metric")).select(
+    named = means.with_columns(*ends, metric.alias("metric"))
+    for name, (lowest, highest) in meta.get("ranges", {}).items():
+        ends_, own = pl.col("lo", "hi"), pl.col("metric") == name
+        # The jackknife sees no variance, for example in coverage: this is not certainty.
+        varies = pl.col("hi") - pl.col("lo") > 1e-12
+        within = pl.when(varies).then(ends_.clip(lowest, highest))
+        named = named.with_columns(pl.when(own).then(within).otherwise(ends_))
+    return named.select(
         *(["system"] if meta["system"] else []),
         "slice",
         *(pl.col(column).alias(attribute_column(name)) for name, column in attributes.items()),

@@ -40,6 +40,7 @@ def validate_inputs(
     _require_one_weight(session, inputs)
     notes = [
         *inputs.notes,
+        *query.notes,
         *([] if one else require_ranked_rows(run_sql, inputs, conventions.ties)),
     ]
     notes += _note_queries_without_attributes(run_sql, inputs)

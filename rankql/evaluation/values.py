@@ -273,6 +273,9 @@ def set_directions(
     result: Result, higher_is_better: Direction, others: Sequence[str] = ()
 ) -> Result:
     """The result with the directions of metrics that rankql does not know, and a note."""
+    if not isinstance(higher_is_better, bool):
+        known = result.meta.get("higher_is_better", {})
+        higher_is_better = {**known, **(higher_is_better or {})}
     directions, assumed = resolve_directions(result.metrics, higher_is_better, others)
     meta = result.meta | {"higher_is_better": directions}
     return replace(result, meta=meta, notes=[*result.notes, *assumed], _summary=None)

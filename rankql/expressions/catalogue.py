@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from rankql.errors import RankqlError
-from rankql.expressions.columns import Column, as_float, column
+from rankql.expressions.columns import Column, as_float, as_time, column
 from rankql.expressions.ranking import ranking, ratio
 from rankql.expressions.variants import metric
 from rankql.registry.argument_checks import (
@@ -19,6 +19,9 @@ from rankql.registry.argument_checks import (
     is_whole_number,
     require,
 )
+
+# Microseconds.
+_DAY = 86_400_000_000
 
 
 @metric(by=None)
@@ -115,6 +118,38 @@ def novelty(
     if unseen != "drop":
         bits = bits.fill_null(most if unseen == "one_user" else bits.max())
     return ratio(bits.mean(), most) if normalized else bits.mean()
+
+
+@metric(by=None)
+def freshness(created_at: Column = "created_at", shown_at: Column = "shown_at") -> pl.Expr:
+    """Freshness: the mean age of the items when they were shown, in days: low if they are new.
+
+    The mean of shown_at - created_at: two timestamps or dates, or two numbers, whose unit the
+    result has. Group by query for one ranking. A row with a NULL is left out. An item that was
+    shown before it was created is an error. NULL if nothing is shown.
+
+    >>> from datetime import date
+    >>> df = pl.DataFrame({"created_at": [date(2024, 5, 1), date(2024, 5, 4)]})
+    >>> df.select(freshness("created_at", pl.lit(date(2024, 5, 5)))).item()
+    2.5
+    """
+    times = pl.struct(created_at=column(created_at), shown_at=column(shown_at))
+    return times.map_batches(_ages, pl.Float64, is_elementwise=True).mean()
+
+
+def _ages(times: pl.Series) -> pl.Series:
+    """The ages of items when they were shown: in days, or in the unit of numbers."""
+    rows = times.struct.unnest()
+    created, shown = (as_time(name, rows[name]) for name in rows.columns)
+    kinds = [kind for kind in rows.dtypes if kind != pl.Null]
+    require(
+        len({kind.is_temporal() for kind in kinds}) < 2,
+        "created_at and shown_at must be of one kind, timestamps or numbers, not "
+        f"{' and '.join(map(str, kinds))}",
+    )
+    for early, late in rows.filter(created > shown).head(1).iter_rows():
+        raise RankqlError(f"created_at must not be after shown_at: {early} is after {late}")
+    return (shown - created) / (_DAY if any(kind.is_temporal() for kind in kinds) else 1)
 
 
 @metric(by=None)

@@ -227,6 +227,21 @@ def as_floats(name: str, values: pl.Series, what: str = "a number") -> pl.Series
     return pl.Series(values.name, [None], pl.Float64).new_from_index(0, len(values))
 
 
+def as_time(name: str, values: pl.Series) -> pl.Series:
+    """Times as numbers: timestamps and dates as microseconds, numbers as they are."""
+    kind = values.dtype
+    if kind == pl.Date or isinstance(kind, pl.Datetime):
+        return values.dt.epoch("us").cast(pl.Float64)
+    require(
+        kind.is_numeric() or kind == pl.Null,
+        f"{name} must be a timestamp or a number, not "
+        f"{'text' if kind in TEXT_TYPES else kind}. Cast it first",
+    )
+    floats = values.cast(pl.Float64)
+    refuse_values(f"{name} must be a timestamp or a finite number", values, ~floats.is_finite())
+    return floats
+
+
 def refuse_values(
     message: str, values: pl.Series, bad: pl.Series, remedies: Mapping[Any, str] | None = None
 ) -> None:

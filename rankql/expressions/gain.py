@@ -13,7 +13,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from rankql.expressions.columns import Column, check_rel, column
+from rankql.expressions.columns import (
+    Column,
+    as_floats,
+    check_rel,
+    column,
+    refuse_values,
+)
 from rankql.expressions.ideal import (
     discounted_sum,
     ideal_by_counts,
@@ -40,6 +46,32 @@ def exp2_gain(rel: Column = "rel") -> pl.Expr:
 
     grade = column(rel).map_batches(finite, return_dtype=pl.Float64, is_elementwise=True)
     return (2**grade - 1).alias("exp2_gain")
+
+
+def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
+    """Gain of an item that counts less, such as a promoted one: rel * factor.
+
+    `factor` is above 0 and at most 1; NULL counts 1. Use it in the numerator only, so that the
+    ideal does not change and the value is at most 1::
+
+        dcg(discounted_gain("rel", "factor"), "pos", 10) / idcg("rel", "pos", 10)
+
+    >>> df = pl.DataFrame({"rel": [3, 2], "factor": [0.5, None]})
+    >>> df.select(discounted_gain())["discounted_gain"].to_list()
+    [1.5, 2.0]
+    """
+
+    def check(rows: pl.Series) -> pl.Series:
+        grades, factors = rows.struct.unnest()
+        check_rel(grades)
+        numbers = as_floats("factor", factors)
+        fits = (numbers > 0) & (numbers <= 1)
+        refuse_values("factor must be above 0 and at most 1", factors, ~fits)
+        return grades.cast(pl.Float64) * numbers.fill_null(1.0)
+
+    rows = pl.struct(rel=column(rel), factor=column(factor))
+    gains = rows.map_batches(check, return_dtype=pl.Float64, is_elementwise=True)
+    return gains.alias("discounted_gain")
 
 
 @metric()

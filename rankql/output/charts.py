@@ -15,6 +15,7 @@ from rankql.output.mean_charts import (
     compute_cutoffs,
     draw_cutoffs,
     draw_means,
+    draw_ranks,
 )
 from rankql.output.style import CONFIG
 from rankql.registry.parse import resolve_names
@@ -35,12 +36,14 @@ def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
 ) -> alt.TopLevelMixin:
     """Draw a comparison, a panel for each metric and, where it shows one pair, each pair."""
-    _require_kind(kind, ("differences", "means", "intervals", "slices", "cutoffs"))
+    _require_kind(kind, ("differences", "means", "ranks", "intervals", "slices", "cutoffs"))
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
         return draw_cutoffs(comparison, metrics[0], compute_cutoffs(comparison, metrics[0]))
     if kind == "means":
         return plot_means(comparison, metric)
+    if kind == "ranks":
+        return _join_panels([draw_ranks(comparison, name) for name in metrics])
     if kind == "intervals":
         return _join_panels([draw_intervals(comparison, name) for name in metrics])
     draw: Callable[[Comparison, str, str, str], alt.LayerChart]

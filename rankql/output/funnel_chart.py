@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rankql.diagnostics.funnel_result import Funnel
 
 
-def draw_funnel(funnel: Funnel) -> alt.LayerChart:
+def draw_funnel(funnel: Funnel, name: str = "") -> alt.LayerChart:
     """Draw a bar for the loss of every stage, where the bar before ends, and one for the value."""
     frame = funnel.table.filter(pl.col("slice") == "all").drop_nulls("loss")
     before = pl.col("after").shift(1, fill_value=1.0)
@@ -49,7 +49,7 @@ def draw_funnel(funnel: Funnel) -> alt.LayerChart:
         .mark_text(align="left", dx=5)
         .encode(x=alt.X("end:Q", scale=scale), text="label:N", color=alt.value(GREY)),
     ]
-    title = f"{funnel.metric}: where it is lost"
+    title = f"{name}: {funnel.metric}" if name else f"{funnel.metric}: where it is lost"
     return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
 
 

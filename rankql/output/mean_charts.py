@@ -16,11 +16,14 @@ from rankql.output.chart_selection import (
     result_of,
     summary_by_system,
 )
-from rankql.output.style import HEIGHT, PALETTE
+from rankql.output.style import GREY, HEIGHT, PALETTE
 from rankql.registry.parse import parse
 
 if TYPE_CHECKING:
     from rankql.decisions.comparison import Comparison
+
+# The height of a row of the leaderboard.
+RANK_HEIGHT = 22
 
 
 def draw_means(evaluation: Evaluation, metric: str) -> alt.LayerChart:
@@ -36,6 +39,30 @@ def draw_means(evaluation: Evaluation, metric: str) -> alt.LayerChart:
     frame = frame.select(name, "mean", "lo", "hi", "queries")
     colour = panels.colour_by_system(evaluation) if name == "system" else alt.value(PALETTE[0])
     return panels.make_dot_panel(frame, f"{metric}: means", colour)
+
+
+def draw_ranks(comparison: Comparison, metric: str) -> alt.LayerChart:
+    """Draw the ranks of every system that the tests support, those that may be best in colour."""
+    ranks = comparison.leaderboard().filter(pl.col("metric") == metric, pl.col("slice") == "all")
+    label = pl.format("{} to {}", "rank_lo", "rank_hi")
+    frame = ranks.drop_nulls("mean").select(
+        "system", "rank_lo", "rank_hi", "mean", "maybe_best",
+        ranks=pl.when(pl.col("rank_lo") == pl.col("rank_hi"))
+        .then(pl.col("rank_lo").cast(pl.String)).otherwise(label),
+    )  # fmt: skip
+    words = [f"{row['system']} {row['ranks']}" for row in frame.iter_rows(named=True)]
+    base = alt.Chart().encode(
+        y=panels.row_axis("system", frame["system"]), tooltip=panels.make_tooltips(frame)
+    )
+    best = alt.when(alt.datum.maybe_best).then(alt.value(PALETTE[0])).otherwise(alt.value(GREY))
+    scale = alt.Scale(domain=[0.5, max(1, len(frame)) + 0.5], nice=False)
+    axis = alt.Axis(format="d", tickMinStep=1)
+    layers = [
+        base.transform_calculate(start="datum.rank_lo - 0.4", end="datum.rank_hi + 0.4")
+        .mark_bar(height=12, cornerRadius=5)
+        .encode(alt.X("start:Q", title="rank", scale=scale, axis=axis), x2="end:Q", color=best)
+    ]
+    return panels.make_panel(layers, frame, f"{metric}: ranks", words, RANK_HEIGHT * len(frame))
 
 
 def compute_cutoffs(comparison: Comparison, metric: str) -> pl.DataFrame:

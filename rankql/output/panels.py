@@ -18,6 +18,8 @@ from rankql.text import format_interval
 DESCRIBED = 6
 # Longer names are shortened.
 LABEL = 20
+# The mark of the second system of a pair.
+MINUS = "− "
 
 
 def make_panel(
@@ -69,7 +71,9 @@ def make_dot_panel(
         .mark_text(dy=-11)
         .encode(x, text="label:N", color=alt.value(GREY)),
     ]
-    return make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
+    two_lines = frame[name].str.contains("\n", literal=True).any()
+    height = ROW_HEIGHT * len(frame) * (1.4 if two_lines else 1)
+    return make_panel(layers, frame, title, words, height)
 
 
 def make_zero_line(axis: str) -> alt.Chart:
@@ -95,20 +99,49 @@ def row_axis(field: str, names: pl.Series) -> alt.Y:
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
-    """Shorten the long lines of names in the middle, no two names to the same."""
+    """Shorten the long lines of names, no two to the same: in the middle, or to what differs."""
     names = {*names}
-    for width in range(LABEL, max(map(len, names), default=0)):
-        short = {
-            name: "\n".join(_shorten(line, width) for line in name.split("\n")) for name in names
-        }
-        if len({*short.values()}) == len(short):
-            return short
-    return {name: name for name in names}
+    lines = {line.removeprefix(MINUS) for name in names for line in name.split("\n")}
+    short = _shorten_lines(lines)
+    return {
+        name: "\n".join(
+            MINUS * line.startswith(MINUS) + short[line.removeprefix(MINUS)]
+            for line in name.split("\n")
+        )
+        for name in names
+    }
 
 
-def _shorten(line: str, width: int) -> str:
+def _shorten_lines(lines: set[str]) -> dict[str, str]:
+    for width in range(LABEL, max(map(len, lines), default=0)):
+        middle = {line: _cut_middle(line, width) for line in lines}
+        cut = dict(middle)
+        for line in lines:
+            same = [other for other in lines if other != line and middle[other] == middle[line]]
+            if same:
+                cut[line] = _cut_to_difference(line, same, width)
+        if len({*cut.values()}) == len(lines):
+            return cut
+    return {line: line for line in lines}
+
+
+def _cut_middle(line: str, width: int) -> str:
     half = width // 2
     return line if len(line) <= width else f"{line[:half]}…{line[half + 1 - width :]}"
+
+
+def _cut_to_difference(line: str, others: Sequence[str], width: int) -> str:
+    """The part of a line from the word in which it differs from all others."""
+    start = max(_count_common(line, other) for other in others)
+    word = 1 + max(line.rfind(mark, 0, start) for mark in " /-_")
+    start = word if start - word < width // 2 else start
+    tail = line[1 - width :]
+    return f"…{tail if start > len(line) - width else line[start : start + width - 2] + '…'}"
+
+
+def _count_common(a: str, b: str) -> int:
+    """The number of characters with which both begin."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
 
 
 def label_expression(names: Iterable[str]) -> str:

@@ -28,13 +28,14 @@ def render_page(
     title: str | None = None,
     date: str | None = None,
     texts: Mapping[str, Any] | None = None,
+    stages: Mapping[str, Any] | None = None,
 ) -> str:
     """Render the report as HTML, the same on every day except for the date."""
     for package in ("altair", "vl_convert"):
         require_package(package, "report", "report")
     import jinja2
 
-    sections = _draw_sections(comparison, Texts(texts))
+    sections = _draw_sections(comparison, Texts(texts), stages)
     scripts = [_bundle_vega(), _read("report.js")]
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
@@ -61,14 +62,16 @@ def render_page(
     )
 
 
-def _draw_sections(comparison: Comparison, texts: Texts) -> list[Section]:
+def _draw_sections(
+    comparison: Comparison, texts: Texts, stages: Mapping[str, Any] | None
+) -> list[Section]:
     """Make the sections that the comparison has data for."""
     import altair as alt
 
     from rankql.output.report_sections import SECTIONS
     from rankql.output.report_source import open_source
 
-    with alt.theme.enable("none"), open_source(comparison, texts) as source:
+    with alt.theme.enable("none"), open_source(comparison, texts, stages) as source:
         return [section for make in SECTIONS if (section := make(source))]
 
 

@@ -8,6 +8,7 @@ from rankql.diagnostics.limits import limits
 from rankql.output import difference_charts, mean_charts, report_tables
 from rankql.output.chart_selection import METRICS, SLICES, select_chart_metrics, select_pairs
 from rankql.output.report_elements import Section
+from rankql.output.report_funnel import make_funnel_section
 from rankql.output.report_queries import make_queries_section
 from rankql.output.report_source import ReportSource, parse_metric
 from rankql.output.style import PALETTE
@@ -31,6 +32,22 @@ def make_means_section(source: ReportSource) -> Section:
         section.notes.append(
             f"{len(PALETTE)} systems have a colour: the baseline and the best. The others are grey."
         )
+    return section
+
+
+def make_ranks_section(source: ReportSource) -> Section | None:
+    """Show which systems may be the best, if all pairs of three or more were tested."""
+    comparison = source.comparison
+    if not comparison.title:
+        return None
+    section = Section("ranks", "Leaderboard", [report_tables.tabulate_ranks(comparison)])
+    section.remarks = [f"{sentence}." for sentence in comparison.title.split("; ")]
+    section.reading = [
+        "A bar covers the ranks that the tests support: a system is above another one only if it "
+        "is significantly better. Systems in colour cannot be distinguished from the best."
+    ]
+    metrics = comparison.metrics[:METRICS]
+    section.draw([mean_charts.draw_ranks(comparison, metric) for metric in metrics])
     return section
 
 
@@ -137,9 +154,11 @@ def make_limits_section(source: ReportSource) -> Section:
 
 SECTIONS: tuple[Callable[[ReportSource], Section | None], ...] = (
     make_means_section,
+    make_ranks_section,
     make_differences_section,
     make_slices_section,
     make_cutoffs_section,
     make_queries_section,
+    make_funnel_section,
     make_limits_section,
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -35,6 +35,8 @@ class ReportSource:
     # The runs, or None and the reason why they cannot be read.
     runs: ComparedRuns | None
     reason: str = _NO_RUNS
+    # The stages of the pipeline before the runs, for the section Funnel.
+    stages: Mapping[str, Any] | None = None
 
     @contextmanager
     def errors_as_notes(self, section: Section) -> Iterator[None]:
@@ -46,9 +48,11 @@ class ReportSource:
 
 
 @contextmanager
-def open_source(comparison: Comparison, texts: Texts) -> Iterator[ReportSource]:
+def open_source(
+    comparison: Comparison, texts: Texts, stages: Mapping[str, Any] | None = None
+) -> Iterator[ReportSource]:
     """Open the compared runs once for all sections."""
-    source, runs = ReportSource(comparison, texts, None), comparison.source
+    source, runs = ReportSource(comparison, texts, None, stages=stages), comparison.source
     if runs is None:
         yield source
         return

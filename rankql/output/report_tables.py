@@ -35,6 +35,27 @@ def tabulate_means(comparison: Comparison) -> ReportTable:
     return ReportTable(caption, [["system", *metrics], *body], numbers)
 
 
+def tabulate_ranks(comparison: Comparison) -> ReportTable:
+    """Tabulate the ranks of the systems that the tests support, by metric."""
+    ranks = comparison.leaderboard().filter(pl.col("slice") == "all")
+    cells = {
+        (system, metric): "" if mean is None else _format_ranks(*bounds)
+        for system, metric, mean, *bounds in ranks.select(
+            "system", "metric", "mean", "rank_lo", "rank_hi"
+        ).rows()
+    }
+    systems, metrics = ranks["system"].unique(maintain_order=True), comparison.metrics
+    short = shorten_names(systems)
+    body = [[short[name], *(cells[name, metric] for metric in metrics)] for name in systems]
+    caption = "Ranks that the tests support. ▲ cannot be distinguished from the best"
+    return ReportTable(caption, [["system", *metrics], *body])
+
+
+def _format_ranks(first: int, last: int) -> str:
+    ranks = f"{first}" if first == last else f"{first} to {last}"
+    return f"▲ {ranks}" if first == 1 else ranks
+
+
 def tabulate_differences(comparison: Comparison) -> ReportTable:
     """Tabulate the differences of the pairs that are drawn."""
     rows = comparison.table.filter(pl.col("slice") == "all").to_dicts()

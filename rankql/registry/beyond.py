@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rankql.registry.metric_record import MetricRecord
+from rankql.registry.metric_record import MetricRecord, RowSums
 from rankql.registry.parameters import (
     ALPHA,
     ATTENTION,
@@ -33,6 +33,7 @@ CATALOGUE_METRICS = (
         function="catalogue_coverage",
         columns=("item",),
         parameters=(CATALOGUE,),
+        row_sums=RowSums("{a} / {size}", "1 / c", "CASE WHEN c = 1 THEN 1 ELSE 0 END"),
         source="Herlocker et al. 2004; Ge et al. 2010",
     ),
     _of_catalogue(
@@ -41,6 +42,12 @@ CATALOGUE_METRICS = (
         parameters=(CATALOGUE, NORM),
         better="lower",
         undefined=NOTHING_SHOWN,
+        row_sums=RowSums(
+            "(2 * {a} / nullif({b}, 0) - {size} - 1) / ({size} - {norm})",
+            "less + (m + 1) / 2",
+            "less + row_number() OVER (PARTITION BY {keys}, c)",
+            arguments=3,
+        ),
         source="Fleder and Hosanagar 2009",
     ),
     _of_catalogue(
@@ -49,6 +56,12 @@ CATALOGUE_METRICS = (
         parameters=(CATALOGUE, NORMALIZED),
         highest=None,
         undefined=NOTHING_SHOWN,
+        row_sums=RowSums(
+            "log2(nullif({b}, 0)) - {a} / nullif({b}, 0)",
+            "log2(c)",
+            "c * log2(c) - CASE WHEN c > 1 THEN (c - 1) * log2(c - 1) ELSE 0 END",
+            arguments=1,
+        ),
         source="Shannon 1948",
     ),
     _of_catalogue(
@@ -58,6 +71,9 @@ CATALOGUE_METRICS = (
         better="neither",
         highest=None,
         undefined=NOTHING_SHOWN,
+        row_sums=RowSums(
+            "{a} / nullif({b}, 0)", x="coalesce({column}, 0)", columns=(), arguments=1
+        ),
         source="Yin et al. 2012",
     ),
     _of_catalogue(
@@ -66,11 +82,30 @@ CATALOGUE_METRICS = (
         parameters=(USERS, UNSEEN_NOVELTY, NORMALIZED),
         highest=None,
         undefined=NOTHING_SHOWN,
+        row_sums=RowSums(
+            "{a} / nullif({b}, 0)",
+            x="coalesce(log2({size} / nullif({column}, 0)), log2({size}))",
+            columns=(),
+        ),
         source="Zhou et al. 2010; Vargas and Castells 2011",
+    ),
+    _of_catalogue(
+        function="freshness",
+        columns=("created_at", "shown_at"),
+        better="lower",
+        highest=None,
+        undefined=NOTHING_SHOWN,
+        row_sums=RowSums("{a} / nullif({b}, 0)", x="rankql_item_age({column}, {last})", columns=()),
     ),
     _of_catalogue(
         function="personalisation",
         columns=("user", "item"),
+        row_sums=RowSums(
+            "1 - {a} / nullif({b} * ({n} - 1), 0)",
+            "c - 1",
+            "2 * (c - 1)",
+            columns=("query", "item"),
+        ),
         undefined="there are not two users",
         source="Zhou et al. 2010",
     ),

@@ -124,6 +124,26 @@ class ExplanationSql:
     normalised: bool = False
 
 
+@dataclass(frozen=True)
+class RowSums:
+    """A metric of the catalogue as SQL of two sums over the shown rows, {a} and {b}, their number.
+
+    So one ranking can be left out. {n} is the number of rankings, {size} that of items or users,
+    {norm} 1 or 0. In a row, `c` is the number of rankings that show its item, `m` the number of
+    items with this count, `less` the number of items with a lower one.
+    """
+
+    value: str
+    # What a row adds to {a}, and what {a} loses without its ranking.
+    part: str = "x"
+    loss: str = "x"
+    # The value `x` of a row, from the {column} of the first argument and the {last} one.
+    x: str = "NULL"
+    # What the first arguments must be, if not any column, and the most arguments.
+    columns: tuple[str, ...] = ("item",)
+    arguments: int = 2
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MetricRecord:
     """Metadata of a metric: names, parameters, level, direction, range, when undefined."""
@@ -159,6 +179,8 @@ class MetricRecord:
     macro_of_one: str = ""
     weight: str = ""
     explanation: ExplanationSql | None = None
+    # How `evaluate` computes it of all rankings with a jackknife; None: not at all.
+    row_sums: RowSums | None = None
     # Its value from the packed top of a ranking, as SQL with the quantities of
     # rankql.evaluation.packed_metrics as placeholders. Empty: it cannot be computed from them.
     packed: str = ""

@@ -1,8 +1,39 @@
 {# Each returns the rows that fail. A value that is NULL has not been shown to pass, so it fails. #}
 
-{% test at_least(model, column_name, min, day=none) %}
+{# Without `error` the means alone. With it, the rule of `rankql gate --min-bound`. #}
+{% test at_least(model, column_name, min, day=none, error=none, queries=none, alpha=0.05, inconclusive='fail') %}
+{% if not error %}
 FROM {{ model }}
 WHERE ({{ column_name }} IS NULL OR {{ column_name }} < {{ min }}) {{ rankql.newest(model, day) }}
+{% else %}
+{{ rankql.when_inconclusive(inconclusive) }}
+WITH drops AS (
+    SELECT
+        *,
+        CAST({{ column_name }} AS DOUBLE) AS __rankql_value,
+        {{ min }} - __rankql_value AS __rankql_drop,
+        CAST({{ error }} AS DOUBLE) AS __rankql_width,
+        -- normal where the number of queries is not known
+        coalesce(nullif(CAST({{ queries or 'NULL' }} AS DOUBLE) - 1, 0), 1e13) AS __rankql_df,
+        abs(__rankql_drop) / __rankql_width AS __rankql_t
+    FROM {{ model }}
+    WHERE true {{ rankql.newest(model, day) }}
+),
+{{ rankql.bounds(alpha, error) }}
+SELECT
+    CASE
+        WHEN __rankql_value IS NULL OR __rankql_drop - __rankql_reach > 1e-12 THEN 'failed'
+        WHEN __rankql_drop + __rankql_reach <= 1e-12 THEN 'passed'
+        ELSE 'inconclusive'
+    END AS status,
+    __rankql_value AS mean,
+    __rankql_value - __rankql_reach AS lo,
+    __rankql_value + __rankql_reach AS hi,
+    CASE WHEN __rankql_tested THEN 1 - __rankql_level END AS confidence,
+    COLUMNS(lambda name: NOT starts_with(name, '__rankql_'))
+FROM bounds
+WHERE status <> 'passed'
+{% endif %}
 {% endtest %}
 
 {% test at_most(model, column_name, max, of=none, day=none) %}
@@ -21,13 +52,7 @@ FROM {{ model }} WHERE {{ column_name }} {{ rankql.newest(model, day) }}
    are adjusted for their number (Holm): from the clearest to the least clear, each is held to alpha / (number left). #}
 {% test no_drop(model, column_name, day, by=[], max_drop=0, error=none, queries=none, alpha=0.05, inconclusive='fail') %}
 {% set by = [by] if by is string else by %}
-{% if inconclusive not in ['fail', 'warn'] %}
-    {% do exceptions.raise_compiler_error(
-        "rankql: inconclusive must be 'fail' or 'warn', not '" ~ inconclusive ~ "'") %}
-{% endif %}
-{% if inconclusive == 'warn' %}
-    {{ config(error_if="> count(*) FILTER (status = 'inconclusive')") }}
-{% endif %}
+{{ rankql.when_inconclusive(inconclusive) }}
 WITH rows AS (
     SELECT
         *,
@@ -59,34 +84,7 @@ drops AS (
     FROM yesterday LEFT JOIN today
         ON true {% for name in by %} AND yesterday.{{ name }} IS NOT DISTINCT FROM today.{{ name }} {% endfor %}
 ),
--- The number of tests left, from the clearest drop to the least clear. Drops without a standard error are not tested.
-ordered AS (
-    SELECT
-        *,
-        __rankql_width > 0 AS __rankql_tested,
-        CASE WHEN __rankql_tested THEN
-            count(*) FILTER (__rankql_tested) OVER ()
-            - row_number() OVER (PARTITION BY __rankql_tested ORDER BY __rankql_t DESC) + 1 END AS __rankql_left
-    FROM drops
-),
-steps AS (
-    SELECT
-        *,
-        bool_and(__rankql_t > rankql_t_quantile(1 - {{ alpha }} / 2 / __rankql_left, __rankql_df))
-            OVER (ORDER BY __rankql_left DESC NULLS LAST) AS __rankql_decided
-    FROM ordered
-),
-bounds AS (
-    SELECT
-        *,
-        -- what is not decided has the level of the first step that failed
-        {{ alpha }} / CASE WHEN __rankql_decided THEN __rankql_left
-                           ELSE max(__rankql_left) FILTER (NOT __rankql_decided) OVER () END AS __rankql_level,
-        CASE WHEN __rankql_tested
-             THEN rankql_t_quantile(1 - __rankql_level / 2, __rankql_df) * __rankql_width
-             WHEN __rankql_width = 0 {{ '' if error else 'OR true' }} THEN 0 END AS __rankql_reach
-    FROM steps
-)
+{{ rankql.bounds(alpha, error) }}
 SELECT
     CASE
         WHEN __rankql_today IS NULL THEN 'failed'
@@ -115,4 +113,46 @@ HAVING count(*) > 1
 
 {% macro newest(model, day) %}
     {% if day %} AND {{ day }} = (SELECT max({{ day }}) FROM {{ model }}) {% endif %}
+{% endmacro %}
+
+{# Tables that follow `drops`: `bounds` has the interval of each drop, of which there is a slice per row. #}
+{% macro bounds(alpha, error) %}
+-- The number of tests left, from the clearest drop to the least clear. Drops without a standard error are not tested.
+ordered AS (
+    SELECT
+        *,
+        __rankql_width > 0 AS __rankql_tested,
+        CASE WHEN __rankql_tested THEN
+            count(*) FILTER (__rankql_tested) OVER ()
+            - row_number() OVER (PARTITION BY __rankql_tested ORDER BY __rankql_t DESC) + 1 END AS __rankql_left
+    FROM drops
+),
+steps AS (
+    SELECT
+        *,
+        bool_and(__rankql_t > rankql_t_quantile(1 - {{ alpha }} / 2 / __rankql_left, __rankql_df))
+            OVER (ORDER BY __rankql_left DESC NULLS LAST) AS __rankql_decided
+    FROM ordered
+),
+bounds AS (
+    SELECT
+        *,
+        -- what is not decided has the level of the first step that failed
+        {{ alpha }} / CASE WHEN __rankql_decided THEN __rankql_left
+                           ELSE max(__rankql_left) FILTER (NOT __rankql_decided) OVER () END AS __rankql_level,
+        CASE WHEN __rankql_tested
+             THEN rankql_t_quantile(1 - __rankql_level / 2, __rankql_df) * __rankql_width
+             WHEN __rankql_width = 0 {{ '' if error else 'OR true' }} THEN 0 END AS __rankql_reach
+    FROM steps
+)
+{% endmacro %}
+
+{% macro when_inconclusive(inconclusive) %}
+{% if inconclusive not in ['fail', 'warn'] %}
+    {% do exceptions.raise_compiler_error(
+        "rankql: inconclusive must be 'fail' or 'warn', not '" ~ inconclusive ~ "'") %}
+{% endif %}
+{% if inconclusive == 'warn' %}
+    {{ config(error_if="> count(*) FILTER (status = 'inconclusive')") }}
+{% endif %}
 {% endmacro %}

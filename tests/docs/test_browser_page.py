@@ -215,7 +215,7 @@ def data(tmp_path_factory):
     lines = [f"{q} 0 {d} {rel}\n" for q, d, rel, _ in qrels.rows()]
     (folder / "qrels.txt").write_text("".join(lines))
     shown = pl.int_range(1, pl.len() + 1).over("qid")
-    items.with_columns(rank=shown).write_csv(folder / "ranked.csv")
+    items.with_columns(rank=shown, brand=pl.col("docno")).write_csv(folder / "ranked.csv")
     return folder
 
 
@@ -234,9 +234,7 @@ def page(browser, built):
 def files(page):
     """Adds files to the page, which has none before."""
     page.set_viewport_size(SCREENS["wide"]["viewport"])
-    while page.locator("#loaded fieldset").count():
-        page.get_by_role("button", name="Remove", exact=True).first.click()
-        done(page)
+    remove_all(page)
     page.events.clear()
 
     def add(*paths):
@@ -244,6 +242,12 @@ def files(page):
         return done(page)
 
     return add
+
+
+def remove_all(page):
+    while page.locator("#loaded fieldset").count():
+        page.get_by_role("button", name="Remove", exact=True).first.click()
+        done(page)
 
 
 def done(page):
@@ -308,3 +312,147 @@ def test_formats_equal_python(page, files, data, names):
     expected = rankql.evaluate(*paths, metrics=["nDCG@10", "AP"]).summary
     same(downloaded(page, "summary.csv"), expected)
     assert page.events == []
+
+
+WRONG = {
+    "damaged": (["damaged.parquet"], "Cannot read damaged.parquet as Parquet: "),
+    "empty": (["empty.csv"], "empty.csv is empty. "),
+    "json": (["run.json"], "Cannot read run.json: it is JSON. Supported: Parquet, CSV"),
+    "marco": (["marco.tsv"], "marco.tsv looks like an MS MARCO run, which has no names of columns"),
+    "utf-16": (["utf16.csv"], "utf16.csv is not UTF-8 text. Convert it"),
+    "grades": (["old.csv"], "No grade column in old.csv: expected one of rel, relevance,"),
+    "text": (["text.csv"], "text.csv: rel must be a finite number, not good"),
+    "position": (["zero.csv"], "zero.csv: pos must be a whole number from 1, not 0"),
+    "twice": (["twice.csv"], "Item 'd1' of query 'q1' is in twice or its judgments twice. Keep"),
+    "ids": (
+        ["old.csv", "other.csv"],
+        "No query of old.csv is judged: it has 'q0', 'q1',",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def wrong(data):
+    qrels = (data / "qrels.parquet").read_bytes()
+    (data / "damaged.parquet").write_bytes(qrels[: len(qrels) // 2])
+    (data / "utf16.csv").write_text("query,item,rel,pos\nq1,d1,1,1\n", "utf-16")
+    for name, text in {
+        "empty.csv": "",
+        "run.json": '{"q1": {"d1": 1}}',
+        "marco.tsv": "q1\td1\t1\nq1\td2\t2\n",
+        "text.csv": "query,item,rel,pos\nq1,d1,good,1\n",
+        "zero.csv": "query,item,rel,pos\nq1,d1,1,0\n",
+        "twice.csv": "query,item,rel,pos\nq1,d1,1,1\nq1,d1,1,2\n",
+        "other.csv": "query,item,rel\n1,d1,1\n",
+    }.items():
+        (data / name).write_text(text)
+    return data
+
+
+@pytest.mark.npm
+def test_wrong_files(page, files, wrong):
+    """Each error names the file, and the next file is read."""
+    for names, expected in WRONG.values():
+        remove_all(page)
+        (message,) = files(*(wrong / name for name in names)) or evaluate(page, "nDCG@10")
+        assert message.startswith(expected)
+    remove_all(page)
+    assert files(wrong / "ranked.csv") == []
+    for metric, expected in {
+        "nDGC": "Unknown metric 'nDGC'. Available: nDCG, DCG,",
+        "RBP": "'RBP': p must be given, as in RBP(p=0.8).",
+        "P(rel=x)@5": "'P(rel=x)@5': rel must be a number, not x.",
+        "Rprec@5": "Rprec has no cutoff. Leave out @5.",
+    }.items():
+        (message,) = evaluate(page, metric)
+        assert message.startswith(expected)
+    (message,) = evaluate(page, "AP", "brand")
+    assert message.startswith("brand must have one value per query, but query 'q0' has 'd0' and")
+
+
+@pytest.mark.npm
+def test_hostile_names_and_cells(page, files, data):
+    """They are shown as text, and are no code in SQL or HTML."""
+    name = data / f"{HOSTILE.replace('/', '')}'\"; DROP TABLE ranking; --.csv"
+    rows = f'query,item,rel,pos,"{HOSTILE}"\n{HOSTILE},d1,1,1,"\'; x"\n"=1+1",d1,0,1,<b>\n'
+    name.write_text(rows)
+    assert files(name) == []
+    assert page.locator("legend").inner_text() == f"{name.name}: 2 rows"
+    assert evaluate(page, "nDCG@10", HOSTILE) == []
+    text = page.locator("#results").inner_text()
+    assert HOSTILE in text and f"{HOSTILE}='; x" in text
+    assert downloaded(page, "per_query.csv")["query"].to_list() == [HOSTILE, "=1+1"]
+    assert page.locator("main img, #results b").count() == 0
+    assert page.events == []
+
+
+@pytest.mark.npm
+def test_sql_editor(page, files, data):
+    assert files(data / "ranked.csv") == []
+    assert evaluate(page, "nDCG@10") == []
+    page.locator("#editor summary").click()
+
+    def answer(sql):
+        page.fill("#query", sql)
+        page.locator("#query").press("Control+Enter")
+        return done(page) or page.locator("#answer-table td").all_inner_texts()
+
+    assert answer("SELECT round(list_ndcg([2, 3, 1, 0]), 4), 7::HUGEINT, [1]") == [
+        "0.9225", "7", "[1]",
+    ]  # fmt: skip
+    assert answer("SELECT count(DISTINCT query) FROM ranking;") == ["60"]
+    assert answer("SELECT ndcg(rel, pos, 0) FROM ranking")[0].startswith("k must be a whole number")
+    (message,) = answer("SELECT grades_of(['a'], ['a'])")
+    assert message.startswith("grades_of does not run in the browser")
+    # DuckDB fetches nothing, neither data nor extensions.
+    for sql in ("FROM read_csv('https://example.com/a.csv')", "LOAD spatial"):
+        answer(sql)
+        assert page.locator("#files-problem").is_visible(), sql
+    assert not [event for event in page.events if event.startswith("http")]
+
+
+@pytest.mark.npm
+def test_on_a_phone_in_the_dark_with_the_keyboard_and_without_network(page, files, data):
+    page.context.set_offline(True)
+    page.bring_to_front()
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(SCREENS["phone"]["viewport"])
+    with page.expect_file_chooser() as chooser:
+        page.locator("#chooser").press("Enter")
+    chooser.value.set_files([data / "new.parquet", data / "old.csv", data / "qrels.txt"])
+    assert done(page) == []
+    page.locator("#metrics").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("AP")
+    page.keyboard.press("Enter")
+    assert done(page) == []
+    assert page.locator("#results caption").all_inner_texts()[1] == "Differences"
+    assert "(95% CI " in page.locator("#results").inner_text()
+    assert not page.evaluate(WIDER)
+    page.emulate_media(color_scheme="light")
+    page.context.set_offline(False)
+    assert page.events == []
+
+
+@pytest.mark.npm
+def test_one_file(browser, data, tmp_path):
+    """It opens without a server and a network, and reads files."""
+    path = tmp_path / "rankql.html"
+    BUILD.build_one_file(path)
+    assert path.stat().st_size < 15e6
+    context = browser.new_context(offline=True)
+    page, events = context.new_page(), []
+    page.on("console", lambda message: events.append(message.text))
+    page.on("pageerror", lambda error: events.append(str(error)))
+    page.on(
+        "request", lambda r: r.url.startswith(("file:", "blob:", "data:")) or events.append(r.url)
+    )
+    page.goto(path.as_uri())
+    page.set_input_files("#chooser", [data / "qrels.parquet", data / "new.csv"])
+    assert done(page) == []
+    assert evaluate(page, "nDCG@10") == []
+    paths = [str(data / name) for name in ("new.csv", "qrels.parquet")]
+    same(downloaded(page, "summary.csv"), rankql.evaluate(*paths, metrics="nDCG@10").summary)
+    assert value(page, "ndcg") == "0.7562"
+    assert events == []
+    context.close()

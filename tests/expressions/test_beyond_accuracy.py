@@ -120,6 +120,8 @@ DRAWN = {
     "item": ITEM,
     "user": st.sampled_from([None, 1, 2, 3]),
     "popularity": st.sampled_from([None, 0, 1, 2, 5, 5, 8]),
+    "created_at": st.sampled_from([None, 0, 1.5, 3]),
+    "shown_at": st.sampled_from([None, 3, 4.5, 100]),
     "exposure": AMOUNT,
     "merit": AMOUNT,
     "target": AMOUNT,
@@ -235,6 +237,27 @@ def test_arrays():
     texts = [(["a", "b"], 1), (None, 2), (["a", "c"], 3)]
     agree("jaccard_diversity", [texts], {}, [2 / 3], ["sql", "polars"], **kinds)
     agree("subtopic_recall", [texts], {"k": 1}, [2 / 3], ["sql", "polars"], **kinds)
+
+
+def test_freshness_of_timestamps():
+    """Dates and timestamps are in days; a clock with a time zone is read in UTC."""
+    con = metric_engines.connection()
+    values = """(VALUES ('a', DATE '2024-05-01', TIMESTAMP '2024-05-03 12:00'),
+        ('a', NULL, TIMESTAMP '2024-05-03'), ('b', DATE '2024-05-01', TIMESTAMP '2024-05-11'))
+        AS t (query, created_at, shown_at)"""
+    query = f"SELECT query, freshness(created_at, shown_at) FROM {values} GROUP BY ROLLUP (query)"
+    assert {*con.sql(query).fetchall()} == {(None, 6.25), ("a", 2.5), ("b", 10)}
+    table = con.sql(f"FROM {values}").pl()
+    assert sorted(table.pipe(rankql.freshness, by="query").rows()) == [("a", 2.5), ("b", 10)]
+    zoned = table.with_columns(pl.col("shown_at").dt.replace_time_zone("UTC"))
+    assert zoned.select(rankql.freshness()).item() == 6.25
+    query = "SELECT freshness(TIMESTAMPTZ '2024-05-01 02:00:00+02', TIMESTAMP '2024-05-02')"
+    assert con.sql(query).fetchall() == [(1,)]
+    message = "created_at and shown_at must be of one kind, timestamps or numbers, not"
+    with pytest.raises(Exception, match=message):
+        con.sql("SELECT freshness(1, DATE '2024-05-01')").fetchall()
+    with pytest.raises(Exception, match=message):
+        table.select(rankql.freshness(pl.lit(1), "shown_at"))
 
 
 @pytest.mark.parametrize("n", [2, 3, 50])
@@ -563,6 +586,8 @@ ERRORS = [
         {"users": 8, "unseen": "zero"},
         "unseen must be 'one_user', 'drop' or 'max', not zero",
     ),
+    ("freshness", [(3, 2)], {}, "created_at must not be after shown_at: 3.0 is after 2.0"),
+    ("freshness", [(NAN, 2)], {}, "created_at must be a timestamp or a finite number, not"),
     ("exposure", [(0,)], {}, "pos must be a whole number from 1, not 0"),
     (
         "exposure",
@@ -640,6 +665,8 @@ WRONG_TYPES = [
     ),
     ("unexpectedness", "baseline", pl.Int64, "baseline must be true or false, not"),
     ("novelty", "popularity", pl.String, "popularity must be a number, not text"),
+    ("freshness", "created_at", pl.String, "created_at must be a timestamp or a number, not text"),
+    ("freshness", "shown_at", pl.Boolean, "shown_at must be a timestamp or a number, not [Bb]"),
     ("exposure_disparity", "merit", pl.String, "merit must be a number, not text"),
     ("category_diversity", "pos", pl.String, "pos must be a number, not text"),
 ]

@@ -1,5 +1,7 @@
 """What the other tests do not go through: gains, ranked(), frames, parameters, wide scores."""
 
+import math
+
 import polars as pl
 import pytest
 
@@ -22,6 +24,31 @@ def test_exp2_gain():
     assert made.to_series().to_list() == pytest.approx(wanted)
     assert made.dtypes == [pl.Float64]
     assert fetch("SELECT typeof(exp2_gain(2::TINYINT)), exp2_gain(2::TINYINT)") == [("DOUBLE", 3.0)]
+
+
+def test_discounted_gain():
+    """A promoted item counts half; the ideal stays, in SQL, polars and evaluate."""
+    run = pl.DataFrame({"query": 1, "item": ["a", "b"], "pos": [1, 2], "factor": [0.5, None]})
+    qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [2, 1]})
+    ideal = 2 + 1 / math.log2(3)
+    value = pytest.approx(1 - 1 / ideal)
+    formula = "dcg(discounted_gain(rel, factor), pos, 10) / idcg(rel, pos, 10)"
+    made = rankql.evaluate(run, qrels, [f"promoted = {formula}", "nDCG@10"])
+    assert made["promoted"] == value and made["nDCG@10"] == 1
+    frame = run.join(qrels, on=["query", "item"])
+    promoted = rankql.dcg(rankql.discounted_gain(), k=10) / rankql.idcg(k=10)
+    assert frame.select(promoted).item() == value
+    rows = "(VALUES (2, 1, 0.5), (1, 2, NULL)) AS t (rel, pos, factor)"
+    assert fetch(f"SELECT {formula} FROM {rows}") == [(value,)]
+
+
+@pytest.mark.parametrize("factor", [0, -1, 1.5, float("nan"), float("inf"), "1"])
+def test_factors_above_0_and_at_most_1(factor):
+    words = "a number, not text" if factor == "1" else f"above 0 and at most 1, not {factor}"
+    with pytest.raises(Exception, match=f"factor must be {words}"):
+        fetch(f"SELECT discounted_gain(1, {metric_engines.literal(factor)})")
+    with pytest.raises(rankql.RankqlError, match=f"factor must be {words}"):
+        pl.DataFrame({"rel": [1], "factor": [factor]}).select(rankql.discounted_gain())
 
 
 # ranked

@@ -380,6 +380,14 @@ def test_the_choice_of_k_decides_only_where_bands_part():
     assert describe(frame(*same).head(0)) == "undefined at every k"
 
 
+def test_long_names_keep_what_differs():
+    """In the middle of the name, and in pairs of names."""
+    a, b = (f"experiment-of-2024-05-01-{name}-with-everything-switched-on" for name in "ab")
+    short = panels.shorten_names([a, b])
+    assert short == {a: "…a-with-everything-…", b: "…b-with-everything-…"}
+    assert panels.shorten_names([f"{a}\n− {b}"]) == {f"{a}\n− {b}": f"{short[a]}\n− {short[b]}"}
+
+
 def test_long_names_are_shortened_in_the_middle():
     long = ["retrieval-model-2024-large-alpha-v1", "retrieval-model-2024-small-alpha-v1"]
     short = panels.shorten_names([*long, "bm25"])

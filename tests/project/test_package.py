@@ -1,6 +1,7 @@
 """What is shipped: wheel and sdist carry the SQL, and a plain DuckDB reads it without Python."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.metadata import Metadata
 
 from rankql import macros
@@ -112,6 +114,40 @@ def test_what_an_index_shows(built):
     assert code.findall(found.description) == code.findall(README.read_text("utf-8"))
     links = re.findall(r"\]\(([^)\s]*)\)", code.sub("", found.description))
     assert [link for link in links if not link.startswith(("#", "https://"))] == []
+
+
+@pytest.mark.package
+def test_what_an_index_accepts(built):
+    """The description renders, and the wheel has no file that it should not have."""
+    run(sys.executable, "-m", "twine", "check", "--strict", *built)
+    run(sys.executable, "-m", "check_wheel_contents", built[1])
+
+
+@pytest.mark.package
+def test_without_installing(built, tmp_path):
+    """`uvx --from . rankql demo`, here from the sdist, as a checkout would build in place."""
+    uvx = components.program("uvx")
+    environment = os.environ | {"UV_CACHE_DIR": str(tmp_path / "cache")}
+    environment.pop("PYTHONPATH", None)
+    command = (uvx, "--from", built[0], "rankql", "demo", "--queries", 50)
+    assert "nDCG@10" in run(*command, cwd=tmp_path, env=environment)
+    assert (tmp_path / "rankql-demo" / "shop.parquet").exists()
+
+
+def test_citation():
+    said = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (said["version"], said["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert {"cff-version", "message", "title", "authors", "type"} <= said.keys()
+    package = yaml.safe_load((ROOT / "sql" / "dbt_project.yml").read_text("utf-8"))
+    assert package["version"] == PROJECT["version"]
+
+
+def test_issue_forms():
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"):
+        form = yaml.safe_load(path.read_text("utf-8"))
+        assert form["name"] and form["description"]
+        ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+        assert ids and len(ids) == len(set(ids)), path.name
 
 
 def test_links_of_the_readme():

@@ -188,6 +188,7 @@ def test_families_stand_on_common(family):
     source += "['x'] AS a, ['x'] AS b, [{'item': 'x', 'team': 'A'}] AS picks, ['x'] AS shown, "
     source += "['x'] AS clicks, 1 AS preference, "
     source += "'view' AS event, 1 AS user, 1 AS popularity, 1 AS exposure, 1 AS merit, "
+    source += "1 AS created_at, 2 AS shown_at, "
     source += "1 AS target, 1 AS category, 1 AS attribute, [1] AS attributes, [1] AS embedding, "
     source += "1 AS value, 1 AS weight, "
     source += "true AS baseline, [1] AS subtopics, 1 AS click, 0.5 AS propensity)"

@@ -141,7 +141,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 7 and all(macro["description"] for macro in macros)
+    assert len(macros) == 11 and all(macro["description"] for macro in macros)
 
 
 def points_at(project, **package):
@@ -183,11 +183,18 @@ SELECT * FROM (VALUES
 ) AS t (day, slice, same, less, drop, undefined, gone, error)
 """
 ERROR = {"error": "error", "queries": "20"}
+PRECISE = {"error": "error / 10", "queries": "100"}
 TESTS = {
     "same": {
         "pass_at_least": ("at_least", {"min": 0.5}),
         "fail_at_least": ("at_least", {"min": 0.51, "day": "day"}),
         "pass_at_most_of_the_newest": ("at_most", {"max": 0.6, "day": "day"}),
+        "pass_at_least_clearly": ("at_least", {"min": 0.3, "day": "day"} | PRECISE),
+        "fail_at_least_unclear": ("at_least", {"min": 0.45, "day": "day"} | ERROR),
+        "warn_at_least_unclear": (
+            "at_least",
+            {"min": 0.45, "day": "day", "inconclusive": "warn"} | ERROR,
+        ),
         "fail_at_most": ("at_most", {"max": 0.6}),
         "fail_at_most_of": ("at_most", {"max": 5, "of": "error"}),
         "pass_at_most_of": ("at_most", {"max": 9.1, "of": "error"}),
@@ -208,8 +215,7 @@ TESTS = {
         "fail_drop_by_more": ("no_drop", {"day": "day", "by": "slice", "max_drop": 0.1}),
         "fail_beyond_doubt": (
             "no_drop",
-            {"day": "day", "by": "slice", "max_drop": 0.05, "inconclusive": "warn"}
-            | {"error": "error / 10", "queries": "100"},
+            {"day": "day", "by": "slice", "max_drop": 0.05, "inconclusive": "warn"} | PRECISE,
         ),
     },
     "undefined": {
@@ -268,7 +274,7 @@ def test_the_tests(project, dbt, tmp_path):
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
     dbt("deps", "build", fails=True)
     said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))}
-    assert said == {name: name[:4] for name in said} and len(said) == 23
+    assert said == {name: name[:4] for name in said} and len(said) == 26
 
 
 def test_a_macro_of_the_users(project, dbt):

@@ -1,4 +1,7 @@
-"""The dbt test `no_drop`: the rule of the gate in SQL, with intervals by Welch and Holm."""
+"""The dbt tests `no_drop` and `at_least`: the rule of the gate in SQL, with intervals and Holm."""
+
+import re
+from functools import cache
 
 import duckdb
 import jinja2
@@ -11,10 +14,7 @@ from rankql import macros
 from support.paths import ROOT
 
 TEXT = (ROOT / "sql" / "dbt" / "tests.sql").read_text("utf-8")
-DEFAULTS = {
-    "model": "t", "column_name": "value", "day": "day", "by": "slice", "max_drop": 0, "error": None,
-    "queries": None, "alpha": 0.05, "inconclusive": "fail",
-}  # fmt: skip
+DEFAULTS = {"model": "t", "column_name": "value", "day": "day"}
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +24,23 @@ def con():
         yield con
 
 
-def rendered(**options):
-    """The query of the test, as dbt makes it."""
-    body = TEXT.split("{% test no_drop(", 1)[1].split("%}", 1)[1].split("{% endtest %}")[0]
+@cache
+def package():
+    """The tests as functions that return their query, as dbt makes it."""
     environment = jinja2.Environment(extensions=["jinja2.ext.do"])
-    return environment.from_string(body).render(**DEFAULTS | options, config=lambda **_: "")
+    environment.globals |= {"config": lambda **_: ""}
+    text = re.sub(r"{% (end)?test ?", r"{% \1macro ", TEXT)
+    environment.globals["rankql"] = environment.from_string(text).module
+    return environment.from_string(text).module
 
 
-def found(con, rows, **options):
+def found(con, rows, test="no_drop", **options):
     """What does not pass, by slice."""
     t = pl.DataFrame(rows, schema=["day", "slice", "value", "error", "n"], orient="row")
     con.register("t", t)
-    return {row["slice"]: row for row in con.sql(rendered(**options)).pl().to_dicts()}
+    options = options if test == "at_least" else {"by": "slice"} | options
+    query = getattr(package(), test)(**DEFAULTS | options)
+    return {row["slice"]: row for row in con.sql(query).pl().to_dicts()}
 
 
 def welch(one, other, level):
@@ -129,3 +134,25 @@ def test_edges(con):
         "one query": "failed", "gone": "failed",
     }  # fmt: skip
     assert found(con, [row for row in rows if row[0] == 1], error="error") == {}
+
+
+def test_at_least(con):
+    """Of the newest day, the clearest of three slices at alpha / 3, then alpha / 2, then alpha."""
+    rows = [
+        (1, "old", 0.1, 0.01, 9),
+        (2, "above", 0.9, 0.01, 9),
+        (2, "below", 0.4, 0.02, 9),
+        (2, "near", 0.52, 0.02, 30),
+        (2, "null", None, None, 0),
+    ]
+    got = found(con, rows, "at_least", min=0.5, error="error", queries="n")
+    assert {name: row["status"] for name, row in got.items()} == {
+        "below": "failed", "near": "inconclusive", "null": "failed",
+    }  # fmt: skip
+    for name, level in (("below", 0.05 / 2), ("near", 0.05)):
+        mean, error, n = next(row[2:] for row in rows if row[1] == name)
+        theirs = stats.t.interval(1 - level, n - 1, mean, error)
+        assert (got[name]["lo"], got[name]["hi"]) == pytest.approx(theirs)
+        assert got[name]["confidence"] == pytest.approx(1 - level)
+    assert "near" not in found(con, rows, "at_least", min=0.47, error="error", queries="n")
+    assert set(found(con, rows, "at_least", min=0.5)) == {"below", "null"}

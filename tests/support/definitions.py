@@ -349,6 +349,10 @@ def novelty(rows, users, unseen="one_user", normalized=False):
     return mean(known) / log2(users) if normalized else mean(known)
 
 
+def freshness(rows):
+    return mean([shown - created for created, shown in rows if None not in (created, shown)])
+
+
 def personalisation(rows):
     """Over all pairs of users: the items of one alone, and those of both lists."""
     of = {}

@@ -59,6 +59,8 @@ BEYOND = {
     "item": pl.String,
     "user": pl.Int64,
     "popularity": pl.Float64,
+    "created_at": pl.Float64,
+    "shown_at": pl.Float64,
     "pos": pl.Int64,
     "exposure": pl.Float64,
     "merit": pl.Float64,

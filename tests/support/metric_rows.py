@@ -13,6 +13,8 @@ DRAWN = {
     "item": lambda r: r.choice("abcdef"),
     "user": lambda r: r.choice("uvw"),
     "popularity": lambda r: r.randint(0, 9),
+    "created_at": lambda r: r.choice([None, r.randint(0, 9)]),
+    "shown_at": lambda r: r.randint(9, 20),
     "exposure": lambda r: r.random(),
     "merit": lambda r: r.random(),
     "target": lambda r: r.random(),

@@ -35,6 +35,7 @@ graded(event, grades, how='max', cap=None, moment=None, until=None, within=None,
 unknown='error')
 consensus(rel, weight=1, how='mean', ties='low')
 grades_of(retrieved, relevant)
+discounted_gain(rel, factor)
 """
 
 # Of a table, the first argument: its name in SQL, a frame in polars.
@@ -66,6 +67,7 @@ gini(item, catalogue=None, norm='n')
 shannon_entropy(item, catalogue=None, normalized=False)
 average_popularity(popularity, unseen='zero')
 novelty(popularity, users=None, unseen='one_user', normalized=False)
+freshness(created_at, shown_at)
 personalisation(user, item)
 exposure(pos, k=None, attention=None)
 exposure_disparity(exposure, merit)
@@ -126,7 +128,7 @@ RATING = ["rmse", "mse", "mae"]
 # Of two rankings: columns of positions alone, in no list of grades and by no score.
 TWO_RANKINGS = ["tau_ap", "rbo"]
 # What comes before the metrics: tests/logs/test_labels.py has their cases.
-LABELS = ["graded", "consensus", "grades_of"]
+LABELS = ["graded", "consensus", "grades_of", "discounted_gain"]
 # The metrics of one ranking: these have a list form and a score form too.
 RANKING = [m for m in ROWS if m not in {"exp2_gain", *MICRO, *RATING, *TWO_RANKINGS, *LABELS}]
 # Those that ask for the judged set: their list form takes it as `ideal`.

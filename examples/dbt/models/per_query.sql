@@ -12,25 +12,16 @@
     {% endif %}
 {% endset %}
 
-WITH judgments AS (FROM {{ source('shop', 'judgments') }} WHERE {{ days }}),
-runs AS (FROM {{ source('shop', 'runs') }} WHERE {{ days }}),
-scored AS (
-    SELECT query, day, segment, item, rel, score
-    FROM (SELECT DISTINCT query, day, segment FROM judgments)
-    JOIN (
-        SELECT query, item, rel, score
-        FROM runs FULL JOIN judgments USING (query, item)
-    ) USING (query)
-)
-SELECT
-    day,
-    query,
-    segment,
-    ndcg(rel, pos, 10) AS ndcg_10,
-    ap(rel, pos) AS ap,
-    recall_at(rel, pos, 10) AS recall_10,
-    count(*) FILTER (rel >= 1 AND pos <= 10) AS found,
-    count(*) FILTER (rel >= 1) AS relevant,
-    count(score) = 0 AS missing
-FROM ranked('scored', query := 'query')
-GROUP BY ALL
+{{ rankql.per_query(
+    source('shop', 'runs'),
+    source('shop', 'judgments'),
+    metrics={
+        'ndcg_10': 'ndcg(rel, pos, 10)',
+        'ap': 'ap(rel, pos)',
+        'recall_10': 'recall_at(rel, pos, 10)',
+        'found': 'count(*) FILTER (rel >= 1 AND pos <= 10)',
+        'relevant': 'count(*) FILTER (rel >= 1)',
+    },
+    by=['day', 'segment'],
+    where=days,
+) }}

@@ -1,0 +1,46 @@
+{# Select statements of models. `metrics` and `more` are mappings of a name to SQL: {ndcg_10: 'ndcg(rel, pos, 10)'}. #}
+
+{# One row per judged query. A query that the run lacks is `missing`, and its metrics are 0. #}
+{% macro per_query(runs, judgments, metrics, by=[], where='true') %}
+{% set by = [by] if by is string else by %}
+WITH judgments AS (SELECT * FROM {{ judgments }} WHERE {{ where }}),
+runs AS (SELECT * FROM {{ runs }} WHERE {{ where }}),
+scored AS (
+    SELECT query,{% for name in by %} {{ name }},{% endfor %} item, rel, score
+    FROM (SELECT DISTINCT query{% for name in by %}, {{ name }}{% endfor %} FROM judgments)
+    JOIN (
+        SELECT query, item, rel, score
+        FROM runs FULL JOIN judgments USING (query, item)
+    ) USING (query)
+)
+SELECT
+    query,{% for name in by %} {{ name }},{% endfor %}
+    {% for name, call in metrics.items() %}
+    {{ call }} AS {{ name }},
+    {% endfor %}
+    count(score) = 0 AS missing
+FROM ranked('scored', query := 'query')
+GROUP BY ALL
+{% endmacro %}
+
+{# Always from the queries: a mean of the means of slices weighs small slices as much as large ones. #}
+{% macro means(per_query, metrics, by=[], more={}) %}
+{% set by = [by] if by is string else by %}
+SELECT
+    {% for name in by %}{{ name }}, {% endfor %}
+    count(*) AS queries,
+    count(*) FILTER (missing) AS missing,
+    {% for name in metrics %}
+    avg({{ name }}) AS {{ name }},
+    stddev_samp({{ name }}) / sqrt(count({{ name }})) AS {{ name }}_error,
+    count({{ name }}) AS {{ name }}_queries,
+    {% endfor %}
+    {% for name, call in more.items() %}
+    {{ call }} AS {{ name }},
+    {% endfor %}
+FROM {{ per_query }}
+{% if by %}
+GROUP BY ALL
+ORDER BY ALL
+{% endif %}
+{% endmacro %}
