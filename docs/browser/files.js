@@ -31,6 +31,7 @@ function run(what, task) {
       find("progress").textContent = "";
       find("files-problem").textContent = error instanceof Problem ? error.message : `${error}`;
       find("files-problem").hidden = false;
+      find("files-problem").scrollIntoView({ block: "nearest" });
     }
   });
   return last;
@@ -103,7 +104,8 @@ function showTable(caption, names, rows, download) {
   const isNumber = (value) => typeof value === "number";
   const cell = (value) => element("td", { className: isNumber(value) ? "number" : "" }, show(value));
   const body = rows.slice(0, SHOWN).map((row) => element("tr", {}, ...row.map(cell)));
-  const head = names.map((name) => element("th", { scope: "col" }, name));
+  const numeric = names.map((_, i) => rows.some((row) => isNumber(row[i])));
+  const head = names.map((name, i) => element("th", { scope: "col", className: numeric[i] ? "number" : "" }, name));
   const more = rows.length > SHOWN ? ` (the first ${SHOWN} of ${rows.length.toLocaleString("en")} rows)` : "";
   const table = element(
     "table", {}, element("caption", {}, caption + more),
@@ -188,7 +190,7 @@ function runQuery() {
 
 function listen() {
   find("metrics").value = DEFAULT_METRICS.join(", ");
-  find("query").value = "SELECT query, ndcg(rel, pos, 10) AS ndcg\nFROM ranking GROUP BY query ORDER BY ndcg LIMIT 10;";
+  find("query").value = "SELECT system, query, ndcg(rel, pos, 10) AS ndcg\nFROM ranking GROUP BY ALL ORDER BY ndcg LIMIT 10;";
   find("chooser").addEventListener("change", () => {
     addFiles([...find("chooser").files]);
     find("chooser").value = "";

@@ -68,16 +68,16 @@ def sql_command(
     from rankql import macros
     from rankql.engines import dialects
 
-    if folder:
-        click.echo(macros.sql_folder())
-    elif database:
+    if database:
         from rankql.sources.macro_database import write_macro_database
 
-        if inputs or dialect or metrics or readable or keyword_arguments(options):
+        if inputs or dialect or metrics or readable or folder or keyword_arguments(options):
             raise click.UsageError("With --database, pass no other arguments.")
         write_macro_database(database)
         path = macros.literal(str(database))
         click.echo(f"Next, in DuckDB: ATTACH {path} AS rankql (READ_ONLY);", err=True)
+    elif folder:
+        click.echo(macros.sql_folder())
     elif dialect:
         if len(inputs) > 1 or metrics or readable or keyword_arguments(options):
             raise click.UsageError(

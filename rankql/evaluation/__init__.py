@@ -2,7 +2,8 @@
 
 `execution` runs an evaluation from start to end. `planning` resolves metrics and conventions.
 `query` writes the SQL from its `ctes` (sources, rankings) and `metric_columns`, with `packed` and
-`packed_metrics` for grades that are few whole numbers, and `bounds` for unjudged items.
+`packed_metrics` for grades that are few whole numbers, `catalogue` for metrics of all rankings
+together, and `bounds` for unjudged items.
 `validation`, `column_checks` and `overlap` check the data. `result` holds the values, `summary`
 averages them, `intervals` adds confidence intervals, `combining` joins results. `values` reads
 tables of values per query; `conversion` is `convert`. It imports sources and what is below; is

@@ -53,13 +53,13 @@ def test_cases(con, monkeypatch):
     forms = [form(con) for form in (metric_engines.SqlRows, metric_engines.SqlLists)]
     forms.append(metric_engines.SqlScores(con))
     asked = 0
-    for metric, cases in hand_cases.by_metric(hand_cases.ALL[::6]).items():
+    for metric, cases in hand_cases.by_metric(hand_cases.ALL[::10]).items():
         form = forms[1 if metric.startswith("list_") else 2 if "_by_score" in metric else 0]
         cases = [case for case in cases if not form.cannot(metric, case.options, case.group)]
         for case, value in case_matrix.together(form, metric, cases):
             assert metric_engines.same(value, case.expected), case.where
             asked += 1
-    assert asked > 90
+    assert asked > 50
 
 
 def test_where_it_is_called_from(con, path, tmp_path):
