@@ -62,6 +62,7 @@ KEYWORDS = {
     "funnel": ["funnel", "pipeline", "reranker", "stages", "retrieval loss"],
     "gate": ["ci", "regression test", "pull request"],
     "implicit": ["implicit feedback", "recommender", "purchases", "clicks without grades"],
+    "monitor": ["monitoring", "alerts", "drift", "metric dropped", "stale judgments", "cusum"],
     "weights": ["weights", "weighted mean", "traffic", "stratified sample", "importance"],
     "metrics/cascade": ["mrr", "reciprocal rank"],
     "metrics/gain": ["ndcg", "dcg"],

@@ -85,7 +85,8 @@ def find_alarms(scored: pl.DataFrame) -> pl.DataFrame:
     rows = [{name: (row | {"sentence": _write_sentence(row)}).get(name) for name in ALARMS}
             for row in rows]  # fmt: skip
     frame = pl.DataFrame(rows, schema=ALARMS)
-    return frame.sort("active", "first", descending=[True, False], maintain_order=True)
+    order = [True, True, False]  # metrics before shares
+    return frame.sort("active", "kind", "first", descending=order, maintain_order=True)
 
 
 def _describe_peak(

@@ -60,9 +60,9 @@ def monitor(
     it. z = (expected - mean) / standard error, for the day, the last 7 and the last 28 days. The
     error holds the variance between days of the baseline, and of its means. An alarm is z above
     Student's t quantile of 1 - alpha / (730 * series), where series are metrics x slices and shares
-    of judged items x slices: if nothing changes, all of them together raise a false alarm in at
-    most alpha = 5% of years. The labels age if the share of judged items in the top k fell, and the
-    metric lost less than half as much on judged items alone.
+    of judged items x slices: if nothing changes and days vary independently, all of them together
+    raise a false alarm in at most alpha = 5% of years. The labels age if the share of judged items
+    in the top k fell, and the metric lost less than half as much on judged items alone.
 
     `states` is a folder for one small Parquet file per day. The days in `days` are computed and
     replace stored ones; all others are read from there. A missing day is an error unless gaps=True.
@@ -163,8 +163,9 @@ def _describe(
         limit = max(watched["threshold"].to_list())
         yield (
             f"Alarms: a day, 7 days or 28 days that lost more than {limit:.2f} standard errors. If "
-            f"nothing changes, at most {100 * alpha:.12g}% of years have a false alarm among all "
-            f"{series:,} series (metrics and shares of judged items, by slice)"
+            f"nothing changes and days vary independently, at most {100 * alpha:.12g}% of years "
+            f"have a false alarm among all {series:,} series (metrics and shares of judged items, "
+            "by slice)"
         )
     left_out = left_out.filter(pl.col("kind") == METRIC)
     if count := len(left_out):

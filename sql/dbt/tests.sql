@@ -42,6 +42,11 @@ FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
+{# A model of `monitor_days` has no alarm on the newest day of each series. #}
+{% test no_alarm(model, column_name, day='day') %}
+FROM {{ model }} WHERE {{ column_name }} {{ rankql.newest(model, day) }}
+{% endtest %}
+
 {# The rule of `rankql gate`: a limit passes if the confidence interval of the drop lies within it, fails if the interval
    lies beyond it, and is inconclusive otherwise. The two days have other queries, so the interval is Welch's. Slices
    are adjusted for their number (Holm): from the clearest to the least clear, each is held to alpha / (number left). #}

@@ -133,7 +133,7 @@ def test_day_by_day(project, dbt):
 
     catalog = json.loads((project / "target" / "catalog.json").read_text())["nodes"]
     described = json.loads((project / "target" / "manifest.json").read_text())
-    assert len(catalog) == 3
+    assert len(catalog) == 4
     for name, table in catalog.items():
         node = described["nodes"][name]
         columns = {column for column, about in node["columns"].items() if about["description"]}
@@ -141,7 +141,7 @@ def test_day_by_day(project, dbt):
     for source in described["sources"].values():
         assert source["description"] and all(c["description"] for c in source["columns"].values())
     macros = [m for m in described["macros"].values() if m["package_name"] == "rankql"]
-    assert len(macros) == 10 and all(macro["description"] for macro in macros)
+    assert len(macros) == 11 and all(macro["description"] for macro in macros)
 
 
 def points_at(project, **package):
@@ -228,6 +228,17 @@ TESTS = {
     },
 }
 
+# Series 1 drops on the last day, series 0 five days before.
+DAYS = """
+WITH days AS (
+    SELECT series, DATE '2026-01-01' + CAST(i AS INTEGER) AS day, 0.5 + 0.01 * ((7 * i) % 5)
+           - CASE WHEN i = 30 + 5 * series THEN 0.3 ELSE 0 END AS value
+    FROM range(36) AS d (i), range(2) AS s (series)
+)
+FROM monitor_days('days', DATE '2026-01-28', series := 'series')
+"""
+ALARMS = {"fail_alarm": ("no_alarm", {})}
+
 
 def test_the_tests(project, dbt, tmp_path):
     """With the package from a folder of a git repository."""
@@ -240,6 +251,7 @@ def test_the_tests(project, dbt, tmp_path):
     shutil.rmtree(project / "models")
     (project / "models").mkdir()
     (project / "models" / "t.sql").write_text(TABLE)
+    (project / "models" / "days.sql").write_text(DAYS)
     (project / "models" / "one_day.sql").write_text(f"SELECT * FROM ({TABLE}) WHERE day = 2")
 
     def named(tests):
@@ -256,12 +268,13 @@ def test_the_tests(project, dbt, tmp_path):
     first = {"pass_first_day": ("no_drop", {"day": "day", "by": "slice"})}
     models = [
         {"name": "t", "columns": columns, "data_tests": named(keys)},
+        {"name": "days", "columns": [{"name": "alarm", "data_tests": named(ALARMS)}]},
         {"name": "one_day", "columns": [{"name": "same", "data_tests": named(first)}]},
     ]
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
     dbt("deps", "build", fails=True)
     said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))}
-    assert said == {name: name[:4] for name in said} and len(said) == 25
+    assert said == {name: name[:4] for name in said} and len(said) == 26
 
 
 def test_a_macro_of_the_users(project, dbt):
