@@ -314,6 +314,8 @@ def is_displayed(value, cell):
             return 0 <= value < float(cell[1:])
         decimals = len(cell.partition(".")[2])
         return cell == f"{value:z,.{decimals}f}" or cell == f"{value:z.6g}"
+    if isinstance(value, date):
+        return cell == str(value)
     return cell == ("" if value is None else f"{value:,}" if type(value) is int else value)
 
 
