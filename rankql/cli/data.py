@@ -42,7 +42,7 @@ def check_command(inputs: Sequence[str], k: int, form: str, **options: Any) -> N
 @click.option("--tag", default="rankql", help="Last column of a TREC run.")
 @COLUMNS
 def convert_command(source: str, target: Path, **options: Any) -> None:
-    """Convert a run or judgments between TREC, BEIR, Parquet and CSV.
+    """Convert runs and judgments: TREC, BEIR, Parquet, CSV.
 
     TARGET is Parquet if its name ends in .parquet, CSV if it ends in .csv, BEIR if it ends in .tsv
     or .json, otherwise TREC.

@@ -50,7 +50,7 @@ def monitor_command(
     form: str,
     **options: Any,
 ) -> None:
-    """Watch metrics by day: was there a sudden drop, a slow drift, or do labels age?
+    """Raise an alarm if a metric drops or drifts, or if labels age.
 
     Exit code 0: no alarm on the last day, 1: an alarm, 2: wrong use. DAYS is a glob with a folder
     per day, or a table with the column day. Without QRELS, it has the grades too.
