@@ -99,11 +99,12 @@ CREATE OR REPLACE MACRO rankql_refuse_pos(pos, name) AS
     rankql_fail(name || ' must be a whole number from 1, not ' || rankql_text(pos)
                 || CASE WHEN pos = 0 THEN '. Position 1 is the top: add 1' ELSE '' END);
 
--- The position as DOUBLE, NULL beyond the cutoff and if not retrieved.
+-- The position as DOUBLE, NULL beyond the cutoff and if not retrieved. isfinite() finds NaN, see rankql_no_nan.
 CREATE OR REPLACE MACRO rankql_pos(pos, k, name := 'pos') AS
     CASE WHEN rankql_is_text(pos) THEN rankql_fail(name || ' must be a number, not text. Cast it first')
          WHEN CAST(pos AS DOUBLE) < 1 OR typeof(pos) NOT LIKE '%INT%' AND NOT (
-              CAST(pos AS DOUBLE) <= 9007199254740992 AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
+              isfinite(CAST(pos AS DOUBLE)) AND CAST(pos AS DOUBLE) <= 9007199254740992
+              AND CAST(pos AS DOUBLE) = floor(CAST(pos AS DOUBLE)))
          THEN rankql_refuse_pos(pos, name)
          WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE)
     END;

@@ -1331,7 +1331,7 @@ def test_out_of_memory(monkeypatch, tmp_path):
     def refuse(*arguments, **options):
         raise duckdb.OutOfMemoryException("Out of Memory Error: no room\n\nPossible solutions:")
 
-    monkeypatch.setattr("rankql.evaluation.execution.prepare", refuse)
+    monkeypatch.setattr("rankql.evaluation.execution.create_macros", refuse)
     parts = rankql.evaluate(RUN, QRELS, "AP", output=path)
     assert "evaluated in 4 parts" in parts.notes[-1]
     assert_frame_equal(rankql.combine([path]).per_query, whole.per_query, check_exact=True)
