@@ -93,7 +93,10 @@ def convert(
 
 
 # Suffixes of other formats, which are not written.
-_OTHERS = (".jsonl", ".ndjson", ".xlsx", ".xls", ".arrow", ".feather", ".duckdb")
+_OTHERS = (
+    *(".jsonl", ".ndjson", ".xlsx", ".xls", ".arrow", ".feather", ".avro", ".orc"),
+    *(".duckdb", ".db", ".sqlite"),
+)
 
 
 def _format(path: Path) -> tuple[str, str]:
