@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
 import polars as pl
 
 from rankql import text
+from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.online.day_states import JUDGED, SHARE, share_name
-from rankql.registry.parse import lower_is_better, parse
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 
@@ -37,7 +37,11 @@ ALARMS = {
 
 
 def score_days(
-    session: Session, states: pl.DataFrame, baseline: tuple[date, date], alpha: float
+    session: Session,
+    states: pl.DataFrame,
+    baseline: tuple[date, date],
+    alpha: float,
+    lower: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The states with what is expected and alarms, and the series that are not watched."""
     known = states.filter(pl.col("day") >= baseline[0]).drop_nulls("mean")
@@ -49,17 +53,24 @@ def score_days(
     enough = (pl.col("weekdays") == 7) & (pl.col("least") >= 2)
     watched = counts.filter(enough & (pl.col("queries") >= LEAST_QUERIES)).select(KEYS)
     left_out = known.select(KEYS).unique(maintain_order=True).join(watched, on=KEYS, how="anti")
-    known = known.join(watched.sort(KEYS).with_row_index("series"), on=KEYS, maintain_order="left")
-    lower = {name: lower_is_better(name) for name in known["metric"].unique()}
-    sign = pl.col("metric").replace_strict(lower, return_dtype=pl.Boolean)
-    sign = pl.when(sign).then(-1.0).otherwise(1.0)
+    if watched.is_empty():
+        raise RankqlError(
+            f"No metric can be watched: in the baseline, {baseline[0]} to {baseline[1]}, it needs "
+            f"each weekday twice, and at least {LEAST_QUERIES} queries per day. Pass more days or "
+            "queries"
+        )
+    few = (pl.col("queries") < LEAST_QUERIES) & (pl.col("day") > baseline[1])
+    known = known.filter(~few).join(
+        watched.sort(KEYS).with_row_index("series"), on=KEYS, maintain_order="left"
+    )
+    sign = pl.when(pl.col("metric").is_in(list(lower))).then(-1.0).otherwise(1.0)
     family = watched.filter(pl.col("kind") != JUDGED).height
-    daily = known.select("series", "day", value=pl.col("mean") * sign, error="error")
+    daily = known.select("series", "day", "error", "queries", value=pl.col("mean") * sign)
     scored = execute(
         session,
         f"SELECT * EXCLUDE (value) FROM monitor_days({literal(session.table(daily, 'daily').sql)}, "
         f"DATE '{baseline[1]}', alpha := {alpha}, family := {max(1, family)}, series := 'series', "
-        "error := 'error')",
+        "error := 'error', queries := 'queries')",
     ).pl()
     frame = known.join(
         scored.cast({"series": pl.UInt32}), on=["series", "day"], maintain_order="left"
@@ -103,7 +114,7 @@ def _describe_peak(
     if clearest["kind"] == SHARE:
         return found | {"cause": LABELS}
     part, metric = clearest["slice"], clearest["metric"]
-    share = series.get((part, share_name(parse(metric)[0].k), SHARE))
+    share = series.get((part, share_name(metric), SHARE))
     only = series.get((part, metric, JUDGED))
     week = pl.col("day").is_between(peak - _SILENCE, peak)
     if share is None or only is None or not share.filter(week)["alarm"].any():

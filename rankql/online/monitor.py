@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ def monitor(
     attributes: Data | None = None,
     states: str | os.PathLike[str] | None = None,
     gaps: bool = False,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
     alpha: float = 0.05,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
@@ -81,6 +82,20 @@ def monitor(
     require(isinstance(day, str), f"day= must be the name of a column, not {day!r}")
     refused = [name for name in ("system", "interval", "confidence", "output") if options.get(name)]
     require(not refused, f"monitor does not take {', '.join(f'{name}=' for name in refused)}")
+    groups = parse_groupings(by)
+    require(
+        not any(day.lower() == name.lower() for group in groups for name in group),
+        f"by= (CLI: --by) names {day!r}, the column of the day, which is a group anyway. Leave it "
+        "out",
+    )
+    require(
+        options.get("unjudged") != "bounds",
+        "monitor does not take unjudged='bounds'. It watches the share of judged items anyway",
+    )
+    require(
+        states is None or (isinstance(states, str | os.PathLike) and bool(os.fspath(states))),
+        f"states= (CLI: --states) must be the path of a folder, not {states!r}",
+    )
     folder = None if states is None else Path(states).expanduser()
     if folder is not None and folder.exists() and not folder.is_dir():
         raise RankqlError(
@@ -97,11 +112,11 @@ def monitor(
         slices = None if attributes is None else session.table(attributes, "attributes")
         evaluated = {"conventions": conventions, **options}
         stored = DayStates(
-            session, run, judged, day, metrics, evaluated, folder, parse_groupings(by), slices
+            session, run, judged, day, metrics, evaluated, folder, groups, slices, higher_is_better
         )
         rows = stored.read()
         period = _find_baseline(rows["day"].unique().sort().to_list(), baseline, gaps)
-        scored, left_out = score_days(session, rows, period, alpha)
+        scored, left_out = score_days(session, rows, period, alpha, stored.lower)
     alarms = find_alarms(scored)
     settings = {**stored.settings, "day": day, "baseline": [*map(str, period)], "alpha": alpha}
     notes = [*_describe(scored, left_out, period, alpha), *stored.notes]
@@ -127,6 +142,11 @@ def _find_baseline(days: Sequence[date], baseline: int | str, gaps: bool) -> tup
             f"{LEAST_BASELINE} (each weekday twice), not {baseline!r}",
         )
         last = first + timedelta(baseline - 1)
+    require(
+        (last - first).days + 1 >= LEAST_BASELINE,
+        f"baseline= (CLI: --baseline) must have at least {LEAST_BASELINE} days (each weekday "
+        f"twice), not {first} to {last}",
+    )
     all_days = {first + timedelta(i) for i in range((max(days[-1], last) - first).days + 1)}
     missing = sorted(all_days - {*days})
     absent = [d for d in missing if d <= last]

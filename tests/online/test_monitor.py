@@ -215,7 +215,20 @@ def test_judgments_in_another_table(tmp_path):
         (LOG, {"baseline": "2026-08-01:2026-09-20"}, r"lacks 31 days, such as 2026-08-01"),
         (LOG, {"alpha": 2}, r"alpha must"),
         (LOG, {"system": "part"}, r"monitor does not take system="),
-        (pl.concat([LOG, LOG[:6]]), {}, r"2026-09-01 0"),
+        (pl.concat([LOG, LOG[:6]]), {}, r"2026-09-01 0.*Keep one row of each, .*or one system$"),
+        (LOG, {"baseline": "2026-09-01:2026-09-03"}, r"at least 14 days .*to 2026-09-03"),
+        (LOG, {"baseline": "2026-09-28:2026-09-01"}, r"at least 14 days .*not 2026-09-28 to"),
+        (LOG.filter(pl.col("query") < 5), {}, r"No metric can be watched: .*10 queries per day"),
+        (LOG.with_columns(query=pl.when(pl.col("query") != 3).then("query")), {},
+         r"days: query is NULL in 270 of 8100 rows. Leave them out"),
+        (LOG.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC"))), {},
+         r"days: day is TIMESTAMP WITH TIME ZONE, whose day .* Cast it to DATE first"),
+        (LOG, {"by": "day"}, r"by= .* names 'day', the column of the day.*Leave it out"),
+        (LOG, {"unjudged": "bounds"}, r"does not take unjudged='bounds'"),
+        (LOG, {"states": ""}, r"states= .* must be the path of a folder, not ''"),
+        (LOG, {"states": 5}, r"states= .* must be the path of a folder, not 5"),
+        (LOG.with_columns(rel=pl.when(pl.col("day") == FIRST).then(0).otherwise("rel")), {},
+         r"Day 2026-09-01: every metric is undefined, because no judged item is relevant. Check"),
         (LOG.with_columns(rel=pl.when(pl.col("day") != date(2026, 10, 3)).then("rel")), {},
          r"Day 2026-10-03 has no judgments: every metric is undefined. Add its judgments"),
     ],
@@ -223,6 +236,65 @@ def test_judgments_in_another_table(tmp_path):
 def test_errors(frame, options, message):
     with pytest.raises(RankqlError, match=message):
         rankql.monitor(frame, metrics="nDCG@3", **options)
+
+
+def test_metrics_of_the_catalogue_are_refused():
+    with pytest.raises(RankqlError, match=r"cannot watch g@10, which describes all rankings"):
+        rankql.monitor(LOG, metrics={"g@10": "gini(item, catalogue := 50)"})
+
+
+def test_the_judged_share_alone():
+    result = rankql.monitor(LOG, metrics="Judged@3")
+    assert result.passed and result.table["metric"].unique().to_list() == ["Judged@3"]
+
+
+@pytest.mark.slow
+def test_own_metrics():
+    """Their labels need no cutoff, and their direction is that of the caller."""
+    frame = log(broken=40)
+    own = {"mine@3": "ndcg(rel, pos, 3)", "lost gain": "1 - ndcg(rel, pos, 3)"}
+    result = rankql.monitor(frame, metrics=own, higher_is_better={"lost gain": False})
+    assert result.active["metric"].to_list() == ["mine@3", "lost gain"]
+    assert result.active["cause"].to_list() == ["drop", "drop"]
+    assert {"Judged@3", "Judged"} < {*result.table["metric"]}
+    result = rankql.monitor(frame, metrics=own)
+    assert result.active["metric"].to_list() == ["mine@3"]
+    assert any(note.startswith("Higher mine@3 and lost gain are assumed") for note in result.notes)
+
+
+@pytest.mark.slow
+def test_text_tables(tmp_path):
+    """CSV with the day, a folder of TREC runs per day, and judgments in TREC format."""
+    options = {"metrics": "nDCG@3", "gaps": True}
+    expected = rankql.monitor(LOG, **options).table["mean"].to_list()
+    LOG.write_csv(tmp_path / "log.csv")
+    found = rankql.monitor(tmp_path / "log.csv", **options)
+    assert found.table["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+    qrels = LOG.filter(day=FIRST).select("query", "item", pl.col("rel").cast(int))
+    lines = (f"{q} 0 {i} {r}" for q, i, r in qrels.rows())
+    (tmp_path / "my.qrels").write_text("\n".join(lines))
+    for (day,), rows in LOG.group_by("day"):
+        (tmp_path / f"day={day}").mkdir()
+        lines = (f"{q} Q0 {i} {i} {9 - i} me" for q, i in rows.select("query", "item").rows())
+        (tmp_path / f"day={day}" / "my.run").write_text("\n".join(lines))
+    found = rankql.monitor(f"{tmp_path}/*/my.run", tmp_path / "my.qrels", **options)
+    own = rankql.monitor(LOG.drop("rel"), qrels, **options)
+    assert found.table["mean"].to_list() == pytest.approx(own.table["mean"].to_list(), abs=1e-12)
+
+
+def test_days_with_few_queries():
+    """Equal values of few queries are not a certain mean."""
+    few = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("query") < 12)
+    equal = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("pos") == 6)
+    frame = log(queries=120).filter(few).with_columns(rel=pl.when(equal).then("rel").otherwise(0))
+    frame = frame.with_columns(rel=pl.when(~equal | (pl.col("pos") < 6)).then("rel").otherwise(1))
+    table = rankql.monitor(frame, metrics="RR@10").table.filter(kind="metric")
+    usual, band = (table["expected"] - table["band_lo"]).tail(2)
+    last = table.row(-1, named=True)
+    assert last["error"] < 1e-6 and last["queries"] == 12 and band > 1.5 * usual
+    few = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("query") < 9)
+    last = rankql.monitor(frame.filter(few), metrics="RR@10").table.row(-1, named=True)
+    assert last["z_day"] is None and last["alarm"] is None
 
 
 def test_gaps_and_small_slices():
@@ -242,11 +314,25 @@ def test_errors_in_sql():
     for options, message in (
         ("", "day 2026-09-01 occurs twice. Name the column of the series"),
         (", alpha := 2", "alpha must lie between 0 and 1, not 2"),
+        (", family := 0", "family must be a number of series from 1, not 0"),
+        (", family := 'x'", "family must be a number of series from 1, not x"),
+        (", error := 'error'", "error must not be negative, not -1"),
+        (", value := 'huge'", "value is too large"),
     ):
-        means = LOG.group_by("day").agg(value=pl.mean("rel"))
+        means = LOG.group_by("day").agg(value=pl.mean("rel"), error=pl.lit(-1))
+        means = means.with_columns(huge=pl.col("value") * 1e200)
         con.register("frame", means if options else twice)
         with pytest.raises(duckdb.Error, match=message):
             con.sql(f"FROM monitor_days('frame', DATE '2026-09-28'{options})").fetchall()
+    for baseline, message in (
+        ("NULL", "baseline must be the last day of the baseline period, not NULL"),
+        ("DATE '2026-09-05'", "the baseline up to 2026-09-05 must have each weekday twice"),
+        ("DATE '2025-09-05'", "the baseline up to 2025-09-05 must have each weekday twice"),
+    ):
+        with pytest.raises(duckdb.Error, match=message):
+            con.sql(f"FROM monitor_days('frame', {baseline})").fetchall()
+    late = con.sql("SELECT count(alarm) FROM monitor_days('frame', DATE '2027-01-01')").fetchall()
+    assert late == [(0,)]
 
 
 def test_command_line(tmp_path):
