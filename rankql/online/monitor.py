@@ -49,7 +49,7 @@ def monitor(
     conventions: str | None = None,
     **options: Any,
 ) -> Monitoring:
-    """Watch metrics by day: was there a sudden drop, a slow drift, or do the labels age?
+    """Watch metrics by day: was there a sudden drop, a slow drift, or are items unjudged?
 
     `days` is a run, or a ranked table with rel, with the column `day`, such as
     'day=2026-11-*/*.parquet'. `qrels` has judgments for all days, or a column `day` too. Judged
@@ -62,8 +62,10 @@ def monitor(
     error holds the variance between days of the baseline, and of its means. An alarm is z above
     Student's t quantile of 1 - alpha / (730 * series), where series are metrics x slices and shares
     of judged items x slices: if nothing changes and days vary independently, all of them together
-    raise a false alarm in at most alpha = 5% of years. The labels age if the share of judged items
-    in the top k fell, and the metric lost less than half as much on judged items alone.
+    raise a false alarm in at most alpha = 5% of years. If the judged share of the top k fell and
+    the metric lost less than half as much on judged items alone, the labels age (it fell slowly),
+    or items are unjudged at once, such as of a changed ranking. Days of a slice with fewer than 10
+    queries are not compared. `higher_is_better` is the direction of your own metrics.
 
     `states` is a folder for one small Parquet file per day. The days in `days` are computed and
     replace stored ones; all others are read from there. A missing day is an error unless gaps=True.
@@ -119,7 +121,7 @@ def monitor(
         scored, left_out = score_days(session, rows, period, alpha, stored.lower)
     alarms = find_alarms(scored)
     settings = {**stored.settings, "day": day, "baseline": [*map(str, period)], "alpha": alpha}
-    notes = [*_describe(scored, left_out, period, alpha), *stored.notes]
+    notes = [*_describe(scored, left_out, rows["day"].to_list()[-1], period, alpha), *stored.notes]
     return Monitoring(_lay_out(rows, scored, alarms), alarms, settings, notes)
 
 
@@ -170,14 +172,18 @@ def _find_baseline(days: Sequence[date], baseline: int | str, gaps: bool) -> tup
 
 
 def _describe(
-    scored: pl.DataFrame, left_out: pl.DataFrame, period: tuple[date, date], alpha: float
+    scored: pl.DataFrame,
+    left_out: pl.DataFrame,
+    newest: date,
+    period: tuple[date, date],
+    alpha: float,
 ) -> Iterator[str]:
     """Notes on the baseline, the alarms, and series that are not watched."""
     watched = scored.filter(pl.col("kind") != JUDGED)
     series = watched.select(KEYS).n_unique()
     yield (
         f"Baseline: {period[0]} to {period[1]}. Each day is compared with the same weekday in it. "
-        "Keep it when you add days"
+        "If you add earlier days, keep it: pass this period as baseline= (CLI: --baseline)"
     )
     if series:
         limit = max(watched["threshold"].to_list())
@@ -187,14 +193,25 @@ def _describe(
             f"have a false alarm among all {series:,} series (metrics and shares of judged items, "
             "by slice)"
         )
+    ends = watched.group_by(KEYS, maintain_order=True).agg(pl.max("day"))
+    if count := len(gone := ends.filter(pl.col("day") < newest)):
+        row = gone.row(0, named=True)
+        yield (
+            f"{count:,} series {'has' if count == 1 else 'have'} fewer than {LEAST_QUERIES} "
+            f"queries with a value on {newest}, such as {_name(row)} (last on {row['day']}), so "
+            "they are not compared there"
+        )
     left_out = left_out.filter(pl.col("kind") == METRIC)
     if count := len(left_out):
         row = left_out.row(0, named=True)
-        name = row["metric"] + ("" if row["slice"] == "all" else f", {row['slice']}")
         yield (
-            f"{count:,} series {text.is_or_are(count)} not watched, such as {name}: the baseline "
-            f"must have each weekday twice, and at least {LEAST_QUERIES} queries per day"
+            f"{count:,} series {text.is_or_are(count)} not watched, such as {_name(row)}: the "
+            f"baseline must have each weekday twice, and at least {LEAST_QUERIES} queries per day"
         )
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row["metric"]) + ("" if row["slice"] == "all" else f", {row['slice']}")
 
 
 def _lay_out(states: pl.DataFrame, scored: pl.DataFrame, alarms: pl.DataFrame) -> pl.DataFrame:

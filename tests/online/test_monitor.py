@@ -17,7 +17,7 @@ from rankql.errors import RankqlError
 FIRST = date(2026, 9, 1)
 
 
-def log(days=45, queries=30, broken=None, unjudged=None, seed=5):
+def log(days=45, queries=30, broken=None, unjudged=None, ageing=False, seed=5):
     """Rankings of 6 items by day; from some day on, broken ones or items without a grade."""
     rng = np.random.default_rng(seed)
     day, query, pos = (x.ravel() for x in np.meshgrid(range(days), range(queries), range(1, 7),
@@ -35,7 +35,10 @@ def log(days=45, queries=30, broken=None, unjudged=None, seed=5):
         }
     ).with_columns(part=pl.when(pl.col("query") % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
     if unjudged is not None:
-        new = pl.Series(rng.random(len(day)) < 0.3) & (pl.col("day") >= FIRST + timedelta(unjudged))
+        share = 0.01 * (day - unjudged) if ageing else 0.3
+        new = pl.Series(rng.random(len(day)) < share) & (
+            pl.col("day") >= FIRST + timedelta(unjudged)
+        )
         frame = frame.with_columns(rel=pl.when(~new).then("rel"))
     return frame  # fmt: skip
 
@@ -128,12 +131,44 @@ def test_one_outage_is_one_alarm():
 
 
 def test_only_labels_age():
-    result = rankql.monitor(log(days=60, queries=100, unjudged=35), metrics="CG@3")
+    """Slowly. If the share of judged items falls at once, the ranking may have changed."""
+    result = rankql.monitor(log(days=70, queries=100, unjudged=32, ageing=True), metrics="CG@3")
     assert dict(result.active.select("metric", "cause").rows()) == {
         "CG@3": "labels", "Judged@3": "labels"}  # fmt: skip
     alarm = result.active.filter(metric="CG@3").row(0, named=True)
-    assert alarm["judged"] == pytest.approx(0.7, abs=0.05) and alarm["judged_expected"] == 1
-    assert "on judged items alone" in alarm["sentence"]
+    assert alarm["judged"] < 0.9 and alarm["judged_expected"] == 1
+    assert "% of the top 3 is judged instead of 100.0%; on judged items" in alarm["sentence"]
+    result = rankql.monitor(log(days=45, queries=50, unjudged=35), metrics="CG@3")
+    assert result.active["cause"].to_list() == ["unjudged"] * 2
+    for sentence in result.sentences:
+        assert ": sudden unjudged items since about 2026-10-0" in sentence
+        assert "fell at once: were new items shown, are rankings shorter, or did" in sentence
+
+
+def test_one_day_is_no_drift():
+    rel = pl.when(pl.col("day") == FIRST + timedelta(44)).then(pl.col("pos") // 6).otherwise("rel")
+    (alarm,) = rankql.monitor(LOG.with_columns(rel=rel), metrics="nDCG@3").alarms.rows(named=True)
+    assert alarm["cause"] == "drop" and alarm["since"] == alarm["first"] == FIRST + timedelta(44)
+
+
+def test_a_slice_that_vanishes():
+    """Its alarm stays on for a week, and a note names it."""
+    broken = log(queries=60, broken=40)
+    gone = (pl.col("day") >= FIRST + timedelta(42)) & (pl.col("part") == "b")
+    result = rankql.monitor(broken.filter(~gone), metrics="nDCG@3", by="part")
+    alarm = result.active.filter(slice="part=b").row(0, named=True)
+    assert alarm["last"] == FIRST + timedelta(41)
+    assert "first alarm on 2026-10-11, no queries since 2026-10-12)" in alarm["sentence"]
+    (note,) = [note for note in result.notes if "not compared there" in note]
+    assert note.startswith("2 series have fewer than 10 queries with a value on 2026-10-15, such")
+    assert "nDCG@3, part=b (last on 2026-10-12)" in note
+
+
+def test_json_of_a_constant_baseline():
+    rel = pl.when(pl.col("day") == FIRST + timedelta(44)).then(pl.col("pos") // 6)
+    frame = LOG.with_columns(rel=rel.otherwise(7 - pl.col("pos")))
+    result = rankql.monitor(frame, metrics="nDCG@3")
+    assert result.table["z_day"].is_infinite().any() and "Infinity" not in result.to_json()
 
 
 def test_stored_states(tmp_path):
@@ -170,9 +205,18 @@ def test_stored_states_of_other_kinds(tmp_path):
     with pytest.raises(RankqlError, match=r"'2026-09-01 copy.parquet' has the day 2026-09-01"):
         read(wrong)
     copy.unlink()
+    second = tmp_path / "2026-09-02.parquet"
+    second.write_bytes(b"damaged")
+    with pytest.raises(RankqlError, match=r"2026-09-02.parquet' is damaged. Delete it, or pass"):
+        read(wrong)
+    read(LOG.filter(day=FIRST + timedelta(1)), conventions="rankql", query="query")
     first.unlink()
     with pytest.raises(RankqlError, match=r"2026-09-28, lacks 1 day, such as 2026-09-01"):
         read(wrong, baseline="2026-09-01:2026-09-28")
+    mine = {"metrics": {"mine": "rr(rel, pos)"}, "states": tmp_path / "mine"}
+    rankql.monitor(LOG, **mine)
+    with pytest.raises(RankqlError, match=r"mine='rr\(rel, pos\)', not '2 \* rr"):
+        rankql.monitor(wrong, **mine | {"metrics": {"mine": "2 * rr(rel, pos)"}})
     LOG.write_parquet(tmp_path / "a.parquet")
     with pytest.raises(RankqlError, match=r"a.parquet' is not a state that monitor stored"):
         read(wrong)
