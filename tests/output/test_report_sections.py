@@ -63,7 +63,7 @@ def test_funnel(comparison, tmp_path):
     table = pl.concat([table.with_columns(s=pl.lit(name)) for name, table in RUNS.items()])
     one = rankql.compare(table, QRELS, "nDCG@10", system="s")
     titles = [
-        f"{name}: {rankql.funnel({'first': RETRIEVAL, name: table}, QRELS).title}."
+        f"Pipeline that ends with {name}: {rankql.funnel({'first': RETRIEVAL, name: table}, QRELS).title}."
         for name, table in RUNS.items()
     ]
     for compared in (comparison, one):
@@ -85,6 +85,27 @@ def test_stages_that_do_not_fit(comparison, tmp_path):
     with pytest.raises(rankql.RankqlError, match="No item column in stage 'first'"):
         comparison.save(path, stages={"first": RETRIEVAL.drop("item")})
     results = {name: rankql.evaluate(table, QRELS, "RR") for name, table in RUNS.items()}
-    with pytest.raises(rankql.RankqlError, match="stages need the runs"):
+    message = "^stages: the runs are needed, but .* from results. Compare the runs, or leave"
+    with pytest.raises(rankql.RankqlError, match=message):
         rankql.compare(results).save(path, stages={"first": RETRIEVAL})
-    assert not path.exists()
+    with pytest.raises(rankql.RankqlError, match="^stages must be a dict .*, not list"):
+        comparison.save(path, stages=[RETRIEVAL])
+    with pytest.raises(rankql.RankqlError, match="would have no funnel, only .html does"):
+        comparison.save(tmp_path / "report.md", stages={"first": RETRIEVAL})
+    assert not [*tmp_path.iterdir()]
+
+
+def test_means_by_other_rules_are_explained(comparison):
+    """A funnel has rules of its own for undefined and missing queries."""
+    from rankql.output.report_funnel import make_funnel_section
+
+    stages = {"first": RETRIEVAL}
+    notes = make(make_funnel_section, comparison, stages).notes
+    assert not any("Means" in note for note in notes)
+    more = pl.concat([QRELS, QRELS[:1].with_columns(query=pl.lit("none"), rel=pl.lit(0, pl.Int32))])
+    zero = rankql.compare(RUNS, more, "nDCG@10", undefined="zero")
+    (note,) = make(make_funnel_section, zero, stages).notes[:1]
+    means = {row["system"]: row["mean"] for row in zero.summary.to_dicts()}
+    value = means["a"] * 13 / 12
+    assert note.startswith(f"nDCG@10 of a is {value:.4f} here, but {means['a']:.4f} in Means; ")
+    assert note.endswith("Means have undefined='zero' and missing='zero'.")
