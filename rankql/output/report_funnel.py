@@ -43,10 +43,12 @@ def make_funnel_section(source: ReportSource) -> Section | None:
     first = systems[0]
     items = _tabulate_items(source, first, funnels[first])
     section.tables = [_tabulate_losses(funnels), *items]
-    section.remarks = [f"Pipeline that ends with {name}: {result.title}." for name, result in funnels.items()]
+    section.remarks = [
+        f"Pipeline that ends with {name}: {result.title}." for name, result in funnels.items()
+    ]
     section.reading = [
-        "The losses of a run sum to 1 minus its mean in this section. A stage loses what its items could have "
-        "contributed in the best order. The last stage is the run itself, and order is what its "
+        "The losses of a run sum to 1 minus its mean in this section. A stage loses what its items "
+        "could have contributed in the best order. The last stage is the run itself, and order is what its "
         "items would gain in the best order."
     ]
     section.draw([draw_funnel(result, name) for name, result in funnels.items()])
@@ -63,10 +65,11 @@ def _describe_rules(source: ReportSource, funnels: dict[str, Funnel]) -> list[st
     rows = result.summary.filter(pl.col("slice") == "all")
     means = {(row["system"], row["metric"]): row["mean"] for row in rows.to_dicts()}
     others = []
-    for name, funnel in funnels.items():
-        value, mean = funnel.result[funnel.metric], means.get((name, funnel.metric))
-        if None not in (value, mean) and not math.isclose(value, mean, abs_tol=1e-9):
-            others.append(f"{funnel.metric} of {name} is {value:.4f} here, but {mean:.4f} in Means")
+    for name, each in funnels.items():
+        metric, value = each.metric, each.result[each.metric]
+        mean = means.get((name, metric))
+        if value is not None and mean is not None and not math.isclose(value, mean, abs_tol=1e-9):
+            others.append(f"{metric} of {name} is {value:.4f} here, but {mean:.4f} in Means")
     if not others:
         return []
     return [
