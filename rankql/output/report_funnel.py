@@ -48,8 +48,8 @@ def make_funnel_section(source: ReportSource) -> Section | None:
     ]
     section.reading = [
         "The losses of a run sum to 1 minus its mean in this section. A stage loses what its items "
-        "could have contributed in the best order. The last stage is the run itself, and order is what its "
-        "items would gain in the best order."
+        "could have contributed in the best order. The last stage is the run itself, and "
+        "order is what its items would gain in the best order."
     ]
     section.draw([draw_funnel(result, name) for name, result in funnels.items()])
     notes = (note for result in funnels.values() for note in result.notes)
