@@ -58,10 +58,9 @@ def convert(
     Rows without a score or position are left out. If there are only positions, scores count down
     to 1. If the target is called `.qrel` or `.qrels`, or with rel='rel', numbers in dicts and JSON
     are grades, and items without grades get 1. If the lowest score is best (a column named
-    distance, or descending=False), -score is
-    written, because the highest is best in TREC and BEIR. Each line of a TREC run ends with `tag`,
-    or with the system. `.gz` or `.zst` at the end compresses a text file. The file appears complete
-    or not at all.
+    distance, or descending=False), -score is written, because the highest is best in TREC and BEIR.
+    Each line of a TREC run ends with `tag`, or with the system. `.gz` or `.zst` at the end
+    compresses a text file. The file appears complete or not at all.
 
     >>> import polars as pl, tempfile
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
