@@ -32,6 +32,7 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
         rows = rows.select(pl.lit(systems[0]).alias("system"), pl.all())
     for system, values in rows.sort("system").group_by("system", maintain_order=True):
         require_finite_metrics(values, metrics, key, repr(*system))
+    require_same_queries(replace(result, values=rows))
     queries = rows.group_by(key).agg(
         *(pl.col(name).drop_nulls().unique().sort() for name in by),
         *((pl.col(name) * 0).max().alias(_zero(name)) for name in metrics),
@@ -59,6 +60,29 @@ def align_systems(result: Result, systems: Sequence[str]) -> Result:
     result = replace(result, meta=result.meta | {"system": True}, values=aligned, _summary=None)
     result.check()
     return result
+
+
+def require_same_queries(result: Result) -> None:
+    """Refuse metrics of the complete catalogue if the systems have different queries.
+
+    They describe all rankings together, so a query is not missing from them one by one.
+    """
+    metrics = result.catalogue_metrics
+    rows, key = result.frame(), result.meta["query"]
+    if result.conventions["missing"] == "skip":
+        rows = rows.filter(~pl.col(MISSING))
+    if not metrics or rows.is_empty():
+        return
+    queries = rows[key].unique()
+    for (system,), values in rows.sort("system").group_by("system", maintain_order=True):
+        if lacking := len(missing := queries.filter(~queries.is_in(values[key].implode()))):
+            verb = "describes" if len(metrics) == 1 else "describe"
+            raise RankqlError(
+                f"{text.join_words(metrics)} {verb} all rankings together, so every run needs the "
+                f"same queries: {lacking:,} of {text.format_queries(len(queries))} "
+                f"{text.is_or_are(lacking)} missing in {system!r}, such as {missing.min()!r}. "
+                "Remove them from the other runs too, or leave out such metrics"
+            )
 
 
 def _zero(name: str) -> str:

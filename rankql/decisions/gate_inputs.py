@@ -11,6 +11,7 @@ import duckdb
 import polars as pl
 
 from rankql import text
+from rankql.decisions.alignment import require_same_queries
 from rankql.decisions.arguments import (
     is_result,
     require_attributes,
@@ -165,6 +166,7 @@ def _metric_names(
 def combine_runs(run: Result, baseline: Result) -> tuple[Result, list[str]]:
     """Both as one result, without queries that only the run has; their number is a note."""
     combined = combine_systems({"baseline": baseline, "run": run})
+    require_same_queries(combined)
     key, rows = run.meta["query"], combined.frame()
     of_run, of_baseline = (pl.col("system") == name for name in ("run", "baseline"))
     old = rows.filter(of_baseline.any().over(key)).with_columns(

@@ -56,6 +56,9 @@ def compare_pairs(
         values, result.metrics, result.meta["weights"], pairs, settings, result.conventions
     )
     rows = [_row(pair, settings, tests) for pair in comparisons]
+    for row in rows:
+        if row["metric"] in result.catalogue_metrics:  # the sign of a pseudo-value has no meaning
+            row |= dict.fromkeys(("wins", "ties", "losses"))
     notes = describe_tests(values, comparisons, tests, settings, result.conventions)
     return pl.DataFrame(rows, schema=SCHEMA), notes
 

@@ -17,7 +17,7 @@ from rankql.evaluation.intervals import require_interval
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
 from rankql.sources.private import private_connection
-from rankql.text import TEXT_TYPES
+from rankql.text import TEXT_TYPES, join_words
 from rankql.writing import PARQUET
 
 
@@ -45,6 +45,11 @@ def combine(
         raise RankqlError("combine needs at least one result")
     parts = [open_result(result) for result in results]
     _require_same(parts, ("query", "system", "metrics", "by", "groupings", "weight", "conventions"))
+    if len(parts) > 1 and (names := parts[0].catalogue_metrics):
+        raise RankqlError(
+            f"{join_words(names)} cannot be combined: a value of the complete catalogue follows "
+            "from all rankings at once. Evaluate them together"
+        )
     rows = _concat([part.frame() for part in parts], parts[0].keys).sort(parts[0].keys)
     combined = Result(parts[0].meta, notes=_merge_notes(parts), values=rows)
     return replace(combined, columns=parts[0].columns, interval=interval, confidence=confidence)

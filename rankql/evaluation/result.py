@@ -18,7 +18,7 @@ from rankql.evaluation.summary import attribute_column, summarise
 from rankql.evaluation.weights import check_weights, describe_weights
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import lower_is_better, resolve_names
+from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.results import TableResult, drop_idle_columns, load_output
 from rankql.sources.private import private_connection
 from rankql.text import format_queries, join_words
@@ -52,6 +52,11 @@ class Result(TableResult):
     def metrics(self) -> list[str]:
         """The metrics, by their canonical names."""
         return list(self.meta["metrics"])
+
+    @property
+    def catalogue_metrics(self) -> list[str]:
+        """The metrics of the complete catalogue, whose values per query are pseudo-values."""
+        return [name for name in self.metrics if name in self.meta.get("ranges", {})]
 
     @property
     def conventions(self) -> dict[str, Any]:
@@ -194,13 +199,27 @@ class Result(TableResult):
         return weighted
 
     def check(self) -> None:
-        """Refuse invalid weights, and what the conventions refuse: undefined or missing values."""
+        """Refuse invalid weights, NaN, and what the conventions refuse: undefined or missing."""
+        self._require_finite()
         if self.meta.get("weight"):
             with self._connection() as con:
                 check_weights(con, self.meta)
         for kind in ("undefined", "missing"):
             if self.conventions[kind] == "error":
                 self._refuse(kind)
+
+    def _require_finite(self) -> None:
+        """Refuse NaN and infinity, which only an expression of the user gives."""
+        key = quote(self.meta["query"])
+        for name in (name for name in self.metrics if not is_metric(name)):
+            value = f"CAST({quote(name)} AS DOUBLE)"
+            sql = f"SELECT {value}, {key} FROM rows WHERE NOT isfinite({value}) ORDER BY 2 LIMIT 1"
+            with self._connection() as con:
+                for number, query in con.sql(sql).fetchall():
+                    raise RankqlError(
+                        f"metrics: {name} is {number} for query {query!r}, but must be a finite "
+                        "number, or NULL if undefined. If it divides by 0, divide by nullif(..., 0)"
+                    )
 
     def _refuse(self, kind: str) -> None:
         empty = " OR ".join(f"{quote(name)} IS NULL" for name in self.metrics)

@@ -52,9 +52,9 @@ def discounted_gain(rel: Column = "rel", factor: Column = "factor") -> pl.Expr:
     """Gain of an item that counts less, such as a promoted one: rel * factor.
 
     `factor` is above 0 and at most 1; NULL counts 1. Use it in the numerator only, so that the
-    ideal does not change and the value is at most 1::
+    ideal does not change and the value is at most 1. It is NULL without a relevant item::
 
-        dcg(discounted_gain("rel", "factor"), "pos", 10) / idcg("rel", "pos", 10)
+        dcg(discounted_gain("rel", "factor"), "pos", 10) / idcg("rel", "pos", 10).replace(0, None)
 
     >>> df = pl.DataFrame({"rel": [3, 2], "factor": [0.5, None]})
     >>> df.select(discounted_gain())["discounted_gain"].to_list()

@@ -184,6 +184,11 @@ class Session:
             table = self.load(label, shape.rows, text=False)
         except duckdb.Error as error:
             raise unreadable_shape(label, name, shape.what, error) from error
+        if not self.con.execute(f"FROM {table.sql} LIMIT 1").fetchall():
+            raise RankqlError(
+                f"{label} is empty: {name!r} looks like {shape.what}, but no query has an item. "
+                "Check what wrote it"
+            )
         return replace(table, assumed=shape.assumed)
 
     def _load_trec(self, paths: Sequence[str], pattern: str, label: str) -> Table:

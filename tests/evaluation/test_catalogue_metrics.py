@@ -147,3 +147,25 @@ def test_lists_that_repeat_an_item_and_too_few_lists_are_refused():
     assert equal.select("mean", "lo", "hi").row(0) == (pytest.approx(5 / 25), None, None)
     one = rankql.evaluate(RUN[:5], metrics={"m": "gini(item, 25)"}, rel="1")
     assert one["m"] == pytest.approx(0.8) and one.summary["lo"].to_list() == [None]
+
+
+def test_systems_with_different_queries_are_refused():
+    """Their pseudo-values are not those of the same rankings."""
+    few, metrics = RUN.filter(pl.col("query") < "u4"), {"gini@3": METRICS["gini@3"]}
+    message = (
+        r"^gini@3 describes all .* 6 of 12 queries are missing in '(b|baseline)', such as 'u4'"
+    )
+    runs, qrels = {"a": RUN, "b": few}, RUN.select("query", "item", rel=1)
+    with pytest.raises(RankqlError, match=message):
+        rankql.compare(runs, metrics=metrics, rel="1")
+    with pytest.raises(RankqlError, match=message):
+        rankql.compare(runs, qrels, metrics=metrics, missing="skip")
+    results = [rankql.evaluate(run, metrics=metrics, rel="1") for run in (RUN, few)]
+    with pytest.raises(RankqlError, match=message):
+        rankql.gate(results[0], baseline=results[1], max_drop="gini@3:0.1")
+    with pytest.raises(RankqlError, match=r"^gini@3 cannot be combined: .* Evaluate them together"):
+        rankql.combine(results)
+    # A judged query that a run lacks shows nothing, in one run as in the other.
+    table = rankql.compare(runs, qrels, metrics=metrics).table
+    assert table["mean_b"][0] == pytest.approx(jackknife(few, "gini@3")[0])
+    assert table.select("wins", "ties", "losses").row(0) == (None, None, None)

@@ -32,14 +32,21 @@ def test_discounted_gain():
     qrels = pl.DataFrame({"query": 1, "item": ["a", "b"], "rel": [2, 1]})
     ideal = 2 + 1 / math.log2(3)
     value = pytest.approx(1 - 1 / ideal)
-    formula = "dcg(discounted_gain(rel, factor), pos, 10) / idcg(rel, pos, 10)"
+    formula = "dcg(discounted_gain(rel, factor), pos, 10) / nullif(idcg(rel, pos, 10), 0)"
     made = rankql.evaluate(run, qrels, [f"promoted = {formula}", "nDCG@10"])
     assert made["promoted"] == value and made["nDCG@10"] == 1
     frame = run.join(qrels, on=["query", "item"])
-    promoted = rankql.dcg(rankql.discounted_gain(), k=10) / rankql.idcg(k=10)
+    promoted = rankql.dcg(rankql.discounted_gain(), k=10) / rankql.idcg(k=10).replace(0, None)
     assert frame.select(promoted).item() == value
     rows = "(VALUES (2, 1, 0.5), (1, 2, NULL)) AS t (rel, pos, factor)"
     assert fetch(f"SELECT {formula} FROM {rows}") == [(value,)]
+    useless = frame.with_columns(rel=0)
+    assert useless.select(promoted).item() is None
+    undefined = rankql.evaluate(useless, metrics=f"promoted = {formula}")
+    assert undefined["promoted"] is None and undefined.summary["undefined"][0] == 1
+    message = r"^metrics: ratio is nan for query 1, but must be .* divide by nullif\(\.\.\., 0\)"
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.evaluate(useless, metrics="ratio = dcg(rel, pos) / idcg(rel, pos)")
 
 
 @pytest.mark.parametrize("factor", [0, -1, 1.5, float("nan"), float("inf"), "1"])
