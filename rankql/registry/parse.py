@@ -183,11 +183,11 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
-        columns = ", ".join(FUNCTIONS[function].columns).replace("user", "query")
-        own = f", or name an expression: {{'{function}@10': '{function}({columns})'}}"
+        other = FUNCTIONS[function]
+        own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
         raise RankqlError(
             f"Unknown metric {name!r}. evaluate does not compute it: call {function}() in SQL or "
-            f"polars{own if FUNCTIONS[function].level in ('list', 'catalogue') else ''}"
+            f"polars{own if other.level == 'list' or other.row_sums else ''}"
         )
     spelling = index[likely].name if likely else None
     raise RankqlError(describe_unknown("metric", name, known, spelling))
