@@ -119,6 +119,11 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
     elif (match := _EXPRESSION.fullmatch(text)) and _is_cut(match["label"], records):
         k = int(match["k"])
         yield Metric(None, k, label=match["label"].strip(), expression=match["sql"].strip())
+    elif match and match["k"]:
+        raise RankqlError(
+            f"{match['label'].strip()!r} is the name of a metric of rankql. Give the expression "
+            "another name"
+        )
     elif match := _NAME.fullmatch(text):
         record = _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
