@@ -96,7 +96,8 @@ CHOICES = {
 }
 
 # What each tool does; tests/registry/test_profiles.py compares them with the tools.
-# which pytrec_eval and ir_measures run. Version 10 no longer rounds scores to 32 bits.
+# trec_eval is its version 9, which pytrec_eval and ir_measures run.
+# Version 10 no longer rounds scores to 32 bits.
 PROFILES = {
     "rankql": Conventions(),
     "trec_eval": Conventions(

@@ -217,6 +217,13 @@ def test_answers_that_failed_or_are_empty(write):
         assert f"looks like an answer of {message}" in refused(write("a.json", data), QRELS)
 
 
+def test_same_ids_in_two_indices(write):
+    run = answer("d1", "d1", query="q1")
+    run["hits"]["hits"][1]["_index"] = "other"
+    hint = """tell the indices apart in both tables: item="_index || '/' || item\""""
+    assert hint in refused(write("a.json", run), QRELS)
+
+
 # Quepid
 
 
