@@ -31,6 +31,6 @@ def write_macro_database(path: str | os.PathLike[str]) -> None:
         try:
             con.execute(f"ATTACH {literal(str(temporary))} AS {NAME} {storage}")
         except duckdb.IOException as error:
-            raise RankqlError(f"Cannot write {str(path)!r}. Choose a folder you can write") from error
+            raise RankqlError(f"Cannot write {str(path)!r}. Choose another folder") from error
         con.execute(qualify_macros(read_sql(), f"{NAME}.main")).fetchall()
         con.execute(f"DETACH {NAME}")
