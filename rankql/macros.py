@@ -185,6 +185,10 @@ def register(
 
     if is_other_database(con):
         raise duckdb_required(con)
+    if not isinstance(persist, bool):
+        raise RankqlError(f"persist must be True or False, not {persist!r}")
+    if not isinstance(schema, str) or not schema:
+        raise RankqlError(f"schema must be the name of a schema, not {schema!r}")
     con = duckdb.connect(":default:") if con is None else con
     text = read_sql()
     _refuse_foreign(con, text, schema if persist else None)

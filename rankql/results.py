@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -82,7 +83,8 @@ class TableResult:
 
     def to_json(self) -> str:
         """The table with its metadata and notes, as JSON."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, default=str)
+        values = _replace_infinite(self.to_dict())
+        return json.dumps(values, ensure_ascii=False, indent=2, default=str, allow_nan=False)
 
     def to_markdown(self) -> str:
         """The findings, the table and the notes, as Markdown for a pull request."""
@@ -153,6 +155,15 @@ class TableResult:
         head = f'<meta charset="utf-8"><title>{title}</title>'
         page = f"<head>{head}</head>\n<body>{self._repr_html_()}</body>"
         return f'<!doctype html>\n<html lang="en">\n{page}\n</html>'
+
+
+def _replace_infinite(value: Any) -> Any:
+    """The value with null for infinity and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _replace_infinite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_replace_infinite, value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def save_result(

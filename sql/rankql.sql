@@ -2871,23 +2871,32 @@ COMMENT ON MACRO experiment_difference IS 'The difference of two arms from their
 CREATE OR REPLACE MACRO rankql_yearly(alpha) AS
     rankql_argument(alpha, rankql_option(alpha) > 0 AND rankql_option(alpha) < 1, 'alpha', ' must lie between 0 and 1');
 
+CREATE OR REPLACE MACRO rankql_family(family) AS
+    CASE WHEN family IS NOT NULL THEN rankql_argument(family, rankql_option(family) >= 1, 'family', ' must be a number of series from 1') END;
+
 -- The loss over some days in standard errors: the noise of each day, and that of the means of the weekdays, each of which
 -- counts in every week. If days resemble the day before, `inflation` widens both.
 CREATE OR REPLACE MACRO rankql_standardised(loss, noise, shared, weeks, inflation) AS
-    CASE WHEN noise + shared > 0 THEN loss / sqrt((noise + weeks * shared) * inflation)
+    CASE WHEN NOT isfinite(loss ** 2 + noise + shared) THEN rankql_fail('value is too large: its variance is no finite number')
+         WHEN noise + shared > 0 THEN loss / sqrt((noise + weeks * shared) * inflation)
          WHEN abs(loss) < 1e-12 THEN 0 ELSE sign(loss) * 'Infinity'::DOUBLE END;
 
 -- One row per series and day. `baseline` is the last day of the baseline period. A series is watched if the period has all
--- weekdays of it, each twice; otherwise z is NULL. `family` is the number of series that share alpha.
+-- weekdays of it, each twice; otherwise z is NULL. `family` is the number of series that share alpha. With `queries`, the
+-- squared error of a day is at least the usual variance of a query / its queries: few queries can have equal values.
 CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := NULL, series := NULL, day := 'day',
-                                     value := 'value', error := NULL) AS TABLE
+                                     value := 'value', error := NULL, queries := NULL) AS TABLE
     WITH logged AS (
         SELECT rankql_slice(rankql_row, series) AS s, CAST(struct_extract(rankql_row, day) AS DATE) AS d,
                rankql_finite(struct_extract(rankql_row, value), value) AS v,
-               CASE WHEN error IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(error, value)), error) END AS e
+               CASE WHEN error IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(error, value)), error) END AS e,
+               CASE WHEN queries IS NOT NULL THEN rankql_finite(struct_extract(rankql_row, coalesce(queries, value)), queries) END AS q
         FROM query_table(daily) AS rankql_row
     ), placed AS (
-        SELECT s, v, isodow(d) AS weekday, d <= CAST(baseline AS DATE) AS old, coalesce(e, 0) ** 2 AS e2,
+        SELECT s, v, isodow(d) AS weekday, q,
+               CASE WHEN baseline IS NULL THEN rankql_fail('baseline must be the last day of the baseline period, not NULL')
+                    ELSE d <= CAST(baseline AS DATE) END AS old,
+               CASE WHEN e < 0 THEN rankql_fail(error || ' must not be negative, not ' || e) ELSE coalesce(e, 0) ** 2 END AS e2,
                CASE WHEN count(*) OVER (PARTITION BY s, d) = 1 THEN d
                     ELSE rankql_fail('day ' || d || ' occurs twice' || CASE WHEN series IS NULL THEN '. Name the column of the series: series := ''slice'''
                                      ELSE ' in the series ' || rankql_text(s.value) END) END AS d
@@ -2899,19 +2908,23 @@ CREATE OR REPLACE MACRO monitor_days(daily, baseline, alpha := 0.05, family := N
                lag(w.expected - v) OVER (PARTITION BY s ORDER BY d) AS loss_before
         FROM placed AS p LEFT JOIN weekdays AS w USING (s, weekday)
     ), baselines AS (
-        SELECT s, count(*) - 7 AS df, favg(e2 ORDER BY d) AS usual_e2, fsum(loss ** 2 ORDER BY d) AS squares,
+        SELECT s, count(*) - 7 AS df, favg(e2 ORDER BY d) AS usual_e2, favg(e2 * q ORDER BY d) AS query_e2,
+               fsum(loss ** 2 ORDER BY d) AS squares,
                fsum(loss * loss_before ORDER BY d) AS products, sqrt(count(*)) AS root
         FROM residuals WHERE old GROUP BY s HAVING count(DISTINCT weekday) = 7 AND min(n) >= 2
     ), limits AS (
         -- A year has 365 days with three looks each. They overlap, and count as two.
-        SELECT s, usual_e2, squares / df AS noise, rankql_t_quantile(1 - rankql_yearly(alpha)
-                   / (730 * coalesce(rankql_option(family), count(*) OVER ())), df) AS threshold,
+        SELECT s, usual_e2, query_e2, squares / df AS noise, rankql_t_quantile(1 - rankql_yearly(alpha)
+                   / (730 * coalesce(rankql_family(family), count(*) OVER ())), df) AS threshold,
                least(0.9, greatest(0, coalesce(products / nullif(squares, 0), 0) + 0.5 / root)) AS resemblance
         FROM baselines
     ), noisy AS (
-        SELECT r.*, l.threshold, l.noise + greatest(0, r.e2 - l.usual_e2) AS noise, l.noise / r.n AS shared,
+        SELECT r.*, l.threshold, l.noise + greatest(0, greatest(r.e2, l.query_e2 / nullif(r.q, 0)) - l.usual_e2) AS noise, l.noise / r.n AS shared,
                (1 + resemblance) / (1 - resemblance) AS inflation,
-               CASE WHEN threshold IS NOT NULL AND NOT old THEN d END AS watched
+               CASE WHEN threshold IS NOT NULL AND NOT old THEN d
+                    WHEN NOT old AND (SELECT count(*) FROM limits) = 0
+                    THEN rankql_fail('the baseline up to ' || baseline || ' must have each weekday twice. Choose a later day')
+               END AS watched
         FROM residuals AS r LEFT JOIN limits AS l USING (s)
     ), days AS (
         -- In a week, a day counts at most as what sets off an alarm by itself: one outage is one alarm.

@@ -102,12 +102,17 @@ def report_command(
     The HTML page has a verdict in one line, charts, the queries that changed most, and the
     limits of the data.
     """
+    from rankql.decisions.comparison import require_page
     from rankql.results import SUFFIXES
     from rankql.writing import output_path
 
     output_path(output, SUFFIXES)  # a wrong path fails at once
     files = {role: path for role, _, path in (text.partition("=") for text in texts)}
     earlier = dict(map(split_name, stages))
+    if len(earlier) < len(stages):
+        raise click.UsageError("Two stages have the same name. Name each: --stage NAME=FILE.")
+    if earlier:
+        require_page(output, earlier)
     with open_connection() as con:
         click.echo("Comparing the runs ...", err=True)
         comparison = _run_comparison(con, inputs, metrics, by, options)

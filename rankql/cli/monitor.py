@@ -11,7 +11,15 @@ import click
 from rankql.cli.command import command
 from rankql.cli.console import open_connection, print_result
 from rankql.cli.inputs import keyword_arguments, split_slices
-from rankql.cli.options import COLUMNS, CONVENTIONS, FORMAT, RANKINGS, SLICES, metrics_option
+from rankql.cli.options import (
+    COLUMNS,
+    CONVENTIONS,
+    FORMAT,
+    LOWER_IS_BETTER,
+    RANKINGS,
+    SLICES,
+    metrics_option,
+)
 
 
 @command(
@@ -32,6 +40,7 @@ from rankql.cli.options import COLUMNS, CONVENTIONS, FORMAT, RANKINGS, SLICES, m
 @click.option("--alpha", type=float, default=0.05,
               help="Probability of any false alarm in a year.")  # fmt: skip
 @SLICES
+@LOWER_IS_BETTER
 @click.option("--report", metavar="FILE", help="Write a page with the chart (.html), or .md, .csv, "
               ".json, .parquet.")  # fmt: skip
 @click.option("--junit", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit XML.")
@@ -45,6 +54,7 @@ def monitor_command(
     metrics: Sequence[str],
     baseline: str,
     by: Sequence[str],
+    lower_is_better: Sequence[str],
     report: str | None,
     junit: Path | None,
     form: str,
@@ -65,6 +75,7 @@ def monitor_command(
             list(metrics) or ["nDCG@10"],
             baseline=int(baseline) if baseline.isdecimal() else baseline,
             by=split_slices(by),
+            higher_is_better=dict.fromkeys(lower_is_better, False) or None,
             con=con,
             **keyword_arguments(options),
         )

@@ -68,7 +68,7 @@ def sql_command(
     from rankql import macros
     from rankql.engines import dialects
 
-    if database:
+    if database is not None:
         from rankql.sources.macro_database import write_macro_database
 
         if inputs or dialect or metrics or readable or folder or keyword_arguments(options):

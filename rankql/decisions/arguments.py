@@ -17,7 +17,7 @@ from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import combine_systems, read_metadata
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import Request, align_results, read_result
-from rankql.registry.conventions import option_names
+from rankql.registry.conventions import describe_option, option_names
 from rankql.registry.parse import is_metric, resolve_names
 from rankql.sources.dicts import is_several_runs
 from rankql.sources.id_lists import has_retrieved_lists
@@ -182,7 +182,7 @@ def require_known_options(function: Any, options: Mapping[str, Any]) -> None:
     known = [name for name in dict.fromkeys(names) if name not in _NOT_OPTIONS]
     for name in options:
         if name not in known:
-            raise RankqlError(describe_unknown("option", name, known))
+            raise RankqlError(describe_option(name, known))
 
 
 _NOT_OPTIONS = ("run", "runs", "data", "interval", "output", "options")

@@ -16,7 +16,8 @@ from rankql.decisions.leaderboard import describe_best, rank_systems
 from rankql.errors import RankqlError, describe_unknown, require_package
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
-from rankql.results import drop_idle_columns, fit_width, load_output, save_result
+from rankql.results import SUFFIXES, drop_idle_columns, fit_width, load_output, save_result
+from rankql.writing import output_path
 
 if TYPE_CHECKING:
     import altair as alt
@@ -229,6 +230,9 @@ class Comparison(EvaluatedTable):
         report then has the losses of each, as `funnel` computes them.
         """
 
+        if stages is not None:
+            require_page(path, stages)
+
         def render_page() -> str:
             return str(load_output("report").render_page(self, title, date, texts, stages))
 
@@ -246,3 +250,17 @@ class Comparison(EvaluatedTable):
             return [frame]
         adjusted = "p_adjusted" in frame.columns
         return [fit_width(frame, [x for x in _LEAST_IMPORTANT if x != ["p"] or adjusted])]
+
+
+def require_page(path: str | os.PathLike[str], stages: Mapping[str, Any]) -> None:
+    """Refuse stages in a file without a funnel, and what is not a dict of stages."""
+    if output_path(path, SUFFIXES).suffix.lower() != ".html":
+        raise RankqlError(
+            f"stages: {os.fspath(path)!r} would have no funnel, only .html does. Save as .html, or "
+            "leave out the stages and call funnel"
+        )
+    if not (isinstance(stages, Mapping) and stages):
+        raise RankqlError(
+            "stages must be a dict of name: table with at least one stage, such as "
+            f"{{'retrieval': ...}}, not {type(stages).__name__}"
+        )

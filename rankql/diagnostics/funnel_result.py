@@ -114,13 +114,13 @@ class Funnel(EvaluatedTable):
             return f"{self.metric} is undefined: no query has a relevant item"
         value = rows["after"][-1]
         worst = rows.sort("loss", descending=True, maintain_order=True).row(0, named=True)
-        start = f"{self.metric} is {text.format_number(value)}"
+        start = f"{self.metric} is {_format(value)}"
         if worst["loss"] <= ROUNDING:
             return f"{start}: nothing is lost"
-        most = f"{_subject(worst['stage'])} loses most: {text.format_number(worst['loss'])}"
+        most = f"{_subject(worst['stage'])} loses most: {_format(worst['loss'])}"
         if (rows["loss"] < -ROUNDING).any():
             return f"{start}. {most}. Later stages gain some of it back"
-        return f"{start}. {most} of {text.format_number(1 - value)}"
+        return f"{start}. {most} of {_format(1 - value)}"
 
     @property
     def sentences(self) -> list[str]:
@@ -163,6 +163,11 @@ class Funnel(EvaluatedTable):
 
     def _details(self) -> dict[str, Any]:
         return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}
+
+
+def _format(value: float) -> str:
+    """Three decimals, or three digits of a small number."""
+    return f"{value:.3f}" if value >= 0.001 else text.format_number(value)
 
 
 def _subject(stage: str) -> str:

@@ -96,6 +96,8 @@ def pseudo_values(
         THEN rankql_fail({label} || ': these options are not supported in evaluate')
         WHEN bool_or(repeats_) OVER ({of_all})
         THEN rankql_fail({label} || ': a ranking repeats an item. Keep one row of each')
+        WHEN known_ IS NULL AND n_ > 1 THEN rankql_fail({label} || ' is NULL for all queries:'
+            || ' nothing is shown, or its columns are NULL in all shown rows. Leave it out')
         WHEN n_ > 1 AND bool_or(without_ IS NULL) OVER ({of_all}) THEN rankql_fail({label} ||
             ' needs more queries: it is undefined without one of them')
         WHEN n_ = 1 THEN known_
@@ -120,6 +122,12 @@ def _parse(metric: Metric) -> tuple[MetricRecord, list[str]]:
             "are those of the evaluation, whatever their columns are called"
         )
     options = {name.strip().lower() for name, named, _ in parts if named}
-    if len(parts) > sums.arguments or options - {"catalogue", "users", "norm"}:
-        raise RankqlError(f"{metric.name}: these options are not supported in evaluate")
+    plain = all(re.fullmatch(r"\d+\.?\d*|'n(-1)?'", x) for x in arguments[len(record.columns) :])
+    if not plain or len(parts) > sums.arguments or options - {"catalogue", "users", "norm"}:
+        digits = ", with the number in digits" if ":=" in record.example else ""
+        norm = ", and norm := 'n-1'" if "norm" in record.options else ""
+        raise RankqlError(
+            f"metrics: {metric.name} = {metric.expression} has an option that evaluate does not "
+            f"support. It supports {record.example}{digits}{norm}"
+        )
     return record, arguments

@@ -14,6 +14,7 @@ from rankql.errors import RankqlError
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal
 from rankql.sources.computed import resolve_columns
+from rankql.sources.grades import assume_grades
 from rankql.sources.inputs import lowest_is_best
 from rankql.sources.macro_sql import fetch
 from rankql.sources.private import create_macros
@@ -55,10 +56,11 @@ def convert(
     columns query-id, corpus-id and score, and `.json` is {query: {item: score}}; in judgments, the
     score is the grade. In a TREC run, ranks follow the score, then the item in descending order.
     Rows without a score or position are left out. If there are only positions, scores count down
-    to 1. If the lowest score is best (a column named distance, or descending=False), -score is
-    written, because the highest is best in TREC and BEIR. Each line of a TREC run ends with `tag`,
-    or with the system. `.gz` or `.zst` at the end compresses a text file. The file appears complete
-    or not at all.
+    to 1. If the target is called `.qrel` or `.qrels`, or with rel='rel', numbers in dicts and JSON
+    are grades, and items without grades get 1. If the lowest score is best (a column named
+    distance, or descending=False), -score is written, because the highest is best in TREC and BEIR.
+    Each line of a TREC run ends with `tag`, or with the system. `.gz` or `.zst` at the end
+    compresses a text file. The file appears complete or not at all.
 
     >>> import polars as pl, tempfile
     >>> run = pl.DataFrame({"query": ["a", "a"], "item": ["x", "y"], "score": [1.0, 2.5]})
@@ -75,15 +77,22 @@ def convert(
         raise RankqlError(
             f"system={system!r}: a file of BEIR holds one run. Write .parquet or .csv"
         )
+    judged = (rel or "rel") == "rel" and score is None and pos is None
+    judged = judged and (rel is not None or ".qrel" in path.name.lower())
     with open_session(con, source) as session:
+        table = session.table(source, "qrels" if judged else "source")
         (columns, _), ((table,), *_) = resolve_columns(
-            session, columns, [[session.table(source, "source")]]
+            session, columns, [[replace(table, label="source")]]
         )
+        if judged:
+            table, columns = assume_grades(session, table, columns)
+            assign_roles(table, columns, ["rel"])
         table = _read(table, columns, system, descending)
         with duckdb_errors():
             _refuse(session, table, "id IS NULL", "is NULL")
             if suffix not in _TABLES:
                 table = _select_roles(table, columns, path)
+                _refuse_rows(session, table)
             if suffix in _BEIR:
                 sql = _beir(session, table, suffix)
             else:
@@ -170,6 +179,25 @@ def _refuse(session: Session, table: Table, where: str, what: str) -> None:
                 raise RankqlError(f"{column} {what} ({rows}{example_text}). Correct these first")
 
 
+def _refuse_rows(session: Session, table: Table) -> None:
+    """Refuse judgments without any grade, and an item that is written twice for a query."""
+    keys = ", ".join(table.key(r) for r in ("query", "item", "system") if r in table.roles)
+    number = next(role for role in ("rel", "pos", "score") if role in table.roles)
+    value = table.read(number)
+    sql = f"SELECT count(*), count({value}) FROM {table.sql}"
+    ((rows, numbers),) = fetch(session, sql)
+    if number == "rel" and rows and not numbers:
+        raise RankqlError(
+            f"{table.label} has no grades: {table.roles['rel']} is NULL in every row. "
+            "Pass the column with the grades: rel="
+        )
+    repeated = f"SELECT {keys} FROM {table.sql} WHERE {value} IS NOT NULL GROUP BY ALL"
+    for query, item, *_ in fetch(session, f"{repeated} HAVING count(*) > 1 ORDER BY ALL LIMIT 1"):
+        raise RankqlError(
+            f"{table.label} has duplicates: query {query!r}, item {item!r}. Keep one row of each"
+        )
+
+
 def _table(session: Session, table: Table) -> str:
     """The columns under their standard names, numbers as numbers."""
     fields = [f"{table.key(r)} AS {r}" for r in ("system", "query", "item") if r in table.roles]
@@ -210,7 +238,8 @@ def _beir(session: Session, table: Table, suffix: str) -> str:
     items = f"map_from_entries(list({pair('item', 'score')} ORDER BY score DESC, item))"
     queries = f"SELECT query, {items} AS items FROM {rows} GROUP BY query"
     queries = f"SELECT list({pair('query', 'items')} ORDER BY query) AS queries FROM ({queries})"
-    return f"SELECT CAST(to_json(map_from_entries(queries)) AS VARCHAR) FROM ({queries})"
+    json = "CAST(to_json(map_from_entries(queries)) AS VARCHAR)"
+    return f"SELECT coalesce({json}, '{{}}') FROM ({queries})"
 
 
 def _trec(session: Session, table: Table, tag: str) -> str:
@@ -264,7 +293,7 @@ def _scores(session: Session, table: Table, source: str, order: str) -> str:
     for query, count, last in fetch(session, gap):
         raise RankqlError(
             f"source: positions of query {query!r} have gaps or repeat ({count} rows, the last at "
-            f"{last:g}), which a TREC file does not allow. Number them again"
+            f"{last:g}), but ranks in the file go up from 1. Number them again"
         )
     if "score" not in table.roles:
         return "count(*) OVER (PARTITION BY system, query) + 1 - CAST(pos AS BIGINT)"

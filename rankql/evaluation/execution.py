@@ -6,8 +6,8 @@ they do not fit into memory, the queries are evaluated in parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from rankql.errors import RankqlError, database_message
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
@@ -29,6 +30,13 @@ from rankql.sources.private import create_macros
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
 
+# The errors about an expression that DuckDB does not understand or cannot convert to a number.
+_REFUSED = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConversionException,
+    duckdb.NotImplementedException,
+)
 # The numbers of parts to try if all queries at once do not fit into memory.
 PARTS = (4, 16, 64)
 
@@ -69,7 +77,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.interval,
             arguments.confidence,
         )
-        with evaluation_errors(session, inputs, conventions):
+        with (
+            evaluation_errors(session, inputs, conventions),
+            _own_metric_errors(session, query),
+        ):
             result.notes = validate_inputs(session, inputs, conventions, query)
             try:
                 _fill(result, session, inputs, query, arguments.output)
@@ -83,6 +94,26 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
                 if arguments.output:
                     result.save_values(arguments.output)
     return result
+
+
+@contextmanager
+def _own_metric_errors(session: Session, query: Query) -> Iterator[None]:
+    """Name the metric of the user that DuckDB refuses."""
+    try:
+        yield
+    except _REFUSED as error:
+        for name, build in query.alone.items():
+            try:
+                execute(session, build().sql, True).fetchall()
+            except _REFUSED as own:
+                line = database_message(own).partition("! Did you mean")[0]
+                if "rankql: " in str(own) or line.startswith("Referenced column"):
+                    continue
+                raise RankqlError(
+                    f"The metric {name} does not give one number per query ({line.rstrip('.!')}). "
+                    "Write an aggregate of DuckDB, such as avg(price) or count(*)"
+                ) from error
+        raise
 
 
 def _fill(

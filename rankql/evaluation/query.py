@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rankql.errors import RankqlError
@@ -70,6 +71,8 @@ class Query:
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
     meta: Mapping[str, Any] = field(default_factory=dict)
+    # What builds the query of each metric of the user alone, to find the one that fails.
+    alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
 
 
 def build_query(
@@ -118,6 +121,13 @@ def build_query(
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
+        alone={
+            f"{metric.label!r} = {metric.expression!r}": partial(
+                build_query, inputs, [metric], conventions
+            )
+            for metric in metrics
+            if metric.record is None
+        },
     )
 
 

@@ -210,12 +210,15 @@ class Result(TableResult):
 
     def _require_finite(self) -> None:
         """Refuse NaN and infinity, which only an expression of the user gives."""
+        own = [name for name in self.metrics if not is_metric(name)]
+        if not own:
+            return
         key = quote(self.meta["query"])
-        for name in (name for name in self.metrics if not is_metric(name)):
-            value = f"CAST({quote(name)} AS DOUBLE)"
-            sql = f"SELECT {value}, {key} FROM rows WHERE NOT isfinite({value}) ORDER BY 2 LIMIT 1"
-            with self._connection() as con:
-                for number, query in con.sql(sql).fetchall():
+        with self._connection() as con:
+            for name in own:
+                value = f"CAST({quote(name)} AS DOUBLE)"
+                sql = f"SELECT {value}, {key} FROM rows WHERE NOT isfinite({value})"
+                for number, query in con.sql(f"{sql} ORDER BY 2 LIMIT 1").fetchall():
                     raise RankqlError(
                         f"metrics: {name} is {number} for query {query!r}, but must be a finite "
                         "number, or NULL if undefined. If it divides by 0, divide by nullif(..., 0)"

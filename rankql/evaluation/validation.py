@@ -211,6 +211,10 @@ def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
     )
     if not message and not inputs.scored:
         message = find_duplicates(run_sql, inputs, "run", "pos", "WHERE pos IS NOT NULL")
+    if not message:
+        ((highest,),) = run_sql(f"SELECT max(abs(rel)) FROM {inputs.graded}")
+        if highest is not None and highest > _HUGE:
+            return f"The grades are too large: sums of {highest:g} overflow. Rescale the grades"
     return message or DUPLICATES
 
 
@@ -242,12 +246,19 @@ def find_duplicates(
     if collapses and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r}"
+        if all("_index" in table.columns for table in inputs.runs.values()):  # of OpenSearch
+            both = f"_index || '/' || {name}"
+            hint = f', or tell the indices apart in both tables: item="{both}"'
     if source == "run" and not inputs.many:
         hint += ", or pass the column of the systems: system="
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""
     return f"{source} has duplicates: {examples}. Keep one row of each{hint}"
+
+
+# Sums of higher grades may overflow.
+_HUGE = 1e290
 
 
 @contextmanager

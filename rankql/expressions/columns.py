@@ -231,6 +231,11 @@ def as_time(name: str, values: pl.Series) -> pl.Series:
     """Times as numbers: timestamps and dates as microseconds, numbers as they are."""
     kind = values.dtype
     if kind == pl.Date or isinstance(kind, pl.Datetime):
+        # The infinite times of DuckDB are the highest and the lowest number.
+        numbers, most = values.to_physical(), 2**31 - 1 if kind == pl.Date else 2**63 - 1
+        for number in numbers.filter(numbers.abs() == most).head(1):
+            end = "infinity" if number > 0 else "-infinity"
+            raise RankqlError(f"{name} must be a timestamp or a finite number, not {end}")
         return values.dt.epoch("us").cast(pl.Float64)
     require(
         kind.is_numeric() or kind == pl.Null,

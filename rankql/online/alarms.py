@@ -1,21 +1,21 @@
-"""Alarms by day: which series, since when, and why: a drop, a drift or ageing labels."""
+"""Alarms by day: which series, since when, and why: a drop, a drift, or unjudged items."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
 import polars as pl
 
 from rankql import text
+from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.online.day_states import JUDGED, SHARE, share_name
-from rankql.registry.parse import lower_is_better, parse
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 
-DROP, DRIFT, LABELS = "drop", "drift", "labels"
+DROP, DRIFT, LABELS, UNJUDGED = "drop", "drift", "labels", "unjudged"
 KEYS = ["slice", "metric", "kind"]
 # A slice with fewer queries per day is not watched: its means are too far from normal.
 LEAST_QUERIES = 10
@@ -37,7 +37,11 @@ ALARMS = {
 
 
 def score_days(
-    session: Session, states: pl.DataFrame, baseline: tuple[date, date], alpha: float
+    session: Session,
+    states: pl.DataFrame,
+    baseline: tuple[date, date],
+    alpha: float,
+    lower: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The states with what is expected and alarms, and the series that are not watched."""
     known = states.filter(pl.col("day") >= baseline[0]).drop_nulls("mean")
@@ -49,17 +53,24 @@ def score_days(
     enough = (pl.col("weekdays") == 7) & (pl.col("least") >= 2)
     watched = counts.filter(enough & (pl.col("queries") >= LEAST_QUERIES)).select(KEYS)
     left_out = known.select(KEYS).unique(maintain_order=True).join(watched, on=KEYS, how="anti")
-    known = known.join(watched.sort(KEYS).with_row_index("series"), on=KEYS, maintain_order="left")
-    lower = {name: lower_is_better(name) for name in known["metric"].unique()}
-    sign = pl.col("metric").replace_strict(lower, return_dtype=pl.Boolean)
-    sign = pl.when(sign).then(-1.0).otherwise(1.0)
+    if watched.is_empty():
+        raise RankqlError(
+            f"No metric can be watched: in the baseline, {baseline[0]} to {baseline[1]}, it needs "
+            f"each weekday twice, and at least {LEAST_QUERIES} queries per day. Pass more days or "
+            "queries"
+        )
+    few = (pl.col("queries") < LEAST_QUERIES) & (pl.col("day") > baseline[1])
+    known = known.filter(~few).join(
+        watched.sort(KEYS).with_row_index("series"), on=KEYS, maintain_order="left"
+    )
+    sign = pl.when(pl.col("metric").is_in(list(lower))).then(-1.0).otherwise(1.0)
     family = watched.filter(pl.col("kind") != JUDGED).height
-    daily = known.select("series", "day", value=pl.col("mean") * sign, error="error")
+    daily = known.select("series", "day", "error", "queries", value=pl.col("mean") * sign)
     scored = execute(
         session,
         f"SELECT * EXCLUDE (value) FROM monitor_days({literal(session.table(daily, 'daily').sql)}, "
         f"DATE '{baseline[1]}', alpha := {alpha}, family := {max(1, family)}, series := 'series', "
-        "error := 'error')",
+        "error := 'error', queries := 'queries')",
     ).pl()
     frame = known.join(
         scored.cast({"series": pl.UInt32}), on=["series", "day"], maintain_order="left"
@@ -80,8 +91,11 @@ def find_alarms(scored: pl.DataFrame) -> pl.DataFrame:
         for run in days.to_frame("day").with_columns(run=start.cum_sum()).partition_by("run"):
             first, last = run["day"][0], run["day"][-1]
             row = _describe_peak(frame, series, first, last)
+            # A slice without rows did not recover: its alarm is on for another week.
+            gone = last == frame["day"].max() and last < newest <= last + _SILENCE
             rows.append(dict(zip(KEYS, key, strict=True)) | row | {
-                "first": first, "last": last, "active": last == newest})  # fmt: skip
+                "first": first, "last": last, "active": gone or last == newest, "gone": gone,
+            })  # fmt: skip
     rows = [{name: (row | {"sentence": _write_sentence(row)}).get(name) for name in ALARMS}
             for row in rows]  # fmt: skip
     frame = pl.DataFrame(rows, schema=ALARMS)
@@ -98,12 +112,15 @@ def _describe_peak(
     days = LOOKS[max(LOOKS, key=lambda look: -1.0 if clearest[look] is None else clearest[look])]
     peak = clearest["day"]
     since, cause = _find_change(frame, peak)
+    at_once = days == inside["alarm"].sum() == 1
+    if at_once:
+        since, cause = peak, DROP
     found: dict[str, Any] = {"since": min(since, first), "cause": cause, "days": days}
     found |= _average(frame, peak, days)
     if clearest["kind"] == SHARE:
-        return found | {"cause": LABELS}
+        return found | {"cause": _UNJUDGED[cause]}
     part, metric = clearest["slice"], clearest["metric"]
-    share = series.get((part, share_name(parse(metric)[0].k), SHARE))
+    share = series.get((part, share_name(metric), SHARE))
     only = series.get((part, metric, JUDGED))
     week = pl.col("day").is_between(peak - _SILENCE, peak)
     if share is None or only is None or not share.filter(week)["alarm"].any():
@@ -112,7 +129,9 @@ def _describe_peak(
     found |= {"judged": judged["mean"], "judged_expected": judged["expected"], "loss_judged": lost}
     found["judged_alarm"] = bool(only.filter(week)["alarm"].any())
     is_real = lost >= found["loss"] / 2
-    return found | {"cause": _find_change(only, peak)[1] if is_real else LABELS}
+    if not at_once:
+        cause = _find_change(only if is_real else share, peak)[1]
+    return found | {"cause": cause if is_real else _UNJUDGED[cause]}
 
 
 def _average(frame: pl.DataFrame, last: date, days: int) -> dict[str, float | None]:
@@ -142,7 +161,14 @@ def _find_change(frame: pl.DataFrame, last: date) -> tuple[date, str]:
     return fits["day"][best.index(max(best))], cause
 
 
-CAUSES = {DROP: "sudden drop", DRIFT: "slow drift", LABELS: "ageing labels"}
+# The cause if the share of judged items fell at once, or a little more every day.
+_UNJUDGED = {DROP: UNJUDGED, DRIFT: LABELS}
+CAUSES = {
+    DROP: "sudden drop",
+    DRIFT: "slow drift",
+    LABELS: "ageing labels",
+    UNJUDGED: "sudden unjudged items",
+}
 
 
 def _write_sentence(row: Mapping[str, Any]) -> str:
@@ -155,19 +181,26 @@ def _write_sentence(row: Mapping[str, Any]) -> str:
     worse = "above" if row["mean"] > row["expected"] else "below"
     over = "on one day" if row["days"] == 1 else f"over {row['days']} days"
     until = "still on" if row["active"] else f"last alarm on {row['last']}"
+    until = f"no queries since {row['last']}" if row["gone"] else until
     words = (
         f"{row['metric']}{part}: {CAUSES[row['cause']]} since about {row['since']} (first alarm on "
         f"{row['first']}, {until}). {mean} {over}, {loss} {worse} the {expected} of the same "
         "weekdays in the baseline"
     )
-    if row["kind"] == SHARE:
-        return f"{words}. Judge the new items, or metrics fall because of them"
     if row.get("judged") is not None:
         lost = text.format_decimal(max(0.0, row["loss_judged"]), digits)
+        top = share_name(row["metric"]).partition("@")[2]
         words += (
-            f". The share of judged items is {row['judged']:.1%} instead of "
-            f"{row['judged_expected']:.1%}; on judged items alone, {row['metric']} lost {lost}"
+            f". {row['judged']:.1%} of the {f'top {top}' if top else 'ranking'} is judged instead "
+            f"of {row['judged_expected']:.1%}; on judged items alone, {row['metric']} lost {lost}"
         )
-        if row["cause"] == LABELS and row["judged_alarm"]:
+        if row["cause"] in _UNJUDGED.values() and row["judged_alarm"]:
             words += ", which chance does not explain, so the ranking may be worse too"
+    if row["cause"] == UNJUDGED:
+        return (
+            f"{words}. The share of judged items fell at once: were new items shown, are rankings "
+            "shorter, or did the ranking change?"
+        )
+    if row["kind"] == SHARE:
+        return f"{words}. Judge the new items, or metrics fall because of them"
     return words

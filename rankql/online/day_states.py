@@ -6,8 +6,9 @@ A state depends on nothing but its day, so stored states equal recomputed ones t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
+from rankql.evaluation.catalogue import is_catalogue
+from rankql.evaluation.column_checks import require_ids
 from rankql.evaluation.combining import read_metadata
 from rankql.evaluation.execution import evaluate_in_duckdb
 from rankql.evaluation.result import Result
+from rankql.evaluation.values import Direction, set_directions
 from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z
 from rankql.registry.parse import list_metrics, parse
+from rankql.registry.requested_metric import Metric
 from rankql.sources.macro_sql import execute
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table
@@ -39,9 +44,9 @@ SCHEMA = {
 }
 
 
-def share_name(k: int | None) -> str:
-    """The metric that is the share of judged items."""
-    return "Judged" if k is None else f"Judged@{k}"
+def share_name(metric: str) -> str:
+    """The share of judged items in the top k of a metric."""
+    return "Judged" + "".join(re.findall(r"@\d+$", metric))
 
 
 @dataclass
@@ -58,6 +63,7 @@ class DayStates:
     folder: Path | None
     groups: Sequence[Sequence[str]] = ()
     attributes: Table | None = None
+    higher_is_better: Direction = None
     # The result of the metrics, with their conventions.
     last: Result | None = field(default=None, init=False)
 
@@ -66,28 +72,34 @@ class DayStates:
         days = self._list_days()
         states = self._compute()
         for day in days:
-            means = states.filter(day=day, slice="all", kind=METRIC)["mean"]
-            if means.null_count() == len(means):
-                raise RankqlError(
-                    f"Day {day} has no judgments: every metric is undefined. Add its judgments, or "
-                    "leave out the day and pass gaps=True (CLI: --gaps)"
-                )
+            _require_values(day, states.filter(day=day, slice="all"))
         if self.folder is not None:
-            others = [*self._read_others({*days})]
+            others = [*self._read_others({str(day) for day in days})]
             self._store(states)
             states = pl.concat([states, *others])
         return states.sort("day", maintain_order=True)
 
     @property
+    def lower(self) -> list[str]:
+        """The metrics of which a lower value is better."""
+        assert self.last is not None
+        return [name for name in self.last.metrics if self.last.lower_is_better(name)]
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What must be the same on all days."""
         assert self.last is not None
+        resolved = {*ROLES, *self.last.conventions, "conventions", "descending"}
         chosen = {name: value for name, value in self.options.items()
-                  if value is not None}  # fmt: skip
+                  if value is not None and name not in resolved}  # fmt: skip
+        columns = {f"{role} of {label}": column for label, roles in self.last.columns.items()
+                   for role, column in roles.items()}  # fmt: skip
+        expressions = {m.name: m.expression for m in self._parse() if m.expression}
         metrics = self.last.metrics
         metrics = [name for name in metrics if not name.startswith("Judged")] or metrics
         conventions = {"metrics": metrics, "by": self.groups, **self.last.conventions}
-        return json.loads(json.dumps({**conventions, **chosen}, default=str))  # type: ignore[no-any-return]
+        settings = {**conventions, **chosen, **columns, **expressions}
+        return json.loads(json.dumps(settings, default=str))  # type: ignore[no-any-return]
 
     @property
     def notes(self) -> list[str]:
@@ -119,24 +131,28 @@ class DayStates:
         """Evaluate the queries of all days at once; a query of two days is two."""
         asked = self._query(self.run)
         asked = f"(SELECT DISTINCT {self._date(self.run)} AS d_, {asked} AS q_ FROM {self.run.sql})"
-        tables = {
-            name: table and self.session.con.sql(self._split(table, asked))
-            for name, table in (
-                ("run", self.run),
-                ("qrels", self.qrels),
-                ("attributes", self.attributes),
+        sources = {"run": self.run, "qrels": self.qrels, "attributes": self.attributes}
+        tables = {name: table and self._split(table, asked) for name, table in sources.items()}
+        metrics = self._parse()
+        for name in (metric.name for metric in metrics if is_catalogue(metric)):
+            raise RankqlError(
+                f"monitor cannot watch {name}, which describes all rankings together. Watch metrics"
+                " of a query"
             )
-        }
         texts = list_metrics(self.metrics)
         texts = [texts] if isinstance(texts, str) else list(texts)
-        shares = [share_name(k) for k in dict.fromkeys(metric.k for metric in parse(texts))]
+        shares = [*dict.fromkeys(share_name(metric.name) for metric in metrics)]
         is_share = pl.col("metric").is_in(shares)
-        self.last = self._evaluate(tables, [*texts, *shares], self.options)
+        result = self._evaluate(tables, [*texts, *shares], self.options)
+        self.last = set_directions(result, self.higher_is_better)
         kind = pl.when(is_share).then(pl.lit(SHARE)).otherwise(pl.lit(METRIC))
         states = _summarise(self.last).with_columns(kind=kind).select(*SCHEMA)
         only = self._evaluate(tables, texts, {**self.options, "unjudged": "remove"})
         judged = _summarise(only).filter(~is_share).with_columns(kind=pl.lit(JUDGED))
         return pl.concat([states, judged.select(*SCHEMA)])
+
+    def _parse(self) -> list[Metric]:
+        return parse(list_metrics(self.metrics))
 
     def _evaluate(
         self, tables: Mapping[str, Any], metrics: Sequence[str], options: Mapping[str, Any]
@@ -144,33 +160,46 @@ class DayStates:
         """Means by day and slice, to the last bit independent of other days."""
         rest = dict(options)
         own = {name: rest.pop(name, None) for name in ("descending", "weight")}
-        return evaluate_in_duckdb(
-            EvaluateArguments(
-                **tables,
-                **own,
-                metrics=metrics,
-                con=self.session.con,
-                columns={role: rest.pop(role, None) for role in ROLES},
-                ranking=RankingOptions.take(rest),
-                groupings=[[DAY], *([DAY, *group] for group in self.groups)],
-                interval="t",
-                profile=rest.pop("conventions", None),
-                options=rest,
-                packs=False,
-            )
+        arguments = EvaluateArguments(
+            **tables,
+            **own,
+            metrics=metrics,
+            con=self.session.con,
+            columns={role: rest.pop(role, None) for role in ROLES},
+            ranking=RankingOptions.take(rest),
+            groupings=[[DAY], *([DAY, *group] for group in self.groups)],
+            interval="t",
+            profile=rest.pop("conventions", None),
+            options=rest,
+            packs=False,
         )
+        try:
+            return evaluate_in_duckdb(arguments)
+        except RankqlError as error:
+            line = str(error).replace(f", {DAY}", "")
+            advice = ", or pass the column of the systems: system="
+            raise RankqlError(line.replace(advice, ", or one system")) from error
 
-    def _split(self, table: Table, asked: str) -> str:
+    def _split(self, table: Table, asked: str) -> Table:
         """The rows of a table with the day in the ids of queries."""
-        query = self._query(table)
-        name = quote(table.find("query", self.options.get("query")) or "")
-        if table.has(self.day):
-            own = quote(table.actual_name(self.day))
-            key = f"concat({self._date(table)}, ' ', {query})"
-            return (f"SELECT * EXCLUDE ({own}) REPLACE ({key} AS {name}), "
-                    f"{self._date(table)} AS {DAY} FROM {table.sql}")  # fmt: skip
-        return (f"SELECT t_.* REPLACE (concat(d_, ' ', q_) AS {name}), d_ AS {DAY} "
-                f"FROM {table.sql} AS t_ JOIN {asked} ON q_ = {query}")  # fmt: skip
+        name = table.find("query", self.options.get("query")) or ""
+        key, own = self._query(table), table.has(self.day)
+        ids = [name, table.actual_name(self.day)] if own else [name]
+        counts = ", ".join(f"count({quote(column)})" for column in ids)
+        count = f"SELECT count(*), {counts} FROM {table.sql}"
+        ((total, *known),) = execute(self.session, count).fetchall()
+        require_ids(table.label, total, dict(zip(ids, known, strict=True)))
+        day = self._date(table) if own else "d_"
+        kept = f"EXCLUDE ({quote(ids[1])})" if own else ""
+        joined = "" if own else f"JOIN {asked} ON q_ = {key}"
+        return replace(
+            table,
+            sql=f"(SELECT t_.* {kept} REPLACE ({day} || ' ' || {key} AS {quote(name)}), "
+            f"{day} AS {DAY} FROM {table.sql} AS t_ {joined})",
+            columns={c: kind for c, kind in table.columns.items() if c not in ids[1:]}
+            | {name: "VARCHAR", DAY: "DATE"},
+            lasting=False,
+        )
 
     def _query(self, table: Table) -> str:
         """The id of the query in a table, as text."""
@@ -183,34 +212,35 @@ class DayStates:
 
     def _date(self, table: Table) -> str:
         """The day of a row."""
-        return f"CAST({quote(table.actual_name(self.day))} AS DATE)"
+        name = table.actual_name(self.day)
+        if "TIME ZONE" in table.columns[name]:
+            raise RankqlError(
+                f"{table.label}: {name} is {table.columns[name]}, whose day depends on the time "
+                f"zone. Cast it to DATE first, such as CAST({name} AT TIME ZONE 'UTC' AS DATE)"
+            )
+        return f"CAST({quote(name)} AS DATE)"
 
-    def _read_others(self, computed: set[date]) -> Iterator[pl.DataFrame]:
+    def _read_others(self, computed: set[str]) -> Iterator[pl.DataFrame]:
         """The stored states of other days; an error if their conventions differ."""
         assert self.folder is not None
+        current = self.settings
         for path in sorted(self.folder.glob("*.parquet")):
-            settings = (read_metadata(path) or {}).get("monitor")
-            if settings is None:
-                raise RankqlError(
-                    f"states: {str(path)!r} is not a state that monitor stored. Name a folder of "
-                    "its own: states= (CLI: --states)"
-                )
-            for name in sorted({*settings, *self.settings}):
-                old, new = settings.get(name), self.settings.get(name)
+            if path.stem in computed:
+                continue
+            settings, state = _read_state(path)
+            for name in sorted({*settings, *current}):
+                old, new = settings.get(name), current.get(name)
                 if old != new:
                     raise RankqlError(
                         f"states: {path.stem} was computed with {name}={old!r}, not {new!r}, so "
                         "days cannot be compared. Pass what was used, or all days with a new folder"
                     )
-            state = pl.read_parquet(path).select(*SCHEMA)
-            for day in state["day"].unique():
-                if path.stem != str(day):
-                    raise RankqlError(
-                        f"states: {path.name!r} has the day {day}, which would count twice. Delete "
-                        "the copy"
-                    )
-                if day not in computed:
-                    yield state
+            if [path.stem] != [str(day) for day in state["day"].unique()]:
+                raise RankqlError(
+                    f"states: {path.name!r} has the day {state['day'][0]}, which would count twice."
+                    " Delete the copy"
+                )
+            yield state
 
     def _store(self, states: pl.DataFrame) -> None:
         """Write a file per day, which replaces an older one."""
@@ -224,6 +254,39 @@ class DayStates:
                     f"COPY (FROM {sql}) TO {literal(str(path))} (FORMAT parquet, "
                     f"KV_METADATA {{rankql: {meta}}})"
                 ).fetchall()
+
+
+def _require_values(day: date, states: pl.DataFrame) -> None:
+    """Refuse a day of which all metrics are undefined."""
+    means, shares = (states.filter(kind=kind)["mean"] for kind in (METRIC, SHARE))
+    if (means if len(means) else shares).count():
+        return
+    if shares.fill_null(0).max():
+        raise RankqlError(
+            f"Day {day}: every metric is undefined, because no judged item is relevant. Check its "
+            "grades and threshold= (CLI: --threshold), or pass undefined='zero' (CLI: --undefined "
+            "zero)"
+        )
+    raise RankqlError(
+        f"Day {day} has no judgments: every metric is undefined. Add its judgments, or leave out "
+        "the day and pass gaps=True (CLI: --gaps)"
+    )
+
+
+def _read_state(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
+    """The settings and the rows of a stored state."""
+    try:
+        settings = (read_metadata(path) or {}).get("monitor")
+        if settings is not None:
+            return settings, pl.read_parquet(path).select(*SCHEMA)
+    except (RankqlError, OSError, pl.exceptions.PolarsError) as error:
+        raise RankqlError(
+            f"states: {str(path)!r} is damaged. Delete it, or pass its day to compute it again"
+        ) from error
+    raise RankqlError(
+        f"states: {str(path)!r} is not a state that monitor stored. Name a folder of its own: "
+        "states= (CLI: --states)"
+    )
 
 
 def _summarise(result: Result) -> pl.DataFrame:

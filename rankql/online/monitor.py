@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,13 @@ def monitor(
     attributes: Data | None = None,
     states: str | os.PathLike[str] | None = None,
     gaps: bool = False,
+    higher_is_better: bool | Mapping[str, bool] | None = None,
     alpha: float = 0.05,
     con: duckdb.DuckDBPyConnection | None = None,
     conventions: str | None = None,
     **options: Any,
 ) -> Monitoring:
-    """Watch metrics by day: was there a sudden drop, a slow drift, or do the labels age?
+    """Watch metrics by day: was there a sudden drop, a slow drift, or are items unjudged?
 
     `days` is a run, or a ranked table with rel, with the column `day`, such as
     'day=2026-11-*/*.parquet'. `qrels` has judgments for all days, or a column `day` too. Judged
@@ -61,8 +62,10 @@ def monitor(
     error holds the variance between days of the baseline, and of its means. An alarm is z above
     Student's t quantile of 1 - alpha / (730 * series), where series are metrics x slices and shares
     of judged items x slices: if nothing changes and days vary independently, all of them together
-    raise a false alarm in at most alpha = 5% of years. The labels age if the share of judged items
-    in the top k fell, and the metric lost less than half as much on judged items alone.
+    raise a false alarm in at most alpha = 5% of years. If the judged share of the top k fell and
+    the metric lost less than half as much on judged items alone, the labels age (it fell slowly),
+    or items are unjudged at once, such as of a changed ranking. Days of a slice with fewer than 10
+    queries are not compared. `higher_is_better` is the direction of your own metrics.
 
     `states` is a folder for one small Parquet file per day. The days in `days` are computed and
     replace stored ones; all others are read from there. A missing day is an error unless gaps=True.
@@ -81,6 +84,20 @@ def monitor(
     require(isinstance(day, str), f"day= must be the name of a column, not {day!r}")
     refused = [name for name in ("system", "interval", "confidence", "output") if options.get(name)]
     require(not refused, f"monitor does not take {', '.join(f'{name}=' for name in refused)}")
+    groups = parse_groupings(by)
+    require(
+        not any(day.lower() == name.lower() for group in groups for name in group),
+        f"by= (CLI: --by) names {day!r}, the column of the day, which is a group anyway. Leave it "
+        "out",
+    )
+    require(
+        options.get("unjudged") != "bounds",
+        "monitor does not take unjudged='bounds'. It watches the share of judged items anyway",
+    )
+    require(
+        states is None or (isinstance(states, str | os.PathLike) and bool(os.fspath(states))),
+        f"states= (CLI: --states) must be the path of a folder, not {states!r}",
+    )
     folder = None if states is None else Path(states).expanduser()
     if folder is not None and folder.exists() and not folder.is_dir():
         raise RankqlError(
@@ -97,14 +114,14 @@ def monitor(
         slices = None if attributes is None else session.table(attributes, "attributes")
         evaluated = {"conventions": conventions, **options}
         stored = DayStates(
-            session, run, judged, day, metrics, evaluated, folder, parse_groupings(by), slices
+            session, run, judged, day, metrics, evaluated, folder, groups, slices, higher_is_better
         )
         rows = stored.read()
         period = _find_baseline(rows["day"].unique().sort().to_list(), baseline, gaps)
-        scored, left_out = score_days(session, rows, period, alpha)
+        scored, left_out = score_days(session, rows, period, alpha, stored.lower)
     alarms = find_alarms(scored)
     settings = {**stored.settings, "day": day, "baseline": [*map(str, period)], "alpha": alpha}
-    notes = [*_describe(scored, left_out, period, alpha), *stored.notes]
+    notes = [*_describe(scored, left_out, rows["day"].to_list()[-1], period, alpha), *stored.notes]
     return Monitoring(_lay_out(rows, scored, alarms), alarms, settings, notes)
 
 
@@ -127,6 +144,11 @@ def _find_baseline(days: Sequence[date], baseline: int | str, gaps: bool) -> tup
             f"{LEAST_BASELINE} (each weekday twice), not {baseline!r}",
         )
         last = first + timedelta(baseline - 1)
+    require(
+        (last - first).days + 1 >= LEAST_BASELINE,
+        f"baseline= (CLI: --baseline) must have at least {LEAST_BASELINE} days (each weekday "
+        f"twice), not {first} to {last}",
+    )
     all_days = {first + timedelta(i) for i in range((max(days[-1], last) - first).days + 1)}
     missing = sorted(all_days - {*days})
     absent = [d for d in missing if d <= last]
@@ -150,14 +172,18 @@ def _find_baseline(days: Sequence[date], baseline: int | str, gaps: bool) -> tup
 
 
 def _describe(
-    scored: pl.DataFrame, left_out: pl.DataFrame, period: tuple[date, date], alpha: float
+    scored: pl.DataFrame,
+    left_out: pl.DataFrame,
+    newest: date,
+    period: tuple[date, date],
+    alpha: float,
 ) -> Iterator[str]:
     """Notes on the baseline, the alarms, and series that are not watched."""
     watched = scored.filter(pl.col("kind") != JUDGED)
     series = watched.select(KEYS).n_unique()
     yield (
         f"Baseline: {period[0]} to {period[1]}. Each day is compared with the same weekday in it. "
-        "Keep it when you add days"
+        "If you add earlier days, keep it: pass this period as baseline= (CLI: --baseline)"
     )
     if series:
         limit = max(watched["threshold"].to_list())
@@ -167,14 +193,25 @@ def _describe(
             f"have a false alarm among all {series:,} series (metrics and shares of judged items, "
             "by slice)"
         )
+    ends = watched.group_by(KEYS, maintain_order=True).agg(pl.max("day"))
+    if count := len(gone := ends.filter(pl.col("day") < newest)):
+        row = gone.row(0, named=True)
+        yield (
+            f"{count:,} series {'has' if count == 1 else 'have'} fewer than {LEAST_QUERIES} "
+            f"queries with a value on {newest}, such as {_name(row)} (last on {row['day']}), so "
+            "they are not compared there"
+        )
     left_out = left_out.filter(pl.col("kind") == METRIC)
     if count := len(left_out):
         row = left_out.row(0, named=True)
-        name = row["metric"] + ("" if row["slice"] == "all" else f", {row['slice']}")
         yield (
-            f"{count:,} series {text.is_or_are(count)} not watched, such as {name}: the baseline "
-            f"must have each weekday twice, and at least {LEAST_QUERIES} queries per day"
+            f"{count:,} series {text.is_or_are(count)} not watched, such as {_name(row)}: the "
+            f"baseline must have each weekday twice, and at least {LEAST_QUERIES} queries per day"
         )
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row["metric"]) + ("" if row["slice"] == "all" else f", {row['slice']}")
 
 
 def _lay_out(states: pl.DataFrame, scored: pl.DataFrame, alarms: pl.DataFrame) -> pl.DataFrame:

@@ -32,9 +32,10 @@ class Monitoring(TableResult):
     `lo` to `hi`; `expected` is the mean of the same weekday in the baseline. Chance explains means
     from `band_lo` to `band_hi`. z_day, z_week and z_month are the losses of the day, the last 7 and
     the last 28 days in standard errors, alarms above `threshold`; `alarm` is the cause: 'drop',
-    'drift' or 'labels'. `alarms` has one row per alarm: when it began (`since`, about), its first
-    and last day, whether it is active on the last day of all, the loss on the day on which it was
-    clearest, over 1, 7 or 28 `days`, and a sentence. `conventions` says how it was computed.
+    'drift', 'labels' or 'unjudged'. `alarms` has one row per alarm: when it began (`since`, about),
+    its first and last day, whether it is active on the last day of all (for a week, if its slice
+    has no rows any more), the loss on the day on which it was clearest, over 1, 7 or 28 `days`, and
+    a sentence. `conventions` says how it was computed.
     """
 
     table: pl.DataFrame

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rankql.online.monitor_result import Monitoring
 
 HEIGHT, WIDTH = 180, 640
-_CAUSES = {"drop": PALETTE[1], "drift": PALETTE[3], "labels": PALETTE[4]}
+_CAUSES = {"drop": PALETTE[1], "drift": PALETTE[3], "labels": PALETTE[4], "unjudged": PALETTE[2]}
 
 
 def draw_days(frame: pl.DataFrame, metrics: Sequence[str]) -> alt.TopLevelMixin:

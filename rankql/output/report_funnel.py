@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ def make_funnel_section(source: ReportSource) -> Section | None:
         return None
     section = Section("funnel", "Funnel")
     if source.runs is None:
-        raise RankqlError(f"stages need the runs. {source.reason}")
+        reason = source.reason.removeprefix("Not shown: ")
+        raise RankqlError(f"stages: {reason} Compare the runs, or leave out the stages")
     if source.comparison.settings.weight is not None:
         section.notes = ["Not shown: funnel counts every query once, but these means are weighted."]
         return section
@@ -41,18 +43,40 @@ def make_funnel_section(source: ReportSource) -> Section | None:
     first = systems[0]
     items = _tabulate_items(source, first, funnels[first])
     section.tables = [_tabulate_losses(funnels), *items]
-    section.remarks = [f"{name}: {result.title}." for name, result in funnels.items()]
+    section.remarks = [
+        f"Pipeline that ends with {name}: {result.title}." for name, result in funnels.items()
+    ]
     section.reading = [
-        "The losses of a run sum to 1 minus its mean. A stage loses what its items could have "
-        "contributed in the best order. The last stage is the run itself, and order is what its "
-        "items would gain in the best order."
+        "The losses of a run sum to 1 minus its mean in this section. A stage loses what its items "
+        "could have contributed in the best order. The last stage is the run itself, and "
+        "order is what its items would gain in the best order."
     ]
     section.draw([draw_funnel(result, name) for name, result in funnels.items()])
     notes = (note for result in funnels.values() for note in result.notes)
-    section.notes = list(dict.fromkeys(notes))
+    section.notes = list(dict.fromkeys([*_describe_rules(source, funnels), *notes]))
     if len(systems) > PAIRS:
         section.notes.append(f"Funnels of the best {PAIRS} of {len(systems)} systems are shown.")
     return section
+
+
+def _describe_rules(source: ReportSource, funnels: dict[str, Funnel]) -> list[str]:
+    """Say why means of the funnels are not those of the comparison, whose conventions differ."""
+    result, rules = source.comparison.result, source.comparison.conventions
+    rows = result.summary.filter(pl.col("slice") == "all")
+    means = {(row["system"], row["metric"]): row["mean"] for row in rows.to_dicts()}
+    others = []
+    for name, each in funnels.items():
+        metric, value = each.metric, each.result[each.metric]
+        mean = means.get((name, metric))
+        if value is not None and mean is not None and not math.isclose(value, mean, abs_tol=1e-9):
+            others.append(f"{metric} of {name} is {value:.4f} here, but {mean:.4f} in Means")
+    if not others:
+        return []
+    return [
+        f"{'; '.join(others)}. A funnel counts every query with a relevant item, and as 0 if the "
+        f"run lacks it. Means have undefined={rules['undefined']!r} and "
+        f"missing={rules['missing']!r}."
+    ]
 
 
 def _compute_funnel(source: ReportSource, system: str) -> Funnel:

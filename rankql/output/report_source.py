@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ERRORS = (RankqlError, duckdb.Error, pl.exceptions.PolarsError, OSError)
 
-_NO_RUNS = "Not shown: this section needs the runs, but the comparison was made from results."
+_NO_RUNS = "Not shown: the runs are needed, but the comparison was made from results."
 
 
 @dataclass(frozen=True)

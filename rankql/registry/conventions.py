@@ -9,6 +9,7 @@ from typing import Any
 
 from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import as_number, require, require_choice, require_flag
+from rankql.registry.beyond import CATALOGUE_METRICS
 from rankql.registry.parameters import (
     AP_DENOMINATOR,
     GAIN,
@@ -95,7 +96,8 @@ CHOICES = {
 }
 
 # What each tool does; tests/registry/test_profiles.py compares them with the tools.
-# which pytrec_eval and ir_measures run. Version 10 no longer rounds scores to 32 bits.
+# trec_eval is its version 9, which pytrec_eval and ir_measures run.
+# Version 10 no longer rounds scores to 32 bits.
 PROFILES = {
     "rankql": Conventions(),
     "trec_eval": Conventions(
@@ -152,10 +154,21 @@ def option_names() -> list[str]:
     return [field.name for field in fields(Conventions) if field.name != "profile"]
 
 
+def describe_option(name: str, known: list[str]) -> str:
+    """Return an error about an unknown option, or one of a metric of the catalogue."""
+    for record in CATALOGUE_METRICS:
+        if f" {name} := " in record.example:
+            return (
+                f"{name} is an option of {record.function} and the like, not of evaluate. Write it "
+                f"in the metric: {{'{record.function}@10': '{record.example}'}}"
+            )
+    return describe_unknown("option", name, known)
+
+
 def _valid(name: str, value: Any) -> Any:
     known = option_names()
     if name not in known:
-        raise RankqlError(describe_unknown("option", name, known))
+        raise RankqlError(describe_option(name, known))
     if name == "undefined" and not isinstance(value, bool) and value == 0:
         value = "zero"
     if name in CHOICES:

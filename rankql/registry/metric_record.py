@@ -196,6 +196,14 @@ class MetricRecord:
         return {p.name: p for p in self.parameters if p.kind != "column"}
 
     @property
+    def example(self) -> str:
+        """A call with its required options, as an expression in `evaluate`."""
+        columns = ["query" if name == "user" else name for name in self.columns]
+        most = self.row_sums.arguments if self.row_sums else 0
+        required = [p.name for p in self.parameters[: max(0, most - len(columns))] if not p.default]
+        return f"{self.function}({', '.join([*columns, *(f'{x} := 500' for x in required)])})"
+
+    @property
     def definition(self) -> str:
         """Its description in one line."""
         return macros.read_comments()[self.function]

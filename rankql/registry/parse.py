@@ -119,6 +119,11 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
     elif (match := _EXPRESSION.fullmatch(text)) and _is_cut(match["label"], records):
         k = int(match["k"])
         yield Metric(None, k, label=match["label"].strip(), expression=match["sql"].strip())
+    elif match and match["k"]:
+        raise RankqlError(
+            f"{match['label'].strip()!r} is the name of a metric of rankql. Give the expression "
+            "another name"
+        )
     elif match := _NAME.fullmatch(text):
         record = _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
@@ -178,11 +183,11 @@ def _find_record(name: str, records: tuple[MetricRecord, ...]) -> MetricRecord:
     likely = find_closest(name, index)  # of all names, aliases too
     known = [record.name for record in records]
     if records is not CORRELATIONS and (function := name.lower()) in FUNCTIONS:
-        columns = ", ".join(FUNCTIONS[function].columns).replace("user", "query")
-        own = f", or name an expression: {{'{function}@10': '{function}({columns})'}}"
+        other = FUNCTIONS[function]
+        own = f", or name an expression: {{'{function}@10': '{other.example}'}}"
         raise RankqlError(
             f"Unknown metric {name!r}. evaluate does not compute it: call {function}() in SQL or "
-            f"polars{own if FUNCTIONS[function].level in ('list', 'catalogue') else ''}"
+            f"polars{own if other.level == 'list' or other.row_sums else ''}"
         )
     spelling = index[likely].name if likely else None
     raise RankqlError(describe_unknown("metric", name, known, spelling))

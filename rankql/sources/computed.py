@@ -174,8 +174,9 @@ def require_scalar(text: str, what: str) -> None:
     values = [tree["statements"][0]["node"].pop("select_list", []) for tree in trees]
     tree, refused = json.dumps(values[1]), ("SUBQUERY", "PARAMETER", "WINDOW")
     nested = any(f'"class": "{part}"' in tree for part in refused)
+    nested = nested or '"function_name": "unnest"' in tree
     if trees[0] != trees[1] or len(values[1]) != 1 or nested:
         raise RankqlError(
             f"{what} must be one SQL expression of the columns of a row, without a subquery, a "
-            "window function, a semicolon and parameters"
+            "window function, unnest, a semicolon or parameters. Compute it in the table first"
         )

@@ -99,6 +99,10 @@ def _is_nested(kind: str) -> bool:
     return kind.endswith("]") or kind.startswith(("MAP(", "STRUCT("))
 
 
+def _is_list(kind: str) -> bool:
+    return kind.endswith("]")
+
+
 def _wrong_type(table: Table, column: str) -> RankqlError:
     kind = "text" if is_text(table.columns[column]) else table.columns[column]
     return RankqlError(
@@ -111,6 +115,11 @@ def _refuse_unknown_lists(table: Table, item: Any) -> None:
     """Refuse a run of lists that no name says what they are."""
     nested = [column for column, kind in table.columns.items() if _is_nested(kind)]
     if nested and not item and not table.known("item"):
+        if nested == [*table.columns] and not any(map(_is_list, table.columns.values())):
+            raise RankqlError(
+                f"{table.label} has only objects ({', '.join(nested)}), which are not scores by "
+                "item. Write a file of {query: {item: score}} for each system, or a row per item"
+            )
         pair = [*nested, "..."][:2]
         raise RankqlError(
             f"{table.label} has lists ({', '.join(nested)}), but none with a known name, such as "

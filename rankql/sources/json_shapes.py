@@ -9,16 +9,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+import duckdb
 
 from rankql.macros import literal, quote
 from rankql.sources.files import read_start
+from rankql.sources.private import private_connection
 from rankql.sources.tables import COLUMN_NAMES, QUESTIONS, RELEVANT, RETRIEVED, find_name, squash
 
 # The names of columns: an object with such a key is a row, or a column of pandas.
 _NAMES = {*COLUMN_NAMES, *map(squash, (*RETRIEVED, *RELEVANT))}
 _NUMBERS = "MAP(VARCHAR, MAP(VARCHAR, DOUBLE))"
 _HIT = "STRUCT(_index VARCHAR, _id VARCHAR, _score DOUBLE)"
+# What the key of a query may be called in an answer, and the parts of a request to _rank_eval.
+_QUERY = (*QUESTIONS, "id")
+_REQUEST = {("ratings",), ("request",), ("template_id",)}
+# The size of the start of a file that is read for its keys.
+_START = 2**16
 _RESPONSE = {
     "hits": f"STRUCT(hits {_HIT}[])",
     "error": "JSON",
@@ -40,8 +49,9 @@ def json_shape(paths: Sequence[str], pattern: str, label: str) -> JsonShape | No
     """The shape of a JSON file; None if it has a row per object, as tables have."""
     if "://" in pattern:
         return None
-    start = read_start(paths[0])
+    start = read_start(paths[0], _START)
     keys = _outline(start)
+    columns = {key for key, *inner in keys if not inner}
 
     def read(records: str = "auto", **fields: str) -> str:
         size = min(2**32 - 2, max(2**24, *(4 * os.path.getsize(path) for path in paths)))
@@ -53,20 +63,23 @@ def json_shape(paths: Sequence[str], pattern: str, label: str) -> JsonShape | No
 
     if ("mteb_model_meta",) in keys:
         return _predictions(read("false", json="MAP(VARCHAR, JSON)"))
-    if ("requests", "ratings") in keys:
+    if any(key[0] == "requests" and key[1:] in _REQUEST for key in keys):
         rated = "STRUCT(_index VARCHAR, _id VARCHAR, rating DOUBLE)[]"
         return _rated_requests(read(requests=f"STRUCT(id VARCHAR, ratings {rated})[]"))
-    if any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in keys):
+    is_rated = any(key[0] == "details" and key[2:4] == ("hits", "hit") for key in keys)
+    if is_rated or {"metric_score", "details"} <= columns:
         hits = f"MAP(VARCHAR, STRUCT(hits STRUCT(hit {_HIT})[]))"
         return _rated_hits(read(details=hits, failures="MAP(VARCHAR, JSON)"))
-    if ("responses", "hits", "hits") in keys:
+    if {("responses", "hits", "hits"), ("responses", "error")} & keys:
         response = ", ".join(f"{key} {kind}" for key, kind in _RESPONSE.items())
         source = read(responses=f"STRUCT({response})[]")
         places = "unnest(responses, max_depth := 2), generate_subscripts(responses, 1) AS n_"
         source = f"(SELECT {places} FROM {source})"
         return _responses(source, "n_", {"query": "place in responses"})
-    if ("hits", "hits") in keys:
-        query = find_name([key for key, *inner in keys if not inner], QUESTIONS)
+    if ("hits", "hits") in keys or ("error", "root_cause") in keys:
+        query = find_name(columns, _QUERY)
+        if not query and len(start) >= _START // 4:  # it may be after long hits
+            query = find_name(_all_keys(read("false", json="JSON")), _QUERY)
         source = read(**_RESPONSE, **({query: "VARCHAR"} if query else {}))
         if query:
             return _responses(source, quote(query), {})
@@ -90,6 +103,14 @@ def _outline(start: str) -> set[tuple[str, ...]]:
     return keys
 
 
+def _all_keys(source: str) -> list[str]:
+    """The keys of all objects in a file, without those of objects in them."""
+    with suppress(duckdb.Error), private_connection() as con:
+        sql = f"SELECT DISTINCT unnest(json_keys(json)) AS key FROM {source} ORDER BY key"
+        return [key for (key,) in con.execute(sql).fetchall()]
+    return []
+
+
 def _pairs(maps: str, source: str, value: str, condition: str = "true") -> str:
     """SQL of the rows in a map of maps."""
     return (
@@ -102,20 +123,23 @@ def _pairs(maps: str, source: str, value: str, condition: str = "true") -> str:
 def _dict(start: str, read: Callable[..., str], judged: bool) -> JsonShape | None:
     """{query: {item: number}} or {query: [items in order]}, unless the first key is a column."""
     key = r'"((?:[^"\\]|\\.)*)"\s*:\s*'
-    empty = rf"(?:{key}(?:\{{\s*\}}|\[\s*\])\s*,\s*)*"
-    value = r'(\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnN"])'
-    match = re.match(rf"\s*\{{\s*{empty}{key}{value}", start)
-    if not match or {squash(name) for name in match.groups()[:2] if name} & _NAMES:
+    empty = rf"(?:{key}(\{{\s*\}}|\[\s*\])\s*,?\s*)*"
+    value = r'(\[|\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[-\dnNI"])'
+    match = re.match(rf"\s*\{{\s*{empty}(?:{key}{value}|\}}\s*$)", start)
+    if not match or {squash(name) for name in match.group(1, 3) if name} & _NAMES:
         return None
-    if match[3] != "[":
+    if not (match[4] or match[2] or "").startswith("["):
         rows = _pairs("json", read("false", json=_NUMBERS), "rel" if judged else "score")
         return JsonShape("{query: {item: number}}", rows)
     source = read("false", json="MAP(VARCHAR, VARCHAR[])")
     place = "" if judged else ", generate_subscripts(q_.value, 1) AS pos"
     rows = (
-        f"(SELECT q_.key AS query, unnest(q_.value) AS item{place} FROM "
-        f"(SELECT unnest(map_entries(json)) AS q_ FROM {source}))"
+        f"SELECT q_.key AS query, unnest(q_.value) AS item{place} FROM "
+        f"(SELECT unnest(map_entries(json)) AS q_ FROM {source})"
     )
+    what = "concat('an item of query ', query, ' is ', item, '. Write {query: {item: score}}')"
+    is_nested = "item[1] IN ('[', '{') AND json_valid(item)"
+    rows = f"(FROM ({rows}) WHERE CASE WHEN {is_nested} THEN error({what}) ELSE true END)"
     return JsonShape("{query: [items in order]}", rows, {"pos": "order in the list"})
 
 
@@ -123,12 +147,15 @@ def _predictions(source: str) -> JsonShape:
     """A file of predictions of MTEB: {subset: {split: {query: {item: score}}}} and the model."""
     subsets = f"SELECT unnest(map_entries(json)) AS s_ FROM {source}"
     splits = (
-        f"SELECT unnest(map_entries(CAST(s_.value AS MAP(VARCHAR, {_NUMBERS})))) AS p_ "
+        f"SELECT s_, unnest(map_entries(CAST(s_.value AS MAP(VARCHAR, {_NUMBERS})))) AS p_ "
         f"FROM ({subsets}) WHERE s_.key <> 'mteb_model_meta'"
     )
-    several = "error('it has ' || n_ || ' subsets or splits. Pass the dict of one of them')"
-    parts = f"(SELECT p_, count(*) OVER () AS n_ FROM ({splits}))"
-    only = f"CASE WHEN n_ > 1 THEN {several} ELSE true END"
+    several = (
+        "error(concat('it has ', len(parts_), ' subsets or splits (', "
+        "array_to_string(list_sort(parts_), ', '), '). Write one of them to a file'))"
+    )
+    parts = f"(SELECT p_, list(s_.key || '/' || p_.key) OVER () AS parts_ FROM ({splits}))"
+    only = f"CASE WHEN len(parts_) > 1 THEN {several} ELSE true END"
     return JsonShape("predictions of MTEB", _pairs("p_.value", parts, "score", only))
 
 
@@ -142,7 +169,7 @@ def _rated_requests(source: str) -> JsonShape:
 
 def _rated_hits(source: str) -> JsonShape:
     """The hits in an answer of _rank_eval. Their ratings are not all there are."""
-    failed = "error('the search of ' || map_keys(failures)[1] || ' failed. Repeat it')"
+    failed = "error(concat('the search of ', map_keys(failures)[1], ' failed. Repeat it'))"
     queries = (
         f"SELECT unnest(map_entries(details)) AS q_ FROM {source} "
         f"WHERE CASE WHEN len(map_keys(failures)) > 0 THEN {failed} ELSE true END"
@@ -158,7 +185,8 @@ def _responses(source: str, query: str, assumed: Mapping[str, str]) -> JsonShape
     """Answers of _search and _msearch. One that is incomplete is an error."""
     answers = f"SELECT {query} AS query, hits.hits AS h_, error, timed_out, _shards FROM {source}"
     partial = "error IS NOT NULL OR coalesce(timed_out, false) OR coalesce(_shards.failed, 0) > 0"
-    failed = "error('the search of query ' || query || ' failed or is incomplete. Repeat it')"
+    name = "coalesce('the search of query ' || query, 'a search without query')"
+    failed = f"error({name} || ' failed or is incomplete. Repeat it')"
     hits = (
         "SELECT query, unnest(h_) AS h_, generate_subscripts(h_, 1) AS pos FROM "
         f"({answers}) WHERE CASE WHEN {partial} THEN {failed} ELSE true END"

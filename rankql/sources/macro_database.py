@@ -20,12 +20,17 @@ def write_macro_database(path: str | os.PathLike[str]) -> None:
     DuckDB 1.4 and later can read it. An existing file is an error.
     """
     target = Path(path)
+    if not target.name:
+        raise RankqlError("database is an empty path. Name a new file, such as rankql.duckdb")
     if os.path.lexists(target.expanduser()):
         raise RankqlError(
             f"{str(path)!r} exists and is not overwritten. Delete it first, or choose another name"
         )
     with atomic_path(target) as temporary, duckdb.connect() as con:
         storage = "(STORAGE_VERSION 'v1.4.0')"  # the oldest that knows all of the macros
-        con.execute(f"ATTACH {literal(str(temporary))} AS {NAME} {storage}")
+        try:
+            con.execute(f"ATTACH {literal(str(temporary))} AS {NAME} {storage}")
+        except duckdb.IOException as error:
+            raise RankqlError(f"Cannot write {str(path)!r}. Choose another folder") from error
         con.execute(qualify_macros(read_sql(), f"{NAME}.main")).fetchall()
         con.execute(f"DETACH {NAME}")

@@ -13,7 +13,7 @@ from rankql.sources.files import first_line_not_utf8
 # What is wrong, and what to do about it, by words in DuckDB's message.
 _KNOWN_ERRORS = {
     "Map keys must be unique": "a query, or an item of a query, is repeated. Keep one of them",
-    "transaction is aborted": "the transaction of con has failed. Call con.rollback(), then retry",
+    "transaction is aborted": "The transaction of con has failed. Call con.rollback(), then retry",
     "Connection already closed": "con is closed. Pass an open connection",
     "busy with another call": "con is in use by another thread. Give each thread its own: "
     "con.cursor()",
@@ -49,4 +49,4 @@ def unreadable_shape(label: str, name: str, what: str, error: duckdb.Error) -> R
     why = re.sub(
         "^Failed to cast value to numerical: (.*)$", r"\1 is not a number. Correct it", why
     )
-    return RankqlError(f"{label}: {name!r} looks like {what}, but {why}")
+    return RankqlError(f"{label}: {name!r} looks like {what}, but {why.strip(' .')}")

@@ -16,6 +16,9 @@ import duckdb
 from rankql.macros import isolate_macros
 
 _LOCK = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a thread may hold it while another one forks
+    os.register_at_fork(before=_LOCK.acquire, after_in_child=_LOCK.release,
+                        after_in_parent=_LOCK.release)  # fmt: skip
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
@@ -34,7 +37,11 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
 
 @cache
 def _database(process: int, threads: int | None) -> tuple[duckdb.DuckDBPyConnection, set[str]]:
-    """The database of a process, and its macros: a forked process opens its own."""
+    """The database of a process, and its macros.
+
+    A forked process opens its own, but the threads of DuckDB do not survive a fork: start
+    processes with spawn.
+    """
     return duckdb.connect(config={} if threads is None else {"threads": threads}), set()
 
 

@@ -106,13 +106,15 @@ class Session:
             return data
         if _library(data) == "pandas" and hasattr(data, "to_dict") and not hasattr(data, "columns"):
             data = data.to_dict()  # a Series by query, such as of groupby
-        if isinstance(data, Mapping):
+        is_dict = isinstance(data, Mapping)
+        if is_dict:
             data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):
             return self._open_name(os.fspath(data), label)
         table, library = self.describe(label, self._register(data, label)), _library(data)
         frame = data if library == "pandas" else None
-        return replace(table, frame=frame, ordered="duckdb" not in library)
+        unit = "ids" if is_dict and "pos" in table.columns else "rows"
+        return replace(table, frame=frame, ordered="duckdb" not in library, unit=unit)
 
     def _register(self, data: Data, label: str) -> str:
         name = self._free_name(label)
@@ -184,7 +186,13 @@ class Session:
             table = self.load(label, shape.rows, text=False)
         except duckdb.Error as error:
             raise unreadable_shape(label, name, shape.what, error) from error
-        return replace(table, assumed=shape.assumed)
+        if not self.con.execute(f"FROM {table.sql} LIMIT 1").fetchall():
+            raise RankqlError(
+                f"{label} is empty: {name!r} looks like {shape.what}, but no query has an item. "
+                "Check what wrote it"
+            )
+        unit = "ids" if shape.what.endswith("order]}") else "rows"
+        return replace(table, assumed=shape.assumed, unit=unit)
 
     def _load_trec(self, paths: Sequence[str], pattern: str, label: str) -> Table:
         """The table of a TREC run or of TREC judgments."""

@@ -70,6 +70,11 @@ def test_options_of_the_tests(files):
     said = {"correction": "bh", "resamples": 200, "seed": 3, "bounds": None}
     assert said.items() <= json.loads(out)["settings"].items()
     run(files, "report", *both, "-o", "page.md")
+    stage = ("--stage", "first=one.run")
+    _, err = run(files, "report", *both, "-o", "page.md", *stage, code=2)
+    assert "stages: 'page.md' would have no funnel" in err
+    _, err = run(files, "report", *both, "-o", "page.html", *stage, *stage, code=2)
+    assert "Two stages have the same name" in err
     _, err = run(files, "compare", *both, "--seed", -1, code=2)
     assert "seed must be a whole number" in err
 

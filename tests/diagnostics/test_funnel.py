@@ -105,7 +105,7 @@ def test_by_hand():
     assert funnel.items.rows() == [(1, "a", 1.0, 2, None), (1, "b", 1.0, None, "retrieval")]
     assert funnel.title == "nDCG@10 is 0.387. retrieval loses most: 0.387 of 0.613"
     perfect = rankql.funnel({"rank": QRELS.with_columns(pos=pl.Series([1, 2]))}, QRELS)
-    assert perfect.title == "nDCG@10 is 1: nothing is lost"
+    assert perfect.title == "nDCG@10 is 1.000: nothing is lost"
 
 
 def test_slices_are_funnels_of_their_queries():
@@ -154,7 +154,7 @@ def test_a_stage_without_relevant_items():
     judged = pl.concat([QRELS, pl.DataFrame({"query": 1, "item": ["x"], "rel": [0]})])
     funnel = rankql.funnel({"first": RETRIEVAL.filter(item="x"), "rank": RANK}, judged)
     assert funnel.title == (
-        "nDCG@10 is 0.387. first loses most: 1. Later stages gain some of it back"
+        "nDCG@10 is 0.387. first loses most: 1.000. Later stages gain some of it back"
     )
     assert funnel.table["after"].to_list()[:1] == [0.0]
     assert funnel.table["loss"][0] == 1 and funnel.table["loss"][1] < 0

@@ -1,6 +1,8 @@
 """Metrics of the catalogue and of lists in evaluate and compare; the jackknife by brute force."""
 
+import ast
 import random
+import re
 
 import polars as pl
 import pytest
@@ -115,8 +117,12 @@ def test_metrics_of_lists_are_means():
         ("exposure(pos)", {}, "it must be one call of"),
         ("gini(item)", {}, "^catalogue must be given: the number of items"),
         ("gini(item, 3)", {}, "3 is less than the 20 that were shown"),
-        ("gini(item, 'shown')", {}, "^m: these options are not supported in evaluate"),
-        ("novelty(popularity, 60, unseen := 'max')", {}, "^m: these options are not supported"),
+        ("gini(item, 'shown')", {}, "It supports .*catalogue := 500.*, with the number"),
+        ("gini(item, catalogue := 5 * 10)", {}, "in digits, and norm := 'n-1'$"),
+        ("gini(item, catalogue = 50)", {}, "^metrics: m = .* has an option that evaluate does not"),
+        ("gini(item)", {"catalogue": 50}, "^catalogue is an option of .* Write it in the metric"),
+        ("freshness(created / NULL, shown)", {}, "^m is NULL for all queries: nothing is shown"),
+        ("novelty(popularity, 60, unseen := 'max')", {}, "It supports novelty.popularity, users"),
         (
             "gini(item, 25)",
             {"by": "category"},
@@ -132,6 +138,13 @@ def test_what_is_refused(metric, options, message):
         run = RUN
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, metrics={"m": metric}, rel="1", **options)
+
+
+def test_the_suggested_form_works():
+    suggestion = "{'gini@10': 'gini(item, catalogue := 500)'}"
+    with pytest.raises(RankqlError, match=re.escape(suggestion)):
+        rankql.evaluate(RUN, metrics="gini@10", rel="1")
+    assert rankql.evaluate(RUN, metrics=ast.literal_eval(suggestion), rel="1")["gini@10"] > 0
 
 
 def test_lists_that_repeat_an_item_and_too_few_lists_are_refused():

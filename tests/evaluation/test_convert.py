@@ -302,5 +302,34 @@ def test_what_a_file_of_beir_cannot_hold(tmp_path):
         ".csv"
     )
     assert refused(RUN, tmp_path / "a.json", system="item").startswith("system='item': a file of")
-    assert refused(pl.concat([RUN, RUN]), tmp_path / "a.json").startswith("a query, or an item")
+    assert refused(pl.concat([RUN, RUN]), tmp_path / "a.json").startswith("source has dupl")
     assert refused(RUN.with_columns(rel=1), tmp_path / "a.tsv").startswith("source has both grades")
+
+
+JUDGED = {"q1": {"a": 3, "b": 1}, "q2": {"c": 1}}
+
+
+def test_dicts_become_judgments(tmp_path):
+    """By the name of the target or rel='rel'; else their numbers are scores."""
+    lines = "q1 0 a 3\nq1 0 b 1\nq2 0 c 1\n"
+    (tmp_path / "qrels.json").write_text(json.dumps(JUDGED))
+    for source in (JUDGED, tmp_path / "qrels.json"):
+        assert convert(source, tmp_path / "a.qrels").read_text() == lines
+        assert convert(source, tmp_path / "a.txt", rel="rel").read_text() == lines
+        assert convert(source, tmp_path / "a.tsv", rel="rel").read_text().endswith("q2\tc\t1\n")
+        assert json.loads(convert(source, tmp_path / "b.json", rel="rel").read_text()) == JUDGED
+        assert "q1 Q0 a 1 3.0" in convert(source, tmp_path / "a.run").read_text()
+    assert convert({"q1": ["a"]}, tmp_path / "a.qrel").read_text() == "q1 0 a 1\n"
+    assert refused(RUN, tmp_path / "run.qrels").startswith("No grade column in source")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.json", "a.qrels"])
+def test_rows_that_a_file_cannot_hold(tmp_path, name):
+    empty = QRELS.with_columns(rel=pl.lit(None, pl.Int64))
+    assert refused(empty, tmp_path / name).startswith("source has no grades: rel is NULL in every")
+    twice = QRELS.with_columns(pl.lit(1).alias("rel"), pl.lit("x").alias("item"))
+    message = "source has duplicates: query 'a', item 'x'. Keep one row of each"
+    assert refused(twice, tmp_path / name) == message
+    twice = RUN.with_columns(pl.lit("x").alias("item"))
+    assert refused(twice, tmp_path / name.replace("qrels", "run")) == message
+    assert json.loads(convert(RUN[:0], tmp_path / "none.json").read_text()) == {}

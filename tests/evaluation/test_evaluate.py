@@ -1542,3 +1542,10 @@ def test_micro_metrics_have_no_zero_for_undefined():
     none = some.with_columns(rel=0)
     result = rankql.evaluate(run, none, names, undefined="zero")
     assert result.summary["mean"].to_list() == [0, 0, None]
+
+
+def test_grades_whose_sum_overflows():
+    """Not duplicates, which have the same symptom: a DCG above the ideal one."""
+    run = pl.DataFrame({"query": "a", "item": [*"xyz"], "pos": [1, 2, 3], "rel": 1e308})
+    with pytest.raises(rankql.RankqlError, match=r"grades are too large: sums of 1e.308 over"):
+        rankql.evaluate(run, metrics="nDCG@3")

@@ -258,6 +258,13 @@ def test_freshness_of_timestamps():
         con.sql("SELECT freshness(1, DATE '2024-05-01')").fetchall()
     with pytest.raises(Exception, match=message):
         table.select(rankql.freshness(pl.lit(1), "shown_at"))
+    for time in ("DATE '-infinity'", "TIMESTAMP 'infinity'"):
+        sql = f"SELECT {time} AS created_at, TIMESTAMP '2024-05-02' AS shown_at"
+        message = "created_at must be a timestamp or a finite number, not -?infinity"
+        with pytest.raises(duckdb.Error, match=message):
+            con.sql(f"SELECT freshness(created_at, shown_at) FROM ({sql})").fetchall()
+        with pytest.raises(rankql.RankqlError, match=message):
+            con.sql(sql).pl().select(rankql.freshness())
 
 
 @pytest.mark.parametrize("n", [2, 3, 50])

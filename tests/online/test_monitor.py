@@ -17,7 +17,7 @@ from rankql.errors import RankqlError
 FIRST = date(2026, 9, 1)
 
 
-def log(days=45, queries=30, broken=None, unjudged=None, seed=5):
+def log(days=45, queries=30, broken=None, unjudged=None, ageing=False, seed=5):
     """Rankings of 6 items by day; from some day on, broken ones or items without a grade."""
     rng = np.random.default_rng(seed)
     day, query, pos = (x.ravel() for x in np.meshgrid(range(days), range(queries), range(1, 7),
@@ -35,7 +35,10 @@ def log(days=45, queries=30, broken=None, unjudged=None, seed=5):
         }
     ).with_columns(part=pl.when(pl.col("query") % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
     if unjudged is not None:
-        new = pl.Series(rng.random(len(day)) < 0.3) & (pl.col("day") >= FIRST + timedelta(unjudged))
+        share = 0.01 * (day - unjudged) if ageing else 0.3
+        new = pl.Series(rng.random(len(day)) < share) & (
+            pl.col("day") >= FIRST + timedelta(unjudged)
+        )
         frame = frame.with_columns(rel=pl.when(~new).then("rel"))
     return frame  # fmt: skip
 
@@ -128,12 +131,44 @@ def test_one_outage_is_one_alarm():
 
 
 def test_only_labels_age():
-    result = rankql.monitor(log(days=60, queries=100, unjudged=35), metrics="CG@3")
+    """Slowly. If the share of judged items falls at once, the ranking may have changed."""
+    result = rankql.monitor(log(days=70, queries=100, unjudged=32, ageing=True), metrics="CG@3")
     assert dict(result.active.select("metric", "cause").rows()) == {
         "CG@3": "labels", "Judged@3": "labels"}  # fmt: skip
     alarm = result.active.filter(metric="CG@3").row(0, named=True)
-    assert alarm["judged"] == pytest.approx(0.7, abs=0.05) and alarm["judged_expected"] == 1
-    assert "on judged items alone" in alarm["sentence"]
+    assert alarm["judged"] < 0.9 and alarm["judged_expected"] == 1
+    assert "% of the top 3 is judged instead of 100.0%; on judged items" in alarm["sentence"]
+    result = rankql.monitor(log(days=45, queries=50, unjudged=35), metrics="CG@3")
+    assert result.active["cause"].to_list() == ["unjudged"] * 2
+    for sentence in result.sentences:
+        assert ": sudden unjudged items since about 2026-10-0" in sentence
+        assert "fell at once: were new items shown, are rankings shorter, or did" in sentence
+
+
+def test_one_day_is_no_drift():
+    rel = pl.when(pl.col("day") == FIRST + timedelta(44)).then(pl.col("pos") // 6).otherwise("rel")
+    (alarm,) = rankql.monitor(LOG.with_columns(rel=rel), metrics="nDCG@3").alarms.rows(named=True)
+    assert alarm["cause"] == "drop" and alarm["since"] == alarm["first"] == FIRST + timedelta(44)
+
+
+def test_a_slice_that_vanishes():
+    """Its alarm stays on for a week, and a note names it."""
+    broken = log(queries=60, broken=40)
+    gone = (pl.col("day") >= FIRST + timedelta(42)) & (pl.col("part") == "b")
+    result = rankql.monitor(broken.filter(~gone), metrics="nDCG@3", by="part")
+    alarm = result.active.filter(slice="part=b").row(0, named=True)
+    assert alarm["last"] == FIRST + timedelta(41)
+    assert "first alarm on 2026-10-11, no queries since 2026-10-12)" in alarm["sentence"]
+    (note,) = [note for note in result.notes if "not compared there" in note]
+    assert note.startswith("2 series have fewer than 10 queries with a value on 2026-10-15, such")
+    assert "nDCG@3, part=b (last on 2026-10-12)" in note
+
+
+def test_json_of_a_constant_baseline():
+    rel = pl.when(pl.col("day") == FIRST + timedelta(44)).then(pl.col("pos") // 6)
+    frame = LOG.with_columns(rel=rel.otherwise(7 - pl.col("pos")))
+    result = rankql.monitor(frame, metrics="nDCG@3")
+    assert result.table["z_day"].is_infinite().any() and "Infinity" not in result.to_json()
 
 
 def test_stored_states(tmp_path):
@@ -170,9 +205,18 @@ def test_stored_states_of_other_kinds(tmp_path):
     with pytest.raises(RankqlError, match=r"'2026-09-01 copy.parquet' has the day 2026-09-01"):
         read(wrong)
     copy.unlink()
+    second = tmp_path / "2026-09-02.parquet"
+    second.write_bytes(b"damaged")
+    with pytest.raises(RankqlError, match=r"2026-09-02.parquet' is damaged. Delete it, or pass"):
+        read(wrong)
+    read(LOG.filter(day=FIRST + timedelta(1)), conventions="rankql", query="query")
     first.unlink()
     with pytest.raises(RankqlError, match=r"2026-09-28, lacks 1 day, such as 2026-09-01"):
         read(wrong, baseline="2026-09-01:2026-09-28")
+    mine = {"metrics": {"mine": "rr(rel, pos)"}, "states": tmp_path / "mine"}
+    rankql.monitor(LOG, **mine)
+    with pytest.raises(RankqlError, match=r"mine='rr\(rel, pos\)', not '2 \* rr"):
+        rankql.monitor(wrong, **mine | {"metrics": {"mine": "2 * rr(rel, pos)"}})
     LOG.write_parquet(tmp_path / "a.parquet")
     with pytest.raises(RankqlError, match=r"a.parquet' is not a state that monitor stored"):
         read(wrong)
@@ -215,7 +259,21 @@ def test_judgments_in_another_table(tmp_path):
         (LOG, {"baseline": "2026-08-01:2026-09-20"}, r"lacks 31 days, such as 2026-08-01"),
         (LOG, {"alpha": 2}, r"alpha must"),
         (LOG, {"system": "part"}, r"monitor does not take system="),
-        (pl.concat([LOG, LOG[:6]]), {}, r"2026-09-01 0"),
+        (pl.concat([LOG, LOG[:6]]), {}, r"2026-09-01 0.*Keep one row of each, .*or one system$"),
+        (LOG, {"baseline": "2026-09-01:2026-09-03"}, r"at least 14 days .*to 2026-09-03"),
+        (LOG, {"baseline": "2026-09-28:2026-09-01"}, r"at least 14 days .*not 2026-09-28 to"),
+        (LOG.filter(pl.col("query") < 5), {}, r"No metric can be watched: .*10 queries per day"),
+        (LOG.with_columns(query=pl.when(pl.col("query") != 3).then("query")), {},
+         r"days: query is NULL in 270 of 8100 rows. Leave them out"),
+        (LOG.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC"))), {},
+         r"days: day is TIMESTAMP WITH TIME ZONE, whose day .* Cast it to DATE first"),
+        (LOG, {"by": "x"}, r"by='x': no column of that name in days. .*, part$"),
+        (LOG, {"by": "day"}, r"by= .* names 'day', the column of the day.*Leave it out"),
+        (LOG, {"unjudged": "bounds"}, r"does not take unjudged='bounds'"),
+        (LOG, {"states": ""}, r"states= .* must be the path of a folder, not ''"),
+        (LOG, {"states": 5}, r"states= .* must be the path of a folder, not 5"),
+        (LOG.with_columns(rel=pl.when(pl.col("day") == FIRST).then(0).otherwise("rel")), {},
+         r"Day 2026-09-01: every metric is undefined, because no judged item is relevant. Check"),
         (LOG.with_columns(rel=pl.when(pl.col("day") != date(2026, 10, 3)).then("rel")), {},
          r"Day 2026-10-03 has no judgments: every metric is undefined. Add its judgments"),
     ],
@@ -223,6 +281,65 @@ def test_judgments_in_another_table(tmp_path):
 def test_errors(frame, options, message):
     with pytest.raises(RankqlError, match=message):
         rankql.monitor(frame, metrics="nDCG@3", **options)
+
+
+def test_metrics_of_the_catalogue_are_refused():
+    with pytest.raises(RankqlError, match=r"cannot watch g@10, which describes all rankings"):
+        rankql.monitor(LOG, metrics={"g@10": "gini(item, catalogue := 50)"})
+
+
+def test_the_judged_share_alone():
+    result = rankql.monitor(LOG, metrics="Judged@3")
+    assert result.passed and result.table["metric"].unique().to_list() == ["Judged@3"]
+
+
+@pytest.mark.slow
+def test_own_metrics():
+    """Their labels need no cutoff, and their direction is that of the caller."""
+    frame = log(broken=40)
+    own = {"mine@3": "ndcg(rel, pos, 3)", "lost gain": "1 - ndcg(rel, pos, 3)"}
+    result = rankql.monitor(frame, metrics=own, higher_is_better={"lost gain": False})
+    assert result.active["metric"].to_list() == ["mine@3", "lost gain"]
+    assert result.active["cause"].to_list() == ["drop", "drop"]
+    assert {"Judged@3", "Judged"} < {*result.table["metric"]}
+    result = rankql.monitor(frame, metrics=own)
+    assert result.active["metric"].to_list() == ["mine@3"]
+    assert any(note.startswith("Higher mine@3 and lost gain are assumed") for note in result.notes)
+
+
+@pytest.mark.slow
+def test_text_tables(tmp_path):
+    """CSV with the day, a folder of TREC runs per day, and judgments in TREC format."""
+    options = {"metrics": "nDCG@3", "gaps": True}
+    expected = rankql.monitor(LOG, **options).table["mean"].to_list()
+    LOG.write_csv(tmp_path / "log.csv")
+    found = rankql.monitor(tmp_path / "log.csv", **options)
+    assert found.table["mean"].to_list() == pytest.approx(expected, abs=1e-12)
+    qrels = LOG.filter(day=FIRST).select("query", "item", pl.col("rel").cast(int))
+    lines = (f"{q} 0 {i} {r}" for q, i, r in qrels.rows())
+    (tmp_path / "my.qrels").write_text("\n".join(lines))
+    for (day,), rows in LOG.group_by("day"):
+        (tmp_path / f"day={day}").mkdir()
+        lines = (f"{q} Q0 {i} {i} {9 - i} me" for q, i in rows.select("query", "item").rows())
+        (tmp_path / f"day={day}" / "my.run").write_text("\n".join(lines))
+    found = rankql.monitor(f"{tmp_path}/*/my.run", tmp_path / "my.qrels", **options)
+    own = rankql.monitor(LOG.drop("rel"), qrels, **options)
+    assert found.table["mean"].to_list() == pytest.approx(own.table["mean"].to_list(), abs=1e-12)
+
+
+def test_days_with_few_queries():
+    """Equal values of few queries are not a certain mean."""
+    few = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("query") < 12)
+    equal = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("pos") == 6)
+    frame = log(queries=120).filter(few).with_columns(rel=pl.when(equal).then("rel").otherwise(0))
+    frame = frame.with_columns(rel=pl.when(~equal | (pl.col("pos") < 6)).then("rel").otherwise(1))
+    table = rankql.monitor(frame, metrics="RR@10").table.filter(kind="metric")
+    usual, band = (table["expected"] - table["band_lo"]).tail(2)
+    last = table.row(-1, named=True)
+    assert last["error"] < 1e-6 and last["queries"] == 12 and band > 1.5 * usual
+    few = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("query") < 9)
+    last = rankql.monitor(frame.filter(few), metrics="RR@10").table.row(-1, named=True)
+    assert last["z_day"] is None and last["alarm"] is None
 
 
 def test_gaps_and_small_slices():
@@ -242,11 +359,25 @@ def test_errors_in_sql():
     for options, message in (
         ("", "day 2026-09-01 occurs twice. Name the column of the series"),
         (", alpha := 2", "alpha must lie between 0 and 1, not 2"),
+        (", family := 0", "family must be a number of series from 1, not 0"),
+        (", family := 'x'", "family must be a number of series from 1, not x"),
+        (", error := 'error'", "error must not be negative, not -1"),
+        (", value := 'huge'", "value is too large"),
     ):
-        means = LOG.group_by("day").agg(value=pl.mean("rel"))
+        means = LOG.group_by("day").agg(value=pl.mean("rel"), error=pl.lit(-1))
+        means = means.with_columns(huge=pl.col("value") * 1e200)
         con.register("frame", means if options else twice)
         with pytest.raises(duckdb.Error, match=message):
             con.sql(f"FROM monitor_days('frame', DATE '2026-09-28'{options})").fetchall()
+    for baseline, message in (
+        ("NULL", "baseline must be the last day of the baseline period, not NULL"),
+        ("DATE '2026-09-05'", "the baseline up to 2026-09-05 must have each weekday twice"),
+        ("DATE '2025-09-05'", "the baseline up to 2025-09-05 must have each weekday twice"),
+    ):
+        with pytest.raises(duckdb.Error, match=message):
+            con.sql(f"FROM monitor_days('frame', {baseline})").fetchall()
+    late = con.sql("SELECT count(alarm) FROM monitor_days('frame', DATE '2027-01-01')").fetchall()
+    assert late == [(0,)]
 
 
 def test_command_line(tmp_path):

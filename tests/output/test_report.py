@@ -426,7 +426,7 @@ def test_without_the_runs_it_says_what_is_absent(tmp_path):
     other = frame.with_columns(pl.col("AP", "mean time") * 1.5)
     rankql.compare({"a": frame, "b": other}).save(tmp_path / "a.html")
     text = Page((tmp_path / "a.html").read_text()).text
-    assert text.count("Not shown: this section needs the runs") == 3
+    assert text.count("Not shown: the runs are needed") == 3
     assert "mean time" in text
 
 

@@ -63,8 +63,9 @@ def test_funnel(comparison, tmp_path):
     table = pl.concat([table.with_columns(s=pl.lit(name)) for name, table in RUNS.items()])
     one = rankql.compare(table, QRELS, "nDCG@10", system="s")
     titles = [
-        f"{name}: {rankql.funnel({'first': RETRIEVAL, name: table}, QRELS).title}."
+        f"Pipeline that ends with {name}: {result.title}."
         for name, table in RUNS.items()
+        if (result := rankql.funnel({"first": RETRIEVAL, name: table}, QRELS))
     ]
     for compared in (comparison, one):
         section = make(make_funnel_section, compared, {"first": RETRIEVAL})
@@ -73,6 +74,7 @@ def test_funnel(comparison, tmp_path):
         assert [row[:2] for row in losses.rows[1:4]] == [["a", "first"], ["a", "a"], ["a", "order"]]
         assert items.caption == "a: relevant items lost by first, 10 of 12"
         assert len(section.figures) == len(RUNS)
+        assert not any("Means" in note for note in section.notes)
     assert make(make_funnel_section, comparison) is None
     comparison.save(tmp_path / "report.html", stages={"first": RETRIEVAL})
     assert 'id="funnel"' in (tmp_path / "report.html").read_text("utf-8")
@@ -85,6 +87,24 @@ def test_stages_that_do_not_fit(comparison, tmp_path):
     with pytest.raises(rankql.RankqlError, match="No item column in stage 'first'"):
         comparison.save(path, stages={"first": RETRIEVAL.drop("item")})
     results = {name: rankql.evaluate(table, QRELS, "RR") for name, table in RUNS.items()}
-    with pytest.raises(rankql.RankqlError, match="stages need the runs"):
+    message = "^stages: the runs are needed, but .* from results. Compare the runs, or leave"
+    with pytest.raises(rankql.RankqlError, match=message):
         rankql.compare(results).save(path, stages={"first": RETRIEVAL})
-    assert not path.exists()
+    with pytest.raises(rankql.RankqlError, match=r"^stages must be a dict .*, not list"):
+        comparison.save(path, stages=[RETRIEVAL])
+    with pytest.raises(rankql.RankqlError, match=r"would have no funnel, only .html does"):
+        comparison.save(tmp_path / "report.md", stages={"first": RETRIEVAL})
+    assert not [*tmp_path.iterdir()]
+
+
+def test_means_by_other_rules_are_explained():
+    """A funnel has rules of its own for undefined and missing queries."""
+    from rankql.output.report_funnel import make_funnel_section
+
+    more = pl.concat([QRELS, QRELS[:1].with_columns(query=pl.lit("none"), rel=pl.lit(0, pl.Int32))])
+    zero = rankql.compare({"a": RUNS["a"]}, more, "nDCG@10", undefined="zero")
+    (note,) = make(make_funnel_section, zero, {"first": RETRIEVAL}).notes[:1]
+    means = {row["system"]: row["mean"] for row in zero.summary.to_dicts()}
+    value = means["a"] * 13 / 12
+    assert note.startswith(f"nDCG@10 of a is {value:.4f} here, but {means['a']:.4f} in Means. ")
+    assert note.endswith("Means have undefined='zero' and missing='zero'.")

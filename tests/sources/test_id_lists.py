@@ -433,3 +433,13 @@ def test_a_retriever_without_any_hit(retrieved, relevant, alike):
         return
     with pytest.raises(RankqlError, match="Write item ids the same way in both"):
         rankql.evaluate(frame, metrics="RR")
+
+
+def test_dicts_of_lists_without_a_hit_are_like_lists_in_a_table(tmp_path):
+    """Ids of the same form: 0 and a note. Of another form: an error."""
+    (tmp_path / "run.json").write_text('{"a": ["x"]}')
+    for run in ({"a": ["x"]}, tmp_path / "run.json"):
+        result = rankql.evaluate(run, {"a": ["p"]}, "RR")
+        assert result["RR"] == 0 and result.notes[0].startswith("No item of the run is judged")
+        with pytest.raises(RankqlError, match=r"^No item of the run is judged"):
+            rankql.evaluate(run, {"a": ["p-1"]}, "RR")

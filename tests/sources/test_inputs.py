@@ -287,7 +287,7 @@ def test_connections_that_cannot_be_used():
     with pytest.raises(duckdb.Error):
         con.execute("INSERT INTO t VALUES (1), (1)").fetchall()
     for ask in (rankql.evaluate, rankql.check, rankql.limits):
-        with pytest.raises(RankqlError, match=r"the transaction of con has failed. Call con.rollb"):
+        with pytest.raises(RankqlError, match=r"The transaction of con has failed. Call con.rollb"):
             ask(RUN, QRELS, con=con)
     con.rollback()
     assert rankql.evaluate(RUN, QRELS, "RR", con=con)["RR"] > 0

@@ -54,6 +54,11 @@ def test_dicts_in_json_are_read_as_in_python(write):
     assert rr("a.json.gz", "b.json") == [0.5, 1]
 
 
+def test_infinite_scores_are_read(write):
+    assert rr(write("a.json", {"q1": {"d2": float("inf"), "d1": 1.0}}), {"q1": ["d1"]}) == [0.5]
+    assert rr(write("b.json", {"q1": {"d2": float("-inf"), "d1": 1.0}}), {"q1": ["d1"]}) == [1]
+
+
 def test_objects_with_names_of_columns_are_rows(write):
     row = {"retrieved": {"d1": 1.0, "d2": 0.4}, "relevant": ["d2"]}
     assert rr(write("rag.jsonl", row), None) == [0.5]
@@ -68,8 +73,8 @@ def test_predictions_of_mteb(write):
     assert rr(file, QRELS) == [0.5, 1]
     write("b.json", {"mteb_model_meta": meta, "default": {"test": RUN, "dev": RUN}})
     assert refused("b.json", QRELS) == (
-        "run: 'b.json' looks like predictions of MTEB, but it has 2 subsets or splits. Pass the "
-        "dict of one of them"
+        "run: 'b.json' looks like predictions of MTEB, but it has 2 subsets or splits "
+        "(default/dev, default/test). Write one of them to a file"
     )
 
 
@@ -80,6 +85,13 @@ def test_predictions_of_mteb(write):
         ('{"q1": {"d1": 1, "d1": 2}}', "but a query, or an item of a query, is repeated. Keep"),
         ({"q1": {"d1": "high"}}, 'run: .* {query: {item: number}}, but "high" is not a number'),
         ({"q1": {"d1": 1}, "q2": ["d1"]}, "number}}, but Expected OBJECT, but got ARRAY"),
+        ({"q1": [["d1", 0.5]]}, r'an item of query q1 is \["d1",0.5\]. Write {query: {'),
+        ({"q1": [], "q2": [{"id": "d1"}]}, 'an item of query q2 is {"id":"d1"}. Write {query'),
+        ('{"q1": {"d1": 1}, "q2": {"d1":', "unexpected end of data$"),
+        ({"new": {"q1": {"d1": 1}}}, r"^run has only objects \(new\), .* for each system"),
+        ({"q1": {}, "q2": {}}, r"^run is empty: 'a.json' looks like {query: {item: number}}, but"),
+        ({"q1": [], "q2": []}, r"^run is empty: 'a.json' looks like {query: \[items in order\]}"),
+        ({}, "^run is empty: 'a.json' looks like {query: {item: number}}, but no query has"),
         ({"q1": ["d1", "d1"]}, "^run has duplicates: query 'q1', item 'd1'"),
         ({"q9": {"d1": 1}}, "^No query of the run is judged: it has 'q9', qrels has 'q1', 'q3'"),
     ],
@@ -174,6 +186,42 @@ def test_search_responses(write):
             f"run: {file!r} looks like an answer of _search, but the search of query 2 failed or "
             "is incomplete. Repeat it"
         )
+
+
+def test_keys_after_long_values(write):
+    """A key far from the start of the file is found; a wrong number would be silent."""
+    long = {"query_vector": [0.123456789] * 8000}
+    qrels = {1: ["d2"], 2: ["d1"]}
+    for key in ("query", "id"):
+        logged = [{**answer("d1", "d2"), "long": long, key: 2}, answer("d2", **{key: 1})]
+        assert rr(write("log.jsonl", "\n".join(map(json.dumps, logged))), qrels) == [1, 1]
+    ratings = request(a={"d1": 1})
+    ratings["requests"][0] = {"id": "a", "request": long, **ratings["requests"][0]}
+    assert rr(write("answer.json", rank_eval(a=["d2", "d1"])), write("r.json", ratings)) == [0.5]
+
+
+def test_answers_that_failed_or_are_empty(write):
+    error = {"error": {"root_cause": [], "type": "x"}, "status": 400}
+    logged = [answer("d1", query="q1"), error]
+    assert refused(write("log.json", logged), QRELS) == (
+        "run: 'log.json' looks like an answer of _search, but a search without query failed or is "
+        "incomplete. Repeat it"
+    )
+    for data, message in (
+        ({"took": 3, "responses": [error]}, "_search, but the search of query 1 failed or is inc"),
+        ({"error": error["error"], "query": "q1"}, "_search, but the search of query q1 failed or"),
+        (rank_eval(["b"]), "_rank_eval, but the search of b failed. Repeat it"),
+        (rank_eval(a=[], b=[]), "_rank_eval, but no query has an item. Check what wrote it"),
+        ([answer(query="q1")], "_search, but no query has an item. Check what wrote it"),
+    ):
+        assert f"looks like an answer of {message}" in refused(write("a.json", data), QRELS)
+
+
+def test_same_ids_in_two_indices(write):
+    run = answer("d1", "d1", query="q1")
+    run["hits"]["hits"][1]["_index"] = "other"
+    hint = """tell the indices apart in both tables: item="_index || '/' || item\""""
+    assert hint in refused(write("a.json", run), QRELS)
 
 
 # Quepid

@@ -235,3 +235,16 @@ def test_the_settings_of_the_user_change_no_number(con, order, nulls):
     con.execute(f"SET default_order = '{order}'; SET default_null_order = '{nulls}'")
     con.execute("SET integer_division = true; SET default_collation = 'NOCASE'")
     assert con.sql(query).fetchall()[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"schema": None}, "schema must be the name of a schema, not None"),
+        ({"persist": True, "schema": ""}, "schema must be the name of a schema, not ''"),
+        ({"persist": "no"}, "persist must be True or False, not 'no'"),
+    ],
+)
+def test_wrong_arguments(options, message):
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.register(duckdb.connect(), **options)
