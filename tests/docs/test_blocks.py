@@ -16,11 +16,9 @@ from click.testing import CliRunner
 import rankql
 from rankql.cli import demo
 from rankql.cli.main import main
-from support import components
 from support.doc_blocks import BLOCK, PAGES, cells, run_blocks
 from support.paths import ROOT
 
-sync_api = components.optional("playwright.sync_api")
 # Not run: how to install and what belongs to other programs; test_spark.py runs py.
 OTHERS = {"bash", "yaml", "py", "text"}
 
@@ -129,15 +127,6 @@ def test_site_loads_nothing_from_the_network(site):
             r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"(https?:[^\"]*)", page.read_text()
         )
         assert not loaded, page
-
-
-@pytest.fixture(scope="module")
-def browser():
-    path = next(filter(None, map(components.program, components.BROWSERS)))
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 SEARCHES = {

@@ -136,7 +136,8 @@ def call_every_macro(con, prefix):
     values |= {"event": "item", "grades": "MAP {'a': 1, 'b': 2, 'c': NULL}", "preference": "pos"}
     values |= {"a": "['a']", "b": "['b']", "shown": "['a']", "clicks": "['a']"}
     values["picks"] = "[{'item': 'a', 'team': 'A'}]"
-    values |= {"click": "rel", "propensity": "0.5"}
+    values |= {"click": "rel", "propensity": "0.5", "factor": "0.5"}
+    values |= {"created_at": "1", "shown_at": "2"}
     values |= {"value": "rel", "weight": "pos", "retrieved": "['a']", "relevant": "['a']"}
     moments = f"(SELECT {prefix}experiment_moments(x) FROM (VALUES (1), (2), (4)) AS v (x))"
     values |= dict.fromkeys(("state", "treatment", "control"), moments)
