@@ -72,7 +72,7 @@ class DayStates:
         days = self._list_days()
         states = self._compute()
         for day in days:
-            self._require_values(day, states.filter(day=day, slice="all"))
+            _require_values(day, states.filter(day=day, slice="all"))
         if self.folder is not None:
             others = [*self._read_others({str(day) for day in days})]
             self._store(states)
@@ -176,31 +176,28 @@ class DayStates:
         try:
             return evaluate_in_duckdb(arguments)
         except RankqlError as error:
+            line = str(error).replace(f", {DAY}", "")
             advice = ", or pass the column of the systems: system="
-            raise RankqlError(str(error).replace(advice, ", or one system")) from error
+            raise RankqlError(line.replace(advice, ", or one system")) from error
 
     def _split(self, table: Table, asked: str) -> Table:
         """The rows of a table with the day in the ids of queries."""
-        query = self._query(table)
         name = table.find("query", self.options.get("query")) or ""
-        ids, rows = {name: quote(name)}, f"{table.sql} AS t_ JOIN {asked} ON q_ = {query}"
-        day, excluded, key = "d_", "EXCLUDE (d_, q_)", "d_ || ' ' || q_"
-        columns = dict(table.columns)
-        if table.has(self.day):
-            own = table.actual_name(self.day)
-            ids[own], rows, day = quote(own), table.sql, self._date(table)
-            excluded, key = f"EXCLUDE ({quote(own)})", f"{day} || ' ' || {query}"
-            del columns[own]
-        counts = ", ".join(f"count({column})" for column in ids.values())
-        ((total, *known),) = execute(
-            self.session, f"SELECT count(*), {counts} FROM {table.sql}"
-        ).fetchall()
+        key, own = self._query(table), table.has(self.day)
+        ids = [name, table.actual_name(self.day)] if own else [name]
+        counts = ", ".join(f"count({quote(column)})" for column in ids)
+        count = f"SELECT count(*), {counts} FROM {table.sql}"
+        ((total, *known),) = execute(self.session, count).fetchall()
         require_ids(table.label, total, dict(zip(ids, known, strict=True)))
+        day = self._date(table) if own else "d_"
+        kept = f"EXCLUDE ({quote(ids[1])})" if own else ""
+        joined = "" if own else f"JOIN {asked} ON q_ = {key}"
         return replace(
             table,
-            sql=f"(SELECT * {excluded} REPLACE ({key} AS {quote(name)}), {day} AS {DAY} "
-            f"FROM {rows})",
-            columns={**columns, name: "VARCHAR", DAY: "DATE"},
+            sql=f"(SELECT t_.* {kept} REPLACE ({day} || ' ' || {key} AS {quote(name)}), "
+            f"{day} AS {DAY} FROM {table.sql} AS t_ {joined})",
+            columns={c: kind for c, kind in table.columns.items() if c not in ids[1:]}
+            | {name: "VARCHAR", DAY: "DATE"},
             lasting=False,
         )
 
@@ -223,32 +220,16 @@ class DayStates:
             )
         return f"CAST({quote(name)} AS DATE)"
 
-    def _require_values(self, day: date, states: pl.DataFrame) -> None:
-        """Refuse a day of which all metrics are undefined."""
-        means = states.filter(pl.col("kind") == METRIC)["mean"]
-        shares = states.filter(pl.col("kind") == SHARE)["mean"]
-        if (means if len(means) else shares).drop_nulls().len():
-            return
-        if shares.fill_null(0).max():
-            raise RankqlError(
-                f"Day {day}: every metric is undefined, because no judged item is relevant. Check "
-                "its grades and threshold= (CLI: --threshold), or pass undefined='zero' (CLI: "
-                "--undefined zero)"
-            )
-        raise RankqlError(
-            f"Day {day} has no judgments: every metric is undefined. Add its judgments, or "
-            "leave out the day and pass gaps=True (CLI: --gaps)"
-        )
-
     def _read_others(self, computed: set[str]) -> Iterator[pl.DataFrame]:
         """The stored states of other days; an error if their conventions differ."""
         assert self.folder is not None
+        current = self.settings
         for path in sorted(self.folder.glob("*.parquet")):
             if path.stem in computed:
                 continue
             settings, state = _read_state(path)
-            for name in sorted({*settings, *self.settings}):
-                old, new = settings.get(name), self.settings.get(name)
+            for name in sorted({*settings, *current}):
+                old, new = settings.get(name), current.get(name)
                 if old != new:
                     raise RankqlError(
                         f"states: {path.stem} was computed with {name}={old!r}, not {new!r}, so "
@@ -273,6 +254,23 @@ class DayStates:
                     f"COPY (FROM {sql}) TO {literal(str(path))} (FORMAT parquet, "
                     f"KV_METADATA {{rankql: {meta}}})"
                 ).fetchall()
+
+
+def _require_values(day: date, states: pl.DataFrame) -> None:
+    """Refuse a day of which all metrics are undefined."""
+    means, shares = (states.filter(kind=kind)["mean"] for kind in (METRIC, SHARE))
+    if (means if len(means) else shares).count():
+        return
+    if shares.fill_null(0).max():
+        raise RankqlError(
+            f"Day {day}: every metric is undefined, because no judged item is relevant. Check its "
+            "grades and threshold= (CLI: --threshold), or pass undefined='zero' (CLI: --undefined "
+            "zero)"
+        )
+    raise RankqlError(
+        f"Day {day} has no judgments: every metric is undefined. Add its judgments, or leave out "
+        "the day and pass gaps=True (CLI: --gaps)"
+    )
 
 
 def _read_state(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:

@@ -267,6 +267,7 @@ def test_judgments_in_another_table(tmp_path):
          r"days: query is NULL in 270 of 8100 rows. Leave them out"),
         (LOG.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC"))), {},
          r"days: day is TIMESTAMP WITH TIME ZONE, whose day .* Cast it to DATE first"),
+        (LOG, {"by": "x"}, r"by='x': no column of that name in days. .*, part$"),
         (LOG, {"by": "day"}, r"by= .* names 'day', the column of the day.*Leave it out"),
         (LOG, {"unjudged": "bounds"}, r"does not take unjudged='bounds'"),
         (LOG, {"states": ""}, r"states= .* must be the path of a folder, not ''"),

@@ -238,6 +238,7 @@ WITH days AS (
 FROM monitor_days('days', DATE '2026-01-28', series := 'series')
 """
 ALARMS = {"fail_alarm": ("no_alarm", {})}
+UNWATCHED = {"fail_unwatched": ("no_alarm", {})}
 
 
 def test_the_tests(project, dbt, tmp_path):
@@ -252,6 +253,7 @@ def test_the_tests(project, dbt, tmp_path):
     (project / "models").mkdir()
     (project / "models" / "t.sql").write_text(TABLE)
     (project / "models" / "days.sql").write_text(DAYS)
+    (project / "models" / "unwatched.sql").write_text("SELECT 1 AS day, NULL::BOOLEAN AS alarm")
     (project / "models" / "one_day.sql").write_text(f"SELECT * FROM ({TABLE}) WHERE day = 2")
 
     def named(tests):
@@ -269,12 +271,13 @@ def test_the_tests(project, dbt, tmp_path):
     models = [
         {"name": "t", "columns": columns, "data_tests": named(keys)},
         {"name": "days", "columns": [{"name": "alarm", "data_tests": named(ALARMS)}]},
+        {"name": "unwatched", "columns": [{"name": "alarm", "data_tests": named(UNWATCHED)}]},
         {"name": "one_day", "columns": [{"name": "same", "data_tests": named(first)}]},
     ]
     (project / "models" / "models.yml").write_text(json.dumps({"models": models}))
     dbt("deps", "build", fails=True)
     said = {n: s for n, s in outcomes(project).items() if n.startswith(("pass_", "fail_", "warn_"))}
-    assert said == {name: name[:4] for name in said} and len(said) == 26
+    assert said == {name: name[:4] for name in said} and len(said) == 27
 
 
 def test_a_macro_of_the_users(project, dbt):
