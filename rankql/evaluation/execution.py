@@ -6,6 +6,7 @@ they do not fit into memory, the queries are evaluated in parts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -106,7 +107,7 @@ def _own_metric_errors(session: Session, query: Query) -> Iterator[None]:
             try:
                 execute(session, build().sql, True).fetchall()
             except _REFUSED as own:
-                line = database_message(own).partition("! Did you mean")[0]
+                line = re.sub(r'! Did you mean "__.*', "", database_message(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
                     continue
                 raise RankqlError(
