@@ -116,7 +116,7 @@ def test_numeric_ids_match_ids_as_text():
         ({"q1": [("d1", 0.5)]}, "^run: item ids must be all text or all whole numbers, not tuple"),
         ({"q1": ["d1", 2]}, "^run: item ids must be .*, not int and str. Pass {query: {item:"),
         ({"q1": ["d1"], 2: ["d1"]}, "^run: query ids must be .*, not int and str"),
-        ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 rows"),
+        ({"q1": ["d1", None]}, "^run: item is NULL in 1 of 2 ids"),
         ({UUID(int=1): ["d1"]}, "^run: query ids must be .*, not UUID. Pass .* as text: str"),
         ({"q1": {"d1", "d2"}}, "^run: a set of items has no order. Pass a list"),
         (
