@@ -227,7 +227,9 @@ def compare_states(
 def _without_before(pairs: pl.DataFrame) -> pl.DataFrame:
     """The states of each pair as if there were no pre-period column."""
     zeros = [pl.lit(0.0).alias(name) for name in ("vb", "db", "bb")]
-    return pairs.with_columns(pl.col("state", "state_right").struct.with_fields(zeros))
+    # One by one: polars 1.36 puts the second column into the first.
+    states = (pl.col(name).struct.with_fields(zeros) for name in ("state", "state_right"))
+    return pairs.with_columns(*states)
 
 
 def _explain_untested(row: Mapping[str, Any]) -> str:

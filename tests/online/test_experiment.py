@@ -454,3 +454,16 @@ def test_sources_and_options(tmp_path):
     ):
         done = CliRunner().invoke(main, ["experiment", str(path), *options.split()])
         assert done.exit_code == 0 and words in done.output, done.output
+
+
+def test_the_note_says_how_much_variance_a_column_before_removes():
+    """The share that a regression on it explains, in both arms together."""
+    rng = np.random.default_rng(5)
+    before, arm = rng.exponential(1, 400), np.repeat(["A", "B"], 200)
+    revenue = before + rng.exponential(1, 400)
+    table = pl.DataFrame({"user": range(400), "arm": arm, "revenue": revenue, "before": before})
+    result = rankql.experiment(table, metrics="revenue", before="before", control="A")
+    within = [values - values.mean() for x in (revenue, before) for values in (x[:200], x[200:])]
+    y, x = np.concatenate(within[:2]), np.concatenate(within[2:])
+    share = (x @ y) ** 2 / (x @ x) / (y @ y)
+    assert f"removes {share:.0%} of the variance" in result.notes[-1]
