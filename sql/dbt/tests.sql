@@ -42,13 +42,10 @@ FROM {{ model }}
 WHERE ({{ value }} IS NULL OR {{ value }} > {{ max }}) {{ rankql.newest(model, day) }}
 {% endtest %}
 
-{# A model of `monitor_days` has no alarm on the newest day, and at least one series that is watched. #}
+{# A model of `monitor_days` has no alarm on the newest day. In the baseline period all of them are NULL. #}
 {% test no_alarm(model, column_name, day='day') %}
 FROM {{ model }}
-WHERE (
-    {{ column_name }}
-    OR (SELECT count({{ column_name }}) = 0 FROM {{ model }} WHERE true {{ rankql.newest(model, day) }})
-) {{ rankql.newest(model, day) }}
+WHERE {{ column_name }} {{ rankql.newest(model, day) }}
 {% endtest %}
 
 {# The rule of `rankql gate`: a limit passes if the confidence interval of the drop lies within it, fails if the interval

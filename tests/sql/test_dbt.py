@@ -238,7 +238,7 @@ WITH days AS (
 FROM monitor_days('days', DATE '2026-01-28', series := 'series')
 """
 ALARMS = {"fail_alarm": ("no_alarm", {})}
-UNWATCHED = {"fail_unwatched": ("no_alarm", {})}
+UNWATCHED = {"pass_in_the_baseline": ("no_alarm", {})}
 
 
 def test_the_tests(project, dbt, tmp_path):
