@@ -170,13 +170,9 @@ class DayStates:
             profile=rest.pop("conventions", None),
             options=rest,
             packs=False,
+            remedies=["collapse"],
         )
-        try:
-            return evaluate_in_duckdb(arguments)
-        except RankqlError as error:
-            line = str(error).replace(f", {DAY}", "")
-            advice = ", or pass the column of the systems: system="
-            raise RankqlError(line.replace(advice, ", or one system")) from error
+        return evaluate_in_duckdb(arguments)
 
     def _split(self, table: Table, asked: str) -> Table:
         """The rows of a table with the day in the ids of queries."""
