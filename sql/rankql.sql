@@ -85,9 +85,11 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
--- The grade or 0 if it is negative, NULL if unjudged. greatest() takes four times as long.
-CREATE OR REPLACE MACRO rankql_gain(rel) AS
-    rankql_grade(rel) * CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
+-- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
+CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
+
+-- The grade or 0 if it is negative, NULL if unjudged.
+CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) * rankql_if_positive(rel);
 
 -- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
@@ -654,7 +656,7 @@ COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judge
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
     rankql_grade(rel)
-    * CASE rankql_text(negative) WHEN 'zero' THEN CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END
+    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
                   WHEN 'keep' THEN 1
                   ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;
