@@ -134,7 +134,7 @@ class PairComparison:
             room = special.stdtrit(sample.freedom, POWER) * sample.error
             size: float | None = float((hi - lo) / 2 + room)
         else:
-            size = sample.detectable(level, POWER)
+            size = sample.detectable(level)
         return size if size is not None and size <= self.largest else None
 
     def verdict(self, settings: Settings) -> str:
