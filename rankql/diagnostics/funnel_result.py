@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -57,6 +56,7 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
+    _charted = True
 
     @property
     def metric(self) -> str:
@@ -153,13 +153,6 @@ class Funnel(EvaluatedTable):
         require_package("altair", "report", "plot")
         chart: alt.TopLevelMixin = load_output("funnel_chart").draw_funnel(self)
         return chart
-
-    def _render_page(self) -> str:
-        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
-        if not all(map(find_spec, ("altair", "vl_convert"))):
-            return super()._render_page()
-        svg = load_output("funnel_chart").render_svg(self)
-        return super()._render_page().replace("<body>", f"<body>{svg}", 1)
 
     def _details(self) -> dict[str, Any]:
         return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -42,6 +41,7 @@ class Monitoring(TableResult):
     alarms: pl.DataFrame
     conventions: dict[str, Any]
     notes: list[str]
+    _charted = True
 
     @property
     def active(self) -> pl.DataFrame:
@@ -117,13 +117,6 @@ class Monitoring(TableResult):
                  "failure" if row["sentence"] else None, row["cause"])
             for row in rows.iter_rows(named=True)
         ])  # fmt: skip
-
-    def _render_page(self) -> str:
-        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
-        if not all(map(find_spec, ("altair", "vl_convert"))):
-            return super()._render_page()
-        svg = load_output("monitor_chart").render_days(self)
-        return super()._render_page().replace("<body>", f"<body>{svg}", 1)
 
     def _details(self) -> dict[str, Any]:
         return {"passed": self.passed, "conventions": self.conventions,
