@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql import text
+from rankql.errors import require_package
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
     import pyarrow as pa
 
@@ -65,7 +67,7 @@ class TableResult:
         def sql(self) -> str:
             """The query that computed the values, '' if there is none."""
 
-        def plot(self) -> Any:
+        def plot(self) -> alt.TopLevelMixin:
             """An altair chart of the result."""
 
     else:
@@ -204,6 +206,13 @@ def _write_text(
 def load_output(module: str) -> Any:
     """Import a module of `output`, the package above, when `plot` or `save` is called."""
     return import_module(f"rankql.output.{module}")
+
+
+def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin:
+    """Draw with a function of `output`, which needs altair."""
+    require_package("altair", "report", "plot")
+    chart: alt.TopLevelMixin = getattr(load_output(module), function)(*arguments)
+    return chart
 
 
 # A wider table is printed without its least important columns.

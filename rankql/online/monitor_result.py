@@ -9,10 +9,10 @@ import polars as pl
 
 from rankql import text
 from rankql.decisions.junit import JUnitCase, render_junit
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, describe_unknown
 from rankql.online.alarms import CAUSES, KEYS
 from rankql.online.day_states import JUDGED
-from rankql.results import TableResult, drop_idle_columns, fit_width, load_output
+from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
 
 if TYPE_CHECKING:
     import altair as alt
@@ -96,17 +96,14 @@ class Monitoring(TableResult):
 
         The band is what chance explains, the line the mean with its interval; alarms are coloured.
         """
-        require_package("altair", "report", "plot")
         frame = self.table.filter(pl.col("kind") != JUDGED)
         if slice not in (slices := frame["slice"].unique(maintain_order=True).to_list()):
             raise RankqlError(describe_unknown("slice", slice, slices))
         metrics = frame["metric"].unique(maintain_order=True).to_list()
         if metric is not None and metric not in metrics:
             raise RankqlError(describe_unknown("metric", metric, metrics))
-        chart: alt.TopLevelMixin = load_output("monitor_chart").draw_days(
-            frame.filter(slice=slice), [metric] if metric else metrics
-        )
-        return chart
+        shown = frame.filter(slice=slice)
+        return draw_chart("monitor_chart", "draw_days", shown, [metric] if metric else metrics)
 
     def junit(self) -> str:
         """JUnit XML with a test per series, which fails if it has an alarm on the last day."""
