@@ -124,7 +124,6 @@ THINNED = {
     "test_ranges.py::test_merged_rankings_in_evaluate": 3,
     "test_ranges.py::test_perfect_is_1": 4,
     "test_register.py::test_every_macro_in_any_schema": 2,
-    "test_register.py::test_the_settings_of_the_user_change_no_number": 3,
     "test_significance.py::test_every_table_has_numbers_or_words": 3,
     "test_significance.py::test_intervals_agree_with_verdicts": 7,
     "test_significance.py::test_the_interval_of_randomisation_inverts_it": 5,
