@@ -39,7 +39,7 @@ from rankql.registry.metric_record import Rows
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles
 
@@ -128,7 +128,7 @@ def explain_items(
         inputs = select_queries(inputs, of)
         with evaluation_errors(session, inputs, task.conventions):
             sql = items_sql(inputs, task.metric, terms, task.conventions)
-            return execute(session, sql).pl(), terms.formula
+            return fetch_frame(session, sql), terms.formula
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     sql = positions_sql(inputs, metric, terms, conventions)
     with evaluation_errors(session, inputs, conventions):
         result, _ = _evaluate(task, one_query=True, is_missing=is_missing)
-        rows = execute(session, sql).pl()
+        rows = fetch_frame(session, sql)
     if is_missing:
         result.notes = [f"The run has no rows for query {key!r}."]
     result.notes += notes
@@ -226,7 +226,7 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
     with evaluation_errors(session, inputs, task.conventions):
         result, rows = _evaluate(task)
         sql = losses_sql(inputs, metric, task.conventions, rows)
-        sums = execute(session, sql).pl()
+        sums = fetch_frame(session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
     values = result.frame()
@@ -279,5 +279,5 @@ def _evaluate(
         sql_runner(session, inputs, conventions), inputs, "qrels", "item"
     ):
         raise RankqlError(error)
-    result.values = execute(session, query.sql).pl()
+    result.values = fetch_frame(session, query.sql)
     return result, query.rows
