@@ -58,6 +58,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.ranking,
             choose(arguments.profile, arguments.options),
             arguments.weight,
+            arguments.remedies,
         )
         few = validate_columns(session, inputs, ("rel", "pos")) <= FEW_ROWS
         build, conventions = plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from rankql.evaluation.summary import attribute_column, summarise
 from rankql.evaluation.weights import check_weights, describe_weights
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
-from rankql.registry.parse import is_metric, lower_is_better, resolve_names
+from rankql.registry.parse import is_metric, lower_is_better, resolve_names, value_range
 from rankql.results import TableResult, drop_idle_columns, load_output
 from rankql.sources.private import private_connection
 from rankql.text import format_queries, join_words
@@ -26,6 +27,10 @@ from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
     import altair as alt
+
+
+# The squares of larger values overflow.
+_LARGEST = 1e150
 
 
 @dataclass(eq=False, repr=False)
@@ -209,19 +214,25 @@ class Result(TableResult):
                 self._refuse(kind)
 
     def _require_finite(self) -> None:
-        """Refuse NaN and infinity, which only an expression of the user gives."""
-        own = [name for name in self.metrics if not is_metric(name)]
-        if not own:
+        """Refuse NaN, infinity and numbers whose squares overflow, of metrics without a limit."""
+        unlimited = [name for name in self.metrics if value_range(name)[1] is None]
+        if not unlimited:
             return
         key = quote(self.meta["query"])
         with self._connection() as con:
-            for name in own:
+            for name in unlimited:
                 value = f"CAST({quote(name)} AS DOUBLE)"
-                sql = f"SELECT {value}, {key} FROM rows WHERE NOT isfinite({value})"
-                for number, query in con.sql(f"{sql} ORDER BY 2 LIMIT 1").fetchall():
+                wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
+                sql = f"SELECT {value}, {key} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
+                for number, query in con.sql(sql).fetchall():
+                    what = f"metrics: {name} is {number:g} for query {query!r}"
+                    if is_metric(name) or math.isfinite(number):
+                        raise RankqlError(
+                            f"{what}, so sums overflow. Rescale the numbers that it reads"
+                        )
                     raise RankqlError(
-                        f"metrics: {name} is {number} for query {query!r}, but must be a finite "
-                        "number, or NULL if undefined. If it divides by 0, divide by nullif(..., 0)"
+                        f"{what}, but must be a finite number, or NULL if undefined. If it divides "
+                        "by 0, divide by nullif(..., 0)"
                     )
 
     def _refuse(self, kind: str) -> None:

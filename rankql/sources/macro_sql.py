@@ -5,16 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import duckdb
 import polars as pl
 
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
-
-
-def execute(session: Session, sql: str, checked: bool = False) -> duckdb.DuckDBPyRelation:
-    """The rows of a query that may call our macros."""
-    return session.con.sql(create_macros(session.con, sql, checked))
 
 
 def fetch(session: Session, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:

@@ -1549,3 +1549,7 @@ def test_grades_whose_sum_overflows():
     run = pl.DataFrame({"query": "a", "item": [*"xyz"], "pos": [1, 2, 3], "rel": 1e308})
     with pytest.raises(rankql.RankqlError, match=r"grades are too large: sums of 1e.308 over"):
         rankql.evaluate(run, metrics="nDCG@3")
+    for metric, rel, value in (("CG", 1e308, "inf"), ("DCG@1", 1e200, r"1e\+200")):
+        message = f"^metrics: {metric} is {value} for query 'a', so sums overflow. Rescale the num"
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(run.with_columns(rel=rel), metrics=metric)
