@@ -143,9 +143,9 @@ def _require_unique(ask: RunSql, inputs: Inputs) -> None:
     """Refuse rankings with duplicate items or positions."""
     for source, scored in (("run", inputs.scored), ("reference", _scored(inputs))):
         place = "score" if scored else "pos"
-        columns = ["item", *([] if scored else ["pos"])]
-        where = f"WHERE {place} IS NOT NULL"
-        require_unique(ask, inputs, [(source, column, where) for column in columns])
+        for column in ("item", *([] if scored else ["pos"])):
+            columns = [(source, column, f"WHERE {place} IS NOT NULL")]
+            require_unique(ask, inputs, columns)
 
 
 def _scored(inputs: Inputs) -> bool:

@@ -32,7 +32,7 @@ from rankql.evaluation.overlap import require_common_items, require_ranked_rows
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
-from rankql.evaluation.validation import evaluation_errors, require_unique, validate_inputs
+from rankql.evaluation.validation import evaluation_errors, find_duplicates, validate_inputs
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric_record import Rows
@@ -275,7 +275,9 @@ def _evaluate(
     result = pending_result(session, inputs, query, conventions)
     if not is_missing:
         result.notes = validate_inputs(session, inputs, conventions, query, one_query)
-    else:
-        require_unique(sql_runner(session, inputs, conventions), inputs, [("qrels", "item", "")])
+    elif error := find_duplicates(
+        sql_runner(session, inputs, conventions), inputs, "qrels", "item"
+    ):
+        raise RankqlError(error)
     result.values = execute(session, query.sql).pl()
     return result, query.rows

@@ -26,7 +26,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute, fetch, render_script
+from rankql.sources.macro_sql import execute, render_script
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
@@ -106,7 +106,7 @@ def _own_metric_errors(session: Session, query: Query) -> Iterator[None]:
     except _REFUSED as error:
         for name, build in query.alone.items():
             try:
-                fetch(session, build().sql, True)
+                execute(session, build().sql, True).fetchall()
             except _REFUSED as own:
                 line = re.sub(r'! Did you mean "__.*', "", database_message(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
