@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from rankql.errors import RankqlError, describe_unknown, did_you_mean, require_package
+from rankql.errors import RankqlError, describe_unknown, did_you_mean
 from rankql.evaluation.summary import attribute_column, summarise
 from rankql.evaluation.weights import check_weights, describe_weights
 from rankql.macros import MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names, value_range
-from rankql.results import TableResult, drop_idle_columns, load_output
+from rankql.results import TableResult, draw_chart, drop_idle_columns
 from rankql.sources.private import private_connection
-from rankql.text import format_queries, join_words
+from rankql.text import format_percent, format_queries, join_words
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Result(TableResult):
         level = (
             ""
             if self.interval is None
-            else f" with {100 * self.confidence:.12g}% confidence intervals"
+            else f" with {format_percent(self.confidence)} confidence intervals"
         )
         return f"Means by metric{level}"
 
@@ -162,9 +162,7 @@ class Result(TableResult):
 
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all."""
-        require_package("altair", "report", "plot")
-        chart: alt.TopLevelMixin = load_output("charts").plot_means(self, metric)
-        return chart
+        return draw_chart("charts", "plot_means", self, metric)
 
     def save_values(self, path: str | os.PathLike[str]) -> None:
         """Write the values per query to a Parquet file, which `combine` and `compare` read."""
