@@ -4,6 +4,7 @@ The same file is run by hand with DuckDB 1.4.3, the oldest version that is suppo
 """
 
 import re
+from functools import cache
 
 import duckdb
 import pytest
@@ -54,6 +55,7 @@ def con():
     return con
 
 
+@cache
 def values(con, metric):
     return dict(con.sql(f"SELECT user, {metric} FROM t GROUP BY user").fetchall())
 

@@ -1,6 +1,6 @@
 """The matrix of engines and hand-checked cases: who runs what, and what each engine refuses.
 
-An engine answers all cases of a metric at once, in every form in which it can be asked. A case is
+An engine answers all cases of a metric at once, in the forms in which it can be asked. A case is
 equal where every answer is, to 1e-12 and NULL where NULL; it is refused where REFUSED says so, with
 the error that stands there. Nothing is left out.
 """
@@ -63,7 +63,8 @@ PLACES = {
 }
 
 
-JOINED = ("evaluate joined", "evaluate scored")
+# Forms of metrics of one ranking that take turns with the options; another form is asked for all.
+TURNS = (("evaluate joined", "evaluate scored"), ("sql list", "sql score", "sql score expected"))
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,10 @@ class Form:
         # Without GROUP BY a query is planned for each case: a third of them, and all without rows.
         if self.name == "sql whole table" and group and zlib.crc32(repr(group).encode()) % 3:
             return "the others are asked in groups"
-        # Run and judgments are joined by positions or by scores: the options take turns.
-        if self.name == JOINED[zlib.crc32(str(options).encode()) % 2]:
-            return "asked in another form"
+        for forms in TURNS if metric in signatures.RANKING else ():
+            turn = forms[zlib.crc32(str(options).encode()) % len(forms)]
+            if self.name in forms and self.name != turn:
+                return "asked in another form"
         return metric_engines.ENGINES[self.name].cannot(metric, options, group)
 
 
