@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from typing import Any
 
@@ -9,6 +10,9 @@ import polars as pl
 
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
+
+# Filters of warnings are those of the process: threads take turns to set and restore them.
+_FILTERS = threading.Lock()
 
 
 def fetch(session: Session, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
@@ -29,7 +33,7 @@ def fetch_frame(
         relation: pl.DataFrame = con.sql(query).pl()
         return relation
     rows = con.execute(query)
-    with warnings.catch_warnings():
+    with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
         frame = pl.from_arrow(rows.to_arrow_table())
     assert isinstance(frame, pl.DataFrame)
