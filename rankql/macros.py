@@ -122,9 +122,9 @@ def _split(text: str) -> dict[str, str]:
 
 @cache
 def _call() -> re.Pattern[str]:
-    """Compile the pattern of a macro call; it also matches texts and quoted names, to skip them."""
+    """Compile the pattern of a macro call; it also matches texts, quoted names and comments."""
     names = "|".join(sorted(_statements(False), key=len, reverse=True))
-    return re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
+    return re.compile(rf"""--.*|'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
 
 
 def isolate_macros(query: str, checked: bool = False) -> tuple[list[str], str]:

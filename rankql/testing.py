@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from rankql import text
 from rankql.decisions.arguments import Results
 from rankql.decisions.gate import gate
 from rankql.decisions.verdict import Verdict
@@ -34,6 +35,6 @@ def assert_no_regression(
     if not verdict:
         raise AssertionError(repr(verdict))
     for row in verdict.inconclusive.iter_rows(named=True):
-        where = "" if row["slice"] == "all" else f" [{row['slice']}]"
-        warnings.warn(f"{row['check']}{where}: {row['message']}", stacklevel=2)
+        name = text.add_slice(row["check"], row["slice"], brackets=True)
+        warnings.warn(f"{name}: {row['message']}", stacklevel=2)
     return verdict

@@ -127,6 +127,13 @@ def round_significant(value: float, digits: int = 2) -> str:
     return f"{round(value, places):,.{max(0, places)}f}"
 
 
+def add_slice(name: str, part: str, *, brackets: bool = False) -> str:
+    """Add the slice to a name, unless it has all queries: 'AP, lang=en' or 'AP [lang=en]'."""
+    if part == "all":
+        return name
+    return f"{name} [{part}]" if brackets else f"{name}, {part}"
+
+
 def join_words(words: Sequence[str]) -> str:
     """Join words for a sentence: a, b and c."""
     *most, last = words

@@ -85,9 +85,11 @@ CREATE OR REPLACE MACRO rankql_grade(rel) AS
          WHEN rel IS NOT NULL THEN rankql_fail('rel must be a finite number, not ' || rankql_text(rel))
     END;
 
--- The grade or 0 if it is negative, NULL if unjudged. greatest() takes four times as long.
-CREATE OR REPLACE MACRO rankql_gain(rel) AS
-    rankql_grade(rel) * CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
+-- 0 for a negative grade, else 1: a factor, because greatest() takes four times as long.
+CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END;
+
+-- The grade or 0 if it is negative, NULL if unjudged.
+CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) * rankql_if_positive(rel);
 
 -- 1 if relevant, 0 if judged and not relevant, NULL if unjudged.
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS
@@ -407,15 +409,21 @@ CREATE OR REPLACE MACRO rankql_first_hit(hit, score) AS
 
 -- Tables.
 
--- Columns are named by text. struct_concat() refuses a second column `pos`; struct_insert(a, pos := b) loses the name `pos`
--- in DuckDB 2.0 if the macro is stored in a file of an older format.
+-- Does a row have a column of this name? typeof() is constant, so this costs nothing. What is in brackets are fields of a column.
+CREATE OR REPLACE MACRO rankql_has_column(value, name) AS regexp_matches(
+    list_reduce([typeof(value)[8:-2], '', '', ''], lambda kinds, step: regexp_replace(kinds, '\([^()]*\)', '', 'g')),
+    '(?i)(^|, )"?' || name || '"? ');
+
+-- Columns are named by text.
 CREATE OR REPLACE MACRO ranked(scores, query := 'user', item := 'item', score := 'score') AS TABLE
-    SELECT unnest(struct_concat(rankql_row, {'pos':
+    SELECT unnest(rankql_row),
         CASE WHEN rankql_score(struct_extract(rankql_row, score)) IS NOT NULL THEN row_number() OVER (
             PARTITION BY CASE WHEN query IS NOT NULL THEN struct_extract(rankql_row, query) END
             ORDER BY struct_extract(rankql_row, score) DESC NULLS LAST,
-                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END}))
-    FROM query_table(scores) AS rankql_row;
+                     rankql_bytes(struct_extract(rankql_row, item)) DESC NULLS LAST) END AS pos
+    FROM query_table(scores) AS rankql_row
+    WHERE CASE WHEN rankql_has_column(rankql_row, 'pos')
+               THEN rankql_fail('the table has a column ''pos'' already: drop or rename it') ELSE true END;
 COMMENT ON MACRO TABLE ranked IS 'The table with `pos`, the position of each item by its score within its query.';
 
 -- Documents below a dropped chunk move up by the number of dropped chunks above them.

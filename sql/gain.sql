@@ -94,7 +94,7 @@ COMMENT ON MACRO idcg IS 'Ideal DCG: the highest DCG that any order of the judge
 
 CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS
     rankql_grade(rel)
-    * CASE rankql_text(negative) WHEN 'zero' THEN CASE WHEN rankql_grade(rel) < 0 THEN 0 ELSE 1 END
+    * CASE rankql_text(negative) WHEN 'zero' THEN rankql_if_positive(rel)
                   WHEN 'keep' THEN 1
                   ELSE rankql_fail('negative must be ''zero'' or ''keep'', not ' || rankql_text(negative))
     END;

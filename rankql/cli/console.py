@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+    from rankql.decisions.verdict import Verdict
+    from rankql.online.monitor_result import Monitoring
     from rankql.results import TableResult
 
 
@@ -67,6 +70,15 @@ def print_frame(frame: pl.DataFrame, form: str, remarks: Sequence[str] = ()) -> 
         click.echo(writers[form](), nl=False)
         for remark in remarks:
             click.echo(text.escape_controls(remark), err=True)
+
+
+def write_junit(result: Verdict | Monitoring, path: Path | None) -> None:
+    """Write JUnit XML if the user named a file."""
+    from rankql.writing import atomic_path
+
+    if path:
+        with atomic_path(path) as temporary:
+            temporary.write_text(result.junit(), encoding="utf-8")
 
 
 @contextmanager

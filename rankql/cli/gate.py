@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rankql.cli.command import command
-from rankql.cli.console import open_connection, print_result
+from rankql.cli.console import open_connection, print_result, write_junit
 from rankql.cli.inputs import keyword_arguments, split_slices
 from rankql.cli.options import (
     CLUSTER,
@@ -107,7 +107,6 @@ def gate_command(
     eval --output wrote, without QRELS.
     """
     from rankql.decisions.gate import gate
-    from rankql.writing import atomic_path
 
     with open_connection() as con:
         verdict = gate(
@@ -121,9 +120,7 @@ def gate_command(
             **keyword_arguments(options),
         )
     print_result(verdict, form)
-    if junit:
-        with atomic_path(junit) as beside:
-            beside.write_text(verdict.junit(), encoding="utf-8")
+    write_junit(verdict, junit)
     if github or (github is None and os.environ.get("GITHUB_ACTIONS") == "true"):
         for line in verdict.annotations():  # GitHub reads stderr too
             click.echo(line, err=True)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rankql.cli.command import command
-from rankql.cli.console import open_connection, print_result
+from rankql.cli.console import open_connection, print_result, write_junit
 from rankql.cli.inputs import keyword_arguments, split_slices
 from rankql.cli.options import (
     COLUMNS,
@@ -66,7 +66,6 @@ def monitor_command(
     per day, or a table with the column day. Without QRELS, it has the grades too.
     """
     from rankql.online.monitor import monitor
-    from rankql.writing import atomic_path
 
     with open_connection() as con:
         result = monitor(
@@ -82,7 +81,5 @@ def monitor_command(
     print_result(result, form)
     if report:
         result.save(report)
-    if junit:
-        with atomic_path(junit) as beside:
-            beside.write_text(result.junit(), encoding="utf-8")
+    write_junit(result, junit)
     raise SystemExit(result.exit_code)

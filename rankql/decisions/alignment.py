@@ -10,6 +10,7 @@ import polars as pl
 
 from rankql import text
 from rankql.errors import RankqlError
+from rankql.evaluation.catalogue import describe_together
 from rankql.evaluation.combining import require_finite_metrics, require_no_system
 from rankql.evaluation.result import Result
 from rankql.evaluation.summary import attribute_column
@@ -76,12 +77,11 @@ def require_same_queries(result: Result) -> None:
     queries = rows[key].unique()
     for (system,), values in rows.sort("system").group_by("system", maintain_order=True):
         if lacking := len(missing := queries.filter(~queries.is_in(values[key].implode()))):
-            verb = "describes" if len(metrics) == 1 else "describe"
             raise RankqlError(
-                f"{text.join_words(metrics)} {verb} all rankings together, so every run needs the "
-                f"same queries: {lacking:,} of {text.format_queries(len(queries))} "
-                f"{text.is_or_are(lacking)} missing in {system!r}, such as {missing.min()!r}. "
-                "Remove them from the other runs too, or leave out such metrics"
+                f"{describe_together(metrics)}, so every run needs the same queries: {lacking:,} "
+                f"of {text.format_queries(len(queries))} {text.is_or_are(lacking)} missing in "
+                f"{system!r}, such as {missing.min()!r}. Remove them from the other runs too, or "
+                "leave out such metrics"
             )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.leaderboard import describe_best, rank_systems
 from rankql.errors import RankqlError, describe_unknown, require_package
@@ -86,7 +87,7 @@ class Comparison(EvaluatedTable):
         """The findings in words."""
         columns = ("metric", "slice", "sentence")
         return [
-            f"{metric}{'' if part == 'all' else f', {part}'}: {sentence}"
+            f"{text.add_slice(metric, part)}: {sentence}"
             for metric, part, sentence in self.table.select(columns).iter_rows()
         ]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql import text
 from rankql.decisions.junit import JUnitCase, render_junit
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.results import drop_idle_columns
@@ -131,12 +132,12 @@ class Verdict(EvaluatedTable):
 
 
 def _title(row: Mapping[str, Any]) -> str:
-    return str(row["check"]) + ("" if row["slice"] == "all" else f" [{row['slice']}]")
+    return text.add_slice(row["check"], row["slice"], brackets=True)
 
 
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+def _data(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")

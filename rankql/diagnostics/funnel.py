@@ -122,7 +122,7 @@ def funnel(
         with evaluation_errors(session, inputs, settings):
             run_sql = sql_runner(session, inputs, settings)
             validate_columns(session, inputs)
-            require_unique(run_sql, inputs, [("run", "item", "")], collapses=False)
+            require_unique(run_sql, inputs, [("run", "item", "")])
         final = evaluate(
             tables[last], judged, f"nDCG@{k}", by=by, attributes=attributes, con=session.con,
             descending=descending, confidence=confidence, **columns, **ordering, **evaluate_options,

@@ -142,7 +142,9 @@ def _evaluate_rows(
     task: Task, session: Session, tables: Mapping[str, pa.Table], report: dict[str, Any]
 ) -> pl.DataFrame | None:
     inputs, conventions = task.read_inputs(session, tables), task.conventions
-    report["rows"] = {table.label: count_ids(session, inputs, table) for table in inputs.tables}
+    report["rows"] = {
+        table.label: count_ids(session, table, inputs.ids(table)) for table in inputs.tables
+    }
     if any(n < total for total, counts in report["rows"].values() for n in counts.values()):
         return None
     with duckdb_errors():

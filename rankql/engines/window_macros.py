@@ -60,12 +60,6 @@ def calls_metric(node: exp.Expr) -> bool:
     return not isinstance(node, exp.Query) and any(map(calls_metric, node.iter_expressions()))
 
 
-def calls_aggregate(node: exp.Expr) -> bool:
-    """Whether the node calls a metric or another aggregate."""
-    calls = (call.name.lower() for call in node.find_all(exp.Anonymous))
-    return calls_metric(node) or any(name in AGGREGATES for name in calls)
-
-
 def metric_places(select: exp.Select) -> Iterable[exp.Expr]:
     """The clauses that can call metrics."""
     yield from select.expressions

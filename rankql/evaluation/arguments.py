@@ -41,6 +41,10 @@ class RankingOptions:
         return cls(*(options.pop(name, None) for name in ("order", "collapse", "positions")))
 
 
+# The options of `evaluate` that help with duplicates.
+REMEDIES = ("collapse", "system")
+
+
 @dataclass(frozen=True)
 class EvaluateArguments:
     """The arguments of `evaluate`, checked as far as possible without the data."""
@@ -63,6 +67,8 @@ class EvaluateArguments:
     output: Path | None = None
     # Whether to use the faster form, which depends on the grades of all queries (last bits differ).
     packs: bool = True
+    # The options that errors about duplicates recommend.
+    remedies: Sequence[str] = REMEDIES
     # The profile of the conventions, and the changes to it.
     profile: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

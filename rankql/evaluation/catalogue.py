@@ -36,11 +36,16 @@ def catalogue_notes(metrics: Sequence[Metric]) -> list[str]:
     names = [metric.name for metric in metrics if is_catalogue(metric)]
     if not names:
         return []
-    verb = "describes" if len(names) == 1 else "describe"
     return [
-        f"{join_words(names)} {verb} all rankings together: values per query are jackknife "
-        "pseudo-values, of which only the mean and its interval have a meaning"
+        f"{describe_together(names)}: values per query are jackknife pseudo-values, of which only "
+        "the mean and its interval have a meaning"
     ]
+
+
+def describe_together(names: Sequence[str]) -> str:
+    """Say that metrics have no value for one ranking, for notes and errors."""
+    verb = "describes" if len(names) == 1 else "describe"
+    return f"{join_words(names)} {verb} all rankings together"
 
 
 def catalogue_meta(metrics: Sequence[Metric]) -> dict[str, Any]:

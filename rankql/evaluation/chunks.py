@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankql.errors import RankqlError
-from rankql.evaluation.arguments import RankingOptions
+from rankql.evaluation.arguments import REMEDIES, RankingOptions
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import BY_ITEM, sql_runner
 from rankql.evaluation.validation import require_unique
@@ -35,6 +35,7 @@ def read_rankings(
     ranking: RankingOptions | None = None,
     conventions: Conventions | None = None,
     weight: str | None = None,
+    remedies: Sequence[str] = REMEDIES,
 ) -> Inputs:
     """The inputs, with the chunks of a document collapsed if the caller says so."""
     ranking = ranking or RankingOptions()
@@ -50,6 +51,7 @@ def read_rankings(
         order=ranking.order,
         weight=weight,
     )
+    inputs = replace(inputs, remedies=remedies)
     if ranking.collapse is None:
         return inputs
     validate_columns(session, inputs)

@@ -26,7 +26,8 @@ def validate_columns(
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
-                require_ids(table.label, *count_ids(session, inputs, table), table.unit)
+                counts = count_ids(session, table, inputs.ids(table))
+                require_ids(table.label, *counts, table.unit)
                 _refuse_pandas_nan(table)
             validate_numbers(session, table, roles)
 
@@ -42,12 +43,10 @@ def _refuse_pandas_nan(table: Table) -> None:
             raise RankqlError(f"{table.label}: {name} {problem}{'' if role == 'score' else remedy}")
 
 
-def count_ids(session: Session, inputs: Inputs, table: Table) -> tuple[int, dict[str, int]]:
+def count_ids(session: Session, table: Table, names: Sequence[str]) -> tuple[int, dict[str, int]]:
     """How many rows a table has, and in how many there is an id, by the name of its column."""
-    names = inputs.ids(table)
     columns = ", ".join(f"count({quote(name)})" for name in names)
-    sql = f"SELECT count(*), {columns} FROM {table.sql}"
-    ((total, *counts),) = session.con.execute(sql).fetchall()
+    ((total, *counts),) = fetch(session, f"SELECT count(*), {columns} FROM {table.sql}")
     return total, dict(zip(names, counts, strict=True))
 
 

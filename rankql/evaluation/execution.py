@@ -56,6 +56,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.ranking,
             choose(arguments.profile, arguments.options),
             arguments.weight,
+            arguments.remedies,
         )
         validate_columns(session, inputs, ("rel", "pos"))
         build, conventions = plan(

@@ -9,7 +9,13 @@ from typing import Any
 
 from rankql.errors import RankqlError
 from rankql.evaluation.bounds import add_bounds, bound_calls
-from rankql.evaluation.catalogue import catalogue_meta, catalogue_notes, is_catalogue, pseudo_values
+from rankql.evaluation.catalogue import (
+    catalogue_meta,
+    catalogue_notes,
+    describe_together,
+    is_catalogue,
+    pseudo_values,
+)
 from rankql.evaluation.ctes import (
     CUTS,
     JUDGED,
@@ -263,7 +269,7 @@ def _refuse_parts(inputs: Inputs, metrics: Sequence[Metric]) -> None:
         for name in inputs.by:
             argument = inputs.argument(name)
             raise RankqlError(
-                f"{metric.name} describes all rankings together, so it is not a mean and has no "
+                f"{describe_together([metric.name])}, so it is not a mean and has no "
                 f"{argument}= ({name!r}). Leave out {argument}=, or pass the rows of one slice"
             )
 

@@ -5,6 +5,7 @@ Partitions count their queries separately, and `merge_counts` adds them up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,10 +14,13 @@ import duckdb
 from rankql.errors import RankqlError
 from rankql.evaluation.weights import check_weights, merge_weights, sum_weights
 from rankql.macros import MISSING, quote
-from rankql.registry.parse import is_metric
+from rankql.registry.parse import is_metric, value_range
 from rankql.text import format_queries
 
+# The number of queries in an error.
 _EXAMPLES = 3
+# The squares of larger values overflow.
+_LARGEST = 1e150
 
 
 def count_queries(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,16 +59,20 @@ def check_counts(meta: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
 
 
 def _require_finite(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> None:
-    """Refuse NaN and infinity, which only an expression of the user gives."""
+    """Refuse NaN, infinity and numbers whose squares overflow, of metrics without a limit."""
     for name in meta["metrics"]:
-        if is_metric(name):
+        if value_range(name)[1] is not None:
             continue
         value = f"CAST({quote(name)} AS DOUBLE)"
-        sql = f"SELECT {value}, {quote(meta['query'])} FROM rows WHERE NOT isfinite({value})"
-        for number, query in con.sql(f"{sql} ORDER BY 2 LIMIT 1").fetchall():
+        wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
+        sql = f"SELECT {value}, {quote(meta['query'])} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
+        for number, query in con.sql(sql).fetchall():
+            what = f"metrics: {name} is {number:g} for query {query!r}"
+            if is_metric(name) or math.isfinite(number):
+                raise RankqlError(f"{what}, so sums overflow. Rescale the numbers that it reads")
             raise RankqlError(
-                f"metrics: {name} is {number} for query {query!r}, but must be a finite "
-                "number, or NULL if undefined. If it divides by 0, divide by nullif(..., 0)"
+                f"{what}, but must be a finite number, or NULL if undefined. If it divides by 0, "
+                "divide by nullif(..., 0)"
             )
 
 

@@ -175,16 +175,9 @@ PARTS = 32
 
 
 def require_unique(
-    run_sql: RunSql,
-    inputs: Inputs,
-    columns: Sequence[tuple[str, str, str]],
-    *,
-    collapses: bool = True,
+    run_sql: RunSql, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
 ) -> None:
-    """Refuse duplicates within a query, by table, column and a condition on the rows.
-
-    collapses: the caller has the option collapse=, which errors recommend.
-    """
+    """Refuse duplicates within a query, by table, column and a condition on the rows."""
     for source, column, where in columns:
         # Hashes are faster to compare than ids.
         key = inputs.keys if source == "run" else "query"
@@ -197,9 +190,7 @@ def require_unique(
                     "GROUP BY h HAVING count(*) > 1 LIMIT 1")
                 for part in range(PARTS)
             )), [])  # fmt: skip
-        if repeated and (
-            message := find_duplicates(run_sql, inputs, source, column, where, collapses=collapses)
-        ):
+        if repeated and (message := find_duplicates(run_sql, inputs, source, column, where)):
             raise RankqlError(message)
 
 
@@ -219,13 +210,7 @@ def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
 
 
 def find_duplicates(
-    run_sql: RunSql,
-    inputs: Inputs,
-    source: str,
-    column: str,
-    where: str = "",
-    *,
-    collapses: bool = True,
+    run_sql: RunSql, inputs: Inputs, source: str, column: str, where: str = ""
 ) -> str | None:
     """The error about duplicates, with three examples; None if there are none."""
     columns = f"{inputs.keys if source == 'run' else 'query'}, {column}"
@@ -243,14 +228,15 @@ def find_duplicates(
         for row in rows
     )
     hint = ""
-    if collapses and column == "item" and source == "run":
+    if "collapse" in inputs.remedies and column == "item" and source == "run":
         (name, *_) = (table.roles["item"] for table in inputs.runs.values())
         hint = f", or the best with collapse={name!r}"
         if all("_index" in table.columns for table in inputs.runs.values()):  # of OpenSearch
             both = f"_index || '/' || {name}"
             hint = f', or tell the indices apart in both tables: item="{both}"'
     if source == "run" and not inputs.many:
-        hint += ", or pass the column of the systems: system="
+        named = "system" in inputs.remedies
+        hint += ", or pass the column of the systems: system=" if named else ", or one system"
         (table,) = inputs.runs.values()
         others = [name for name in table.known("query") if name != table.roles["query"]]
         hint += f", or queries: query={others[0]!r}" if others else ""

@@ -173,7 +173,7 @@ CAUSES = {
 
 def _write_sentence(row: Mapping[str, Any]) -> str:
     """An alarm in words."""
-    part = "" if row["slice"] == "all" else f", {row['slice']}"
+    name = text.add_slice(row["metric"], row["slice"])
     digits = max(3, text.count_decimals(0, row["loss"]))
     loss, mean, expected = (
         text.format_decimal(abs(row[name]), digits) for name in ("loss", "mean", "expected")
@@ -183,7 +183,7 @@ def _write_sentence(row: Mapping[str, Any]) -> str:
     until = "still on" if row["active"] else f"last alarm on {row['last']}"
     until = f"no queries since {row['last']}" if row["gone"] else until
     words = (
-        f"{row['metric']}{part}: {CAUSES[row['cause']]} since about {row['since']} (first alarm on "
+        f"{name}: {CAUSES[row['cause']]} since about {row['since']} (first alarm on "
         f"{row['first']}, {until}). {mean} {over}, {loss} {worse} the {expected} of the same "
         "weekdays in the baseline"
     )

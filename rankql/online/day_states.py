@@ -18,7 +18,7 @@ import polars as pl
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.catalogue import is_catalogue
-from rankql.evaluation.column_checks import require_ids
+from rankql.evaluation.column_checks import count_ids, require_ids
 from rankql.evaluation.combining import read_metadata
 from rankql.evaluation.execution import evaluate_in_duckdb
 from rankql.evaluation.result import Result
@@ -27,7 +27,7 @@ from rankql.macros import INTERNAL_PREFIX, literal, quote
 from rankql.registry.argument_checks import normal_z
 from rankql.registry.parse import list_metrics, parse
 from rankql.registry.requested_metric import Metric
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session
 from rankql.sources.tables import ROLES, Table
 from rankql.writing import atomic_path
@@ -113,10 +113,8 @@ class DayStates:
         """The days of the table; an error if one is unknown."""
         column = quote(self.day)
         text = f"nullif(CAST({column} AS VARCHAR), '')"
-        rows = execute(
-            self.session,
-            f"SELECT DISTINCT {text}, TRY_CAST({text} AS DATE) FROM {self.run.sql} ORDER BY 2",
-        ).fetchall()
+        sql = f"SELECT DISTINCT {text}, TRY_CAST({text} AS DATE) FROM {self.run.sql} ORDER BY 2"
+        rows = fetch(self.session, sql)
         for value, day in rows:
             if day is None:
                 raise RankqlError(
@@ -172,23 +170,16 @@ class DayStates:
             profile=rest.pop("conventions", None),
             options=rest,
             packs=False,
+            remedies=["collapse"],
         )
-        try:
-            return evaluate_in_duckdb(arguments)
-        except RankqlError as error:
-            line = str(error).replace(f", {DAY}", "")
-            advice = ", or pass the column of the systems: system="
-            raise RankqlError(line.replace(advice, ", or one system")) from error
+        return evaluate_in_duckdb(arguments)
 
     def _split(self, table: Table, asked: str) -> Table:
         """The rows of a table with the day in the ids of queries."""
         name = table.find("query", self.options.get("query")) or ""
         key, own = self._query(table), table.has(self.day)
         ids = [name, table.actual_name(self.day)] if own else [name]
-        counts = ", ".join(f"count({quote(column)})" for column in ids)
-        count = f"SELECT count(*), {counts} FROM {table.sql}"
-        ((total, *known),) = execute(self.session, count).fetchall()
-        require_ids(table.label, total, dict(zip(ids, known, strict=True)))
+        require_ids(table.label, *count_ids(self.session, table, ids))
         day = self._date(table) if own else "d_"
         kept = f"EXCLUDE ({quote(ids[1])})" if own else ""
         joined = "" if own else f"JOIN {asked} ON q_ = {key}"

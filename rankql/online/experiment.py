@@ -112,8 +112,7 @@ def experiment(
         names = {"a": control_arm, "b": row["arm"], "mean_a": row["control"],
                  "mean_b": row["treatment"], "verdict": verdict, "sentence": sentence}  # fmt: skip
         table_rows.append({name: (row | names).get(name) for name in SCHEMA})
-        part = "" if row["slice"] == "all" else f", {row['slice']}"
-        sentences.append(f"{row['metric']}{part}: {sentence}")
+        sentences.append(f"{text.add_slice(row['metric'], row['slice'])}: {sentence}")
     if control is None:
         ratio_note += f". The control is {control_arm!r}"
     notes = [ratio_note, *left_out, *describe_experiment(rows, units.noun, settings, tests), *notes]

@@ -211,7 +211,7 @@ def _describe(
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return str(row["metric"]) + ("" if row["slice"] == "all" else f", {row['slice']}")
+    return text.add_slice(row["metric"], row["slice"])
 
 
 def _lay_out(states: pl.DataFrame, scored: pl.DataFrame, alarms: pl.DataFrame) -> pl.DataFrame:

@@ -131,4 +131,4 @@ class Monitoring(TableResult):
 
 
 def _name(row: dict[str, Any]) -> str:
-    return str(row["metric"]) + ("" if row["slice"] == "all" else f" [{row['slice']}]")
+    return text.add_slice(row["metric"], row["slice"], brackets=True)

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 import altair as alt
 
 from rankql.errors import RankqlError, describe_unknown
+from rankql.evaluation.catalogue import describe_together
 from rankql.output.association_charts import draw_correlations, draw_quadrants, draw_scatter
-from rankql.output.chart_selection import METRICS, Evaluation, result_of, select_pairs
+from rankql.output.chart_selection import (
+    METRICS,
+    Evaluation,
+    result_of,
+    select_pairs,
+    without_catalogue,
+)
 from rankql.output.difference_charts import draw_differences, draw_intervals, draw_slices
 from rankql.output.mean_charts import (
     compute_cutoffs,
@@ -48,6 +55,13 @@ def plot_comparison(
         return _join_panels([draw_intervals(comparison, name) for name in metrics])
     draw: Callable[[Comparison, str, str, str], alt.LayerChart]
     draw = draw_slices if kind == "slices" else draw_differences
+    if kind == "differences":
+        by_query = without_catalogue(comparison, metrics)
+        if not by_query:
+            raise RankqlError(
+                f"{describe_together(metrics)}: no query has a difference. Pass kind='intervals'."
+            )
+        metrics = by_query
     pairs = select_pairs(comparison)
     if a is not None or b is not None:
         a = comparison.settings.baseline if a is None else a

@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 from rankql.diagnostics.limits import limits
 from rankql.output import difference_charts, mean_charts, report_tables
-from rankql.output.chart_selection import METRICS, SLICES, select_chart_metrics, select_pairs
+from rankql.output.chart_selection import (
+    METRICS,
+    SLICES,
+    select_chart_metrics,
+    select_pairs,
+    without_catalogue,
+)
 from rankql.output.report_elements import Section
 from rankql.output.report_funnel import make_funnel_section
 from rankql.output.report_queries import make_queries_section
@@ -72,7 +78,7 @@ def make_differences_section(source: ReportSource) -> Section | None:
     section.draw(
         [
             difference_charts.draw_differences(comparison, m, *p, texts)
-            for m in metrics
+            for m in without_catalogue(comparison, metrics)
             for p in pairs
         ]
     )

@@ -117,11 +117,10 @@ def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
         sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
         ((_, kind, *_),) = session.con.sql(sql).fetchall()
     except (duckdb.Error, ValueError) as error:
-        known = (column for column in table.columns if not column.startswith(INTERNAL_PREFIX))
         why = database_message(error) if isinstance(error, duckdb.Error) else "it has many columns"
         raise RankqlError(
             f"{role}={name!r}: no column of that name in {table.label}, and not an SQL expression "
-            f"of its columns ({why.rstrip('.!')}). Available: {', '.join(known)}"
+            f"of its columns ({why.rstrip('.!')}). Available: {', '.join(table.own_columns)}"
         ) from error
     return table.with_column(name, value, kind, reads, source, kept)
 

@@ -28,6 +28,11 @@ def is_several_runs(data: Any) -> TypeGuard[Mapping[str, Any]]:
 
 def _kind(data: Mapping[Any, Any], label: str) -> str:
     """What the values are: 'a run', or 'numbers' or 'items' of a query; '' in an empty dict."""
+    if _is_answer(data):
+        raise RankqlError(
+            f"{label} is an answer of _search as a dict, which is read from JSON files only. Write "
+            f"it to one and pass the path, or {_shapes(label).removeprefix('Pass ')}"
+        )
     kinds: dict[str, Any] = {}
     for key, value in data.items():
         kinds.setdefault(_kind_of_value(value), key)
@@ -41,6 +46,13 @@ def _kind(data: Mapping[Any, Any], label: str) -> str:
         )
         raise RankqlError(f"The values of the dict {label} are mixed: {seen}. {_shapes(label)}")
     return next(iter(kinds), "numbers" if empty else "")
+
+
+def _is_answer(data: Mapping[Any, Any]) -> bool:
+    """Is it what _search or _msearch of OpenSearch answers?"""
+    hits = data.get("hits")
+    parts = data.get("responses") or (hits.get("hits") if isinstance(hits, Mapping) else None)
+    return isinstance(parts, list) and all(isinstance(part, Mapping) for part in parts)
 
 
 def _shapes(label: str) -> str:

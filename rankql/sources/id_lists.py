@@ -161,7 +161,7 @@ def unnest_lists(
             raise RankqlError(
                 f"{table.label} has lists of retrieved ids ({column}), but none of relevant ids: "
                 f"expected {', '.join(RELEVANT[:3])} or relevant. Found: "
-                f"{', '.join(table.columns)}. Pass qrels=, or item=[{column!r}, '...']"
+                f"{', '.join(table.own_columns)}. Pass qrels=, or item=[{column!r}, '...']"
             )
     if relevant:
         if len(runs) > 1 or system:

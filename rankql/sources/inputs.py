@@ -51,9 +51,10 @@ class Inputs:
     notes: Sequence[str] = ()
     # The attribute by which queries are weighted in the means; it is in `by` too.
     weight: str | None = None
-
     # The columns of the runs that metrics of the user read, by name, as SQL.
     own: Mapping[str, str] = field(default_factory=dict)
+    # The options of the caller that errors about duplicates recommend.
+    remedies: Sequence[str] = ("system",)
 
     @property
     def many(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.macros import literal, quote
+from rankql.macros import INTERNAL_PREFIX, literal, quote
 
 Data: TypeAlias = Any
 """A path or glob, the name of a table, a DuckDB relation, or a frame of any Arrow library."""
@@ -116,6 +116,11 @@ class Table:
         assumed = {role: what for role, what in self.assumed.items() if role in self.roles}
         return self.roles | assumed | ({"order": "ascending"} if self.ascending else {})
 
+    @property
+    def own_columns(self) -> list[str]:
+        """Its columns for errors, without those that we added."""
+        return [name for name in self.columns if not name.startswith(INTERNAL_PREFIX)]
+
     def has(self, name: str) -> bool:
         """Is there a column of this name?"""
         return name.lower() in map(str.lower, self.columns)
@@ -203,7 +208,7 @@ class Table:
 
 def unknown_column(argument: str, name: str, tables: Sequence[Table]) -> RankqlError:
     """The error about a column that no table has."""
-    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    columns = list(dict.fromkeys(column for table in tables for column in table.own_columns))
     labels = " and ".join(dict.fromkeys(table.label for table in tables))
     return RankqlError(
         f"{argument}={name!r}: no column of that name in {labels}{did_you_mean(name, columns)}"
@@ -289,7 +294,7 @@ def assign_roles(
             name = {"rel": "grade", "pos": "position"}.get(role, role)
             raise RankqlError(
                 f"No {name} column in {table.label}: expected one of {', '.join(ROLES[role])}. "
-                f"Found: {', '.join(table.columns)}. Pass {role}='...'"
+                f"Found: {', '.join(table.own_columns)}. Pass {role}='...'"
                 + (", or rel='1' if every row is relevant" if role == "rel" else "")
             )
     return replace(table, roles=roles)

@@ -410,7 +410,12 @@ RUN = pl.DataFrame({"query": [1, 1], "item": ["a", "b"], "pos": [1, 2]})
     ("run", "other", "options", "words"),
     [
         (RUN, RUN.with_columns(query=pl.lit(5)), {}, "No query of the run is in the reference: it"),
-        (RUN.with_columns(item=pl.lit("a")), RUN, {}, "run has duplicates: query 1, item 'a'"),
+        (
+            RUN.with_columns(item=pl.lit("a")),
+            RUN,
+            {},
+            "run has duplicates: query 1, item 'a'. Keep one row of each, or pass the",
+        ),
         (RUN, RUN.with_columns(pos=pl.lit(1)), {}, "reference has duplicates: query 1, pos 1"),
         (RUN, RUN.with_columns(pos=pl.lit(0)), {}, "reference: pos must be a whole number from 1"),
         (RUN, RUN.drop("pos"), {}, "No score column in reference"),

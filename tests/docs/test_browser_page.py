@@ -8,11 +8,11 @@ import random
 import subprocess
 import threading
 
-import duckdb
 import polars as pl
 import pytest
 
 import rankql
+from support import metric_engines
 from support.components import program
 from support.paths import ROOT
 from support.screens import SCREENS
@@ -53,8 +53,7 @@ def test_values_by_hand():
         [program("node"), "--input-type=module"], input=script, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     for number, (values, code) in enumerate(json.loads(done.stdout)):
         case = cases[number]
         assert tuple(values) == NAMES

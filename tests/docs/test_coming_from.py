@@ -5,14 +5,13 @@ ranx compiles for half a minute when it is first called, so its tests are slow.
 
 import re
 
-import duckdb
 import ir_measures
 import polars as pl
 import pytest
 import pytrec_eval
 
 import rankql
-from support import other_tools
+from support import metric_engines, other_tools
 from support.doc_blocks import cells, run_blocks
 from support.other_tools import frames
 from support.paths import ROOT
@@ -41,8 +40,7 @@ def evaluated(name, **options):
 
 def test_queries():
     """The two columns that are ours."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     rows = [
         (query, item, QRELS[query].get(item), RUN[query].get(item))
         for query in QRELS

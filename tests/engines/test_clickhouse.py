@@ -2,14 +2,13 @@
 
 import re
 
-import duckdb
 import polars as pl
 import pytest
 
 import rankql
 from rankql import macros
 from rankql.engines import clickhouse_functions as clickhouse
-from support import case_matrix, clickhouse_sessions, signatures, spark_sessions
+from support import case_matrix, clickhouse_sessions, metric_engines, signatures, spark_sessions
 from support.metric_engines import same
 
 pytestmark = pytest.mark.clickhouse
@@ -55,8 +54,7 @@ TABLES = {
 @pytest.mark.parametrize("query", [QUERY, JOINED])
 def test_a_query(house, query):
     """Names, texts and order are DuckDB's, and what a join does not find is NULL."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     house.query(f"CREATE OR REPLACE TABLE shown ENGINE = Memory AS {SHOWN}")
     shown = pl.read_ipc(house.query("SELECT * FROM shown", "Arrow").bytes())  # noqa: F841
     con.execute("CREATE TABLE shown AS FROM shown")
@@ -81,8 +79,7 @@ def test_a_file(house, tmp_path):
 def test_functions_are_called_as_in_duckdb(house):
     house.query(f"CREATE OR REPLACE TABLE shown ENGINE = Memory AS {SHOWN}")
     text = "SELECT user, ndcg(rel, pos, 10), ap(exp2_gain(rel), pos, NULL) FROM shown GROUP BY user"
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("shown", pl.read_ipc(house.query("SELECT * FROM shown", "Arrow").bytes()))
     ours, theirs = sorted(con.sql(text).fetchall()), sorted(clickhouse_sessions.rows(house, text))
     assert [u for u, *_ in ours] == [u for u, *_ in theirs]

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rankql
-from support import definitions, signatures, strategies
+from support import definitions, metric_engines, signatures, strategies
 from support.paths import ROOT
 
 FILE = ROOT / "sql" / "bounds.sql"
@@ -35,8 +34,7 @@ DENOMINATORS = {"ap": ["min", "R", "found", "k"], "precision_at": ["k", "retriev
 
 @pytest.fixture(scope="module")
 def con():
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.execute(FILE.read_text("utf-8"))
     return con
 

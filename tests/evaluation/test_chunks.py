@@ -7,6 +7,7 @@ from polars.testing import assert_frame_equal
 
 import rankql
 from rankql import RankqlError
+from support import metric_engines
 from support.calls import assert_table_refused
 
 # By place: A, A, B, A, C. Relevant: B and C (and D, which is not retrieved).
@@ -175,8 +176,7 @@ def test_what_cannot_be_collapsed(run, options, message):
 def test_the_macro_does_the_same(positions, expected):
     other = PLACED.with_columns(query=pl.lit("r"), pos=pl.Series([2, None, 9, 4, 5]))
     chunks = pl.concat([PLACED, other]).sample(fraction=1, shuffle=True, seed=1)
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("chunks", chunks.to_arrow())
     rows = con.sql(f"FROM collapsed('chunks', positions := '{positions}')").pl()
     assert_frame_equal(

@@ -321,8 +321,7 @@ def joined():
 
 def test_mean_is_that_of_the_plain_macros():
     """The mean of evaluate is avg(ndcg(...)) over the groups."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("joined", joined())
     calls = "ndcg(rel, pos, 10), ap(rel, pos), rr(rel, pos), precision_at(rel, pos, 5)"
     plain = con.sql(f"""
@@ -340,8 +339,7 @@ def test_mean_is_that_of_the_plain_macros():
 
 def test_sql_that_ran_runs():
     """The SQL of a result, pasted into a connection with the macros, returns its values."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("rankql_run", RUN)
     con.register("rankql_qrels", QRELS)
     for options in (
@@ -427,8 +425,7 @@ def test_an_attribute_has_one_value_per_query():
 
 def test_micro_averages():
     """Those of the plain macros over all rankings at once, and by slice."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("joined", joined().join(with_segments(), on="query"))
     micro = ["microP@5", "microR@5", "microF1@5", "microP", "microF1(rel=2)"]
     made = rankql.evaluate(RUN, QRELS, micro, attributes=with_segments(), by="segment").summary
@@ -471,8 +468,7 @@ def test_err_of_stop_probabilities():
 @pytest.mark.parametrize("denominator", ["retrieved", "min"])
 def test_micro_precision_by_denominator(denominator):
     """As an option of the metric and of the evaluation it is what the macro gives."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("joined", joined())
     calls = [
         f"micro_precision_at(rel, pos, {k}, query := query, denominator := '{denominator}')"
@@ -1043,8 +1039,7 @@ def test_nan_in_parquet(tmp_path, column):
     pl.DataFrame(rows).write_parquet(tmp_path / "x.parquet")
     with pytest.raises(rankql.RankqlError, match=f"{column} must be a .*number.*, not nan"):
         rankql.evaluate(tmp_path / "x.parquet", metrics="RR")
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     call = "rr(rel, pos)" if column == "pos" else "rr_by_score(rel, score, item)"
     with pytest.raises(duckdb.Error, match=f"{column} must be a .*number.*, not nan"):
         con.sql(f"SELECT {call} FROM '{tmp_path}/x.parquet' GROUP BY query").fetchall()
@@ -1549,3 +1544,7 @@ def test_grades_whose_sum_overflows():
     run = pl.DataFrame({"query": "a", "item": [*"xyz"], "pos": [1, 2, 3], "rel": 1e308})
     with pytest.raises(rankql.RankqlError, match=r"grades are too large: sums of 1e.308 over"):
         rankql.evaluate(run, metrics="nDCG@3")
+    for metric, rel, value in (("CG", 1e308, "inf"), ("DCG@1", 1e200, r"1e\+200")):
+        message = f"^metrics: {metric} is {value} for query 'a', so sums overflow. Rescale the num"
+        with pytest.raises(rankql.RankqlError, match=message):
+            rankql.evaluate(run.with_columns(rel=rel), metrics=metric)

@@ -2,7 +2,6 @@
 
 import re
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -12,6 +11,7 @@ from scipy import stats
 import rankql
 from rankql.cli.main import main
 from rankql.decisions.sample import Sample
+from support import metric_engines
 
 N = 24
 RNG = np.random.default_rng(5)
@@ -66,8 +66,7 @@ def test_macro_is_the_jackknife():
     frame = pl.DataFrame({"value": [0.2, 0.5, None, 0.9, 0.1, 0.7], "weight": weights})
     kept = frame.drop_nulls().filter(pl.col("weight") > 0)
     mean, width, freedom = jackknife(kept["value"].to_numpy(), kept["weight"].to_numpy(), 0.9)
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     in_sql = con.sql("SELECT weighted_mean(value, weight, confidence := 0.9) FROM frame").fetchall()
     in_polars = frame.select(rankql.weighted_mean(confidence=0.9)).item()
     expected = {"mean": mean, "lo": mean - width, "hi": mean + width, "n_eff": 12.5**2 / 74.25}

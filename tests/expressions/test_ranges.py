@@ -221,8 +221,7 @@ LIMITS = [1, 10, 50, 1000, 10**6, 2**31 - 1, 2**53]
 @pytest.fixture(scope="module")
 def small():
     """Many small groups, and little memory."""
-    con = duckdb.connect(config={"memory_limit": "500MB", "threads": 2})
-    rankql.register(con)
+    con = metric_engines.with_macros(duckdb.connect(config={"memory_limit": "500MB", "threads": 2}))
     con.execute(
         "CREATE TABLE t AS SELECT i // 3 AS g, i % 3 AS item, 1 + i % 3 AS pos, "
         "(i * 7 % 11) / 2 AS rel, -(i % 3) AS score FROM range(600000) AS t (i)"

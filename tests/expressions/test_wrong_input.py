@@ -18,6 +18,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from support import metric_engines, signatures, triggered_errors
 from support.metric_engines import Column
+from support.parameters import cycled
 
 NAN, INF = math.nan, math.inf
 PLAIN = {"err": {"max_rel": 4}, "rbp": {"p": 0.5}, "rbp_residual": {"p": 0.5}}
@@ -124,9 +125,15 @@ def test_rel_text(metric):
 POSITIONS = [0, -1, 1.5, NAN, INF]
 
 
-@pytest.mark.parametrize("bad", POSITIONS)
-@pytest.mark.parametrize("metric", [*signatures.RANKING, *signatures.MICRO])
+TURNED = [*POSITIONS[2:], *POSITIONS[:2]]
+WITH_POS = [*signatures.RANKING, *signatures.MICRO]
+
+
+@pytest.mark.parametrize(
+    ("metric", "bad"), [*cycled(WITH_POS, POSITIONS), *cycled(WITH_POS, TURNED)]
+)
 def test_pos(metric, bad):
+    """Each metric refuses two of them, and each of them is refused by several metrics."""
     options = {**PLAIN.get(metric, {}), **({"k": 2} if metric in WITH_K else {})}
     remedy = ". Position 1 is the top: add 1" if bad == 0 else ""
     pattern = message("pos must be a whole number from 1, not {}" + remedy, bad)
@@ -676,8 +683,7 @@ IN_SQL = {
 
 @pytest.mark.parametrize("said", IN_SQL)
 def test_in_sql(said):
-    with metric_engines.connection().cursor() as con:
-        rankql.register(con)
+    with metric_engines.connect() as con:
         con.register("clicks", CLICKS)
         con.execute("CREATE TEMP TABLE timed AS SELECT TIMESTAMP '2026-01-01' AS time")
         with pytest.raises(duckdb.ConversionException, match=re.escape(said)):

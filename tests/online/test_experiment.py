@@ -1,6 +1,5 @@
 """Arms of an experiment: scipy, published values, definitions, and data that cannot be right."""
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -11,6 +10,7 @@ import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
 from rankql.online.bounded_sequence import compare_bounded
+from support import metric_engines
 
 NAMES = ["difference", "lo", "hi", "p"]
 
@@ -169,8 +169,7 @@ def test_several_arms_and_slices_are_adjusted_together():
 
 def test_states_merge():
     """In SQL: states of shards merged are the state of all, also of values far from 0."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("users", USERS.with_columns(pl.col("revenue") + 1e6))
     moments = "experiment_moments(revenue, impressions, before)"
     (merged,), (whole,) = con.sql(f"""
@@ -183,8 +182,7 @@ def test_states_merge():
 
 @pytest.mark.parametrize("df", [0.7, 1, 2.5, 17, 400, 1e7])
 def test_p_of_student(df):
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     t = pl.DataFrame({"t": [0.0, 1e-9, 0.3, 1.99, 2.01, 7.0, 30.0]})
     p = con.sql(f"SELECT rankql_t_p(-t, {df}::DOUBLE) AS p FROM t ORDER BY t").pl()["p"]
     np.testing.assert_allclose(p, 2 * stats.t.sf(t["t"].to_numpy(), df), rtol=1e-9)

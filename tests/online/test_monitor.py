@@ -13,6 +13,7 @@ from scipy import stats
 import rankql
 from rankql.cli.main import main
 from rankql.errors import RankqlError
+from support import metric_engines
 
 FIRST = date(2026, 9, 1)
 
@@ -66,8 +67,7 @@ def test_statistics_by_hand():
     values, errors = rng.normal(0.5, 0.1, 70), rng.uniform(0.01, 0.2, 70)
     daily = pl.DataFrame({"day": [FIRST + timedelta(i) for i in range(70)], "value": values,
                           "error": errors})  # fmt: skip
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("daily", daily)
     found = con.sql(f"FROM monitor_days('daily', DATE '{FIRST + timedelta(27)}', error := 'error', "
                     "family := 3)").pl()  # fmt: skip
@@ -353,8 +353,7 @@ def test_gaps_and_small_slices():
 
 
 def test_errors_in_sql():
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     twice = pl.DataFrame({"day": [FIRST, FIRST], "value": [0.1, 0.2]})
     for options, message in (
         ("", "day 2026-09-01 occurs twice. Name the column of the series"),

@@ -135,3 +135,13 @@ def test_cutoffs_are_lines_by_k():
     for system, lo, hi in compare("RR@3").summary.select("system", "lo", "hi").rows():
         assert bands[system, 3] == pytest.approx((lo, hi), rel=1e-5)
     assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
+
+
+def test_metrics_of_the_catalogue_have_no_difference_by_query():
+    """Their values per query are pseudo-values."""
+    comparison = compare(["RR", "g = gini(item, catalogue := 50)"])
+    (only,) = panels(comparison.plot())
+    assert only["title"] == "RR: new − old"
+    assert len(panels(comparison.plot("intervals"))) == 2
+    with pytest.raises(rankql.RankqlError, match=r"^g describes all rankings together"):
+        comparison.plot(metric="g")

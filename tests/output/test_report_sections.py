@@ -108,3 +108,11 @@ def test_means_by_other_rules_are_explained():
     value = means["a"] * 13 / 12
     assert note.startswith(f"nDCG@10 of a is {value:.4f} here, but {means['a']:.4f} in Means. ")
     assert note.endswith("Means have undefined='zero' and missing='zero'.")
+
+
+def test_metrics_of_the_catalogue_have_no_difference_by_query():
+    from rankql.output.report_sections import make_differences_section
+
+    runs = {name: RUNS[name] for name in "ab"}
+    compared = rankql.compare(runs, QRELS, ["RR", "g = gini(item, catalogue := 500)"])
+    assert len(make(make_differences_section, compared).figures) == 3

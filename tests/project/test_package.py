@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-import venv
 import zipfile
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def run(*command, **options):
 def built(tmp_path_factory):
     """The sdist, and the wheel made from it."""
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", folder, ROOT)
     return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
 
 
@@ -59,15 +58,16 @@ def test_both_carry_the_sql(built):
 def test_in_a_fresh_environment(built, tmp_path, versions):
     """First the wheel with the dependencies, then the sdist in its place."""
     needs = PROJECT["dependencies"] if versions == "lowest" else []
-    python = tmp_path / "venv" / "bin" / "python"
-    venv.create(tmp_path / "venv", with_pip=True)
-    install = [python, "-m", "pip", "install", "-q"]
+    uv, python = components.program("uv"), tmp_path / "venv" / "bin" / "python"
+    run(uv, "venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    install = [uv, "pip", "install", "-q", "--python", python]
     sdist, wheel = built
     run(*install, wheel, *(need.replace(">=", "==") for need in needs))
     works(python, tmp_path / "wheel")
     if versions == "newest":
-        assert_as_said(wheel, python)
-    run(*install, "--no-deps", "--force-reinstall", sdist)
+        listed = json.loads(run(uv, "pip", "list", "--python", python, "--format", "json"))
+        assert_as_said(wheel, {package["name"] for package in listed} - {"rankql"})
+    run(*install, "--no-deps", "--reinstall", sdist)
     works(python, tmp_path / "sdist")
 
 
@@ -85,15 +85,13 @@ def works(python, folder):
     assert "duckdb " in run(python, "-m", "rankql", "versions", cwd=folder)
 
 
-def assert_as_said(wheel, python):
+def assert_as_said(wheel, installed):
     """What the documentation says of the size and the dependencies, which are bounds."""
     texts = [README, *(ROOT / "docs").rglob("*.md")]
     said = [SAID.search(text.read_text("utf-8")) for text in texts]
     size, direct, all_of_them = next(map(int, found.groups()) for found in said if found)
     assert size * 0.8 < wheel.stat().st_size / 1000 <= size
     assert direct == len(PROJECT["dependencies"]) <= 5
-    listed = json.loads(run(python, "-m", "pip", "list", "--format", "json"))
-    installed = {package["name"] for package in listed} - {"rankql", "pip", "setuptools"}
     assert len(installed) == all_of_them, installed
 
 
@@ -126,10 +124,8 @@ def test_what_an_index_accepts(built):
 @pytest.mark.package
 def test_without_installing(built, tmp_path):
     """`uvx --from . rankql demo`, here from the sdist, as a checkout would build in place."""
-    uvx = components.program("uvx")
-    environment = os.environ | {"UV_CACHE_DIR": str(tmp_path / "cache")}
-    environment.pop("PYTHONPATH", None)
-    command = (uvx, "--from", built[0], "rankql", "demo", "--queries", 50)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = (components.program("uvx"), "--from", built[0], "rankql", "demo", "--queries", 50)
     assert "nDCG@10" in run(*command, cwd=tmp_path, env=environment)
     assert (tmp_path / "rankql-demo" / "shop.parquet").exists()
 

@@ -2,31 +2,34 @@
 
 from itertools import pairwise
 
-import duckdb
 import polars as pl
 import pytest
 
 import rankql
 from rankql.macros import read_comments
 from rankql.registry.all_metrics import FUNCTIONS
+from support import metric_engines
 from support.metric_rows import KINDS, call, columns, draw
 
 
 @pytest.fixture(scope="module")
 def con():
-    con = duckdb.connect()
-    rankql.register(con)
-    return con
+    return metric_engines.connect()
 
 
-def value(con, name, rows):
+def values(con, name, rankings):
+    """The values of several rankings, by one query: planning it takes longer than running it."""
     names = [f'"{column}"' for column in columns(name)]
     kinds = [KINDS.get(column, "DOUBLE") for column in columns(name)]
-    empty = ", ".join(f"NULL::{kind} AS {n}" for n, kind in zip(names, kinds, strict=True))
-    con.execute(f"CREATE OR REPLACE TEMP TABLE drawn AS SELECT {empty} WHERE false")
-    if rows:
-        con.executemany(f"INSERT INTO drawn VALUES ({', '.join('?' for _ in names)})", rows)
-    return con.execute(f"SELECT {call(name)} FROM drawn").fetchone()[0]
+    typed = ", ".join(f"{n} {kind}" for n, kind in zip(names, kinds, strict=True))
+    con.execute(f"CREATE OR REPLACE TEMP TABLE drawn (g INT, {typed})")
+    rows = [(g, *row) for g, ranking in enumerate(rankings) for row in ranking]
+    if not rows:
+        return [con.execute(f"SELECT {call(name)} FROM drawn").fetchone()[0]]
+    con.executemany(f"INSERT INTO drawn VALUES (?, {', '.join('?' for _ in names)})", rows)
+    found = con.execute(f"SELECT {call(name)} FROM drawn GROUP BY g ORDER BY g").fetchall()
+    assert len(found) == len(rankings)
+    return [value for (value,) in found]
 
 
 def test_there_are_facts_of_every_metric():
@@ -40,13 +43,14 @@ def test_there_are_facts_of_every_metric():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_undefined_of_nothing_just_where_it_says_so(con, name):
-    assert (value(con, name, []) is None) == (not FUNCTIONS[name].undefined.startswith("never"))
+    assert (values(con, name, []) == [None]) == (not FUNCTIONS[name].undefined.startswith("never"))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_lie_within_the_range(con, name):
     lowest, highest = FUNCTIONS[name].lowest, FUNCTIONS[name].highest
-    found = [v for v in (value(con, name, draw(name, seed)) for seed in range(6)) if v is not None]
+    drawn = [draw(name, seed) for seed in range(6)]
+    found = [value for value in values(con, name, drawn) if value is not None]
     assert found
     assert lowest is None or min(found) >= lowest - 1e-12
     assert highest is None or max(found) <= highest + 1e-12
@@ -58,16 +62,15 @@ def test_values_lie_within_the_range(con, name):
 )
 def test_the_better_direction_is_that_of_better_items_on_top(con, name):
     """Two neighbours swapped so that the better comes first: no metric of relevance is worse."""
-    moved = []
+    pairs = []
     for seed in range(6):
         grades = [row[0] for row in sorted(draw(name, seed), key=lambda row: row[1])]
-        orders = [grades, *([*grades[:i], grades[i + 1], grades[i], *grades[i + 2 :]]
-                  for i in range(5) if grades[i] < grades[i + 1])]  # fmt: skip
-        values = [
-            value(con, name, [[grade, pos] for pos, grade in enumerate(order, 1)])
-            for order in orders
-        ]
-        moved += [new - values[0] for new in values[1:] if new is not None]
+        pairs += [(grades, [*grades[:i], grades[i + 1], grades[i], *grades[i + 2 :]])
+                  for i in range(5) if grades[i] < grades[i + 1]]  # fmt: skip
+    orders = [order for pair in pairs for order in pair]
+    found = values(con, name, [[[g, pos] for pos, g in enumerate(o, 1)] for o in orders])
+    both = zip(found[::2], found[1::2], strict=True)
+    moved = [new - old for old, new in both if new is not None]
     sign = {"higher": 1, "lower": -1, "neither": 0}[FUNCTIONS[name].better]
     assert moved
     assert all(sign * move >= -1e-12 if sign else abs(move) < 1e-12 for move in moved)

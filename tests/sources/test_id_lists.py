@@ -10,6 +10,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from support import metric_engines
 
 METRICS = ["RR", "R@2", "nDCG@10", "SetP"]
 # q1 finds its only relevant id at position 2; q2 one of two, at position 1.
@@ -334,8 +335,7 @@ def test_rows_without_an_order():
 
 
 def both_ways(frame, call="grades_of(retrieved, relevant)"):
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("lists", frame.to_arrow())
     return (
         lambda: con.sql(f"SELECT {call} AS grades FROM lists").pl()["grades"].to_list(),
@@ -365,8 +365,7 @@ def test_grades_of_ids(retrieved, relevant, grades):
 
 
 def test_grades_of_maps_and_nulls():
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     sql = "SELECT grades_of(['a', 'b'], m), grades_of(m, m), grades_of(['a'], NULL)"
     row = con.sql(f"{sql}, grades_of(NULL, ['a']) FROM (SELECT MAP {{'a': 3, 'z': 1}} AS m)")
     assert row.fetchall() == [([3, None], [3, 1], None, None)]
@@ -376,8 +375,7 @@ def test_grades_of_maps_and_nulls():
 
 
 def test_metrics_of_the_grades_are_those_of_evaluate():
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.connect()
     con.register("lists", LISTS.to_arrow())
     ideal = "ideal := grades_of(relevant, relevant)"
     rows = con.sql(f"""

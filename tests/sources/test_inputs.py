@@ -719,11 +719,11 @@ def test_check_seldom_finds_reversed_scores_by_chance():
     draw = random.Random(7)
     rows = [
         {"system": f"s{s}", "query": q, "item": i, "score": draw.random()}
-        for s in range(300) for q in range(12) for i in range(15)
+        for s in range(100) for q in range(12) for i in range(15)
     ]  # fmt: skip
     qrels = [{"query": q, "item": i, "rel": 1} for q in range(12) for i in range(3)]
     report = rankql.check(pl.DataFrame(rows), pl.DataFrame(qrels), system="system")
-    assert sum(f.kind == "reversed-scores" for f in report) <= 9  # 3 expected, P(> 9) < 0.2%
+    assert sum(f.kind == "reversed-scores" for f in report) <= 5  # 1 expected, P(> 5) < 0.1%
 
 
 # Judgments that contradict each other

@@ -7,7 +7,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-import venv
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import duckdb
 import pytest
 
 import rankql
+from support import components
 from support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "dbt"
@@ -26,8 +26,10 @@ from dbt.cli.main import dbtRunner
 done = [dbtRunner().invoke(shlex.split(line)).success for line in sys.argv[1:]]
 sys.exit(not all(done))
 """
-# The environment of dbt has the package as it was installed, not as it lies here.
-OUTSIDE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+# The environment of dbt has the package as it was installed, not as it lies here, and keeps what
+# is compiled: dbt is a thousand modules.
+HERE = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+OUTSIDE = {name: value for name, value in os.environ.items() if name not in HERE}
 
 pytestmark = pytest.mark.dbt
 write = runpy.run_path(str(EXAMPLE / "simulate.py"))["write"]
@@ -46,11 +48,14 @@ def bin(tmp_path_factory, worker_id):
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "ready").exists():
-            venv.create(folder)
-            pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+            uv, python = components.program("uv"), folder / "bin" / "python"
             same = [f"{name}=={version(name)}" for name in ("duckdb", "polars", "pyarrow")]
-            done = run(*pip, "install", "-q", "--no-compile", f"{ROOT}[dbt]", *same)
-            assert done.returncode == 0, done.stderr
+            install = ["pip", "install", "-q", "--python", python, f"{ROOT}[dbt]", *same]
+            # Else uv takes the wheel that it built when pyproject.toml last changed.
+            install += ["--refresh-package", "rankql"]
+            for command in (["venv", "-q", "--python", sys.executable, folder], install):
+                done = run(uv, *command)
+                assert done.returncode == 0, done.stderr
             (folder / "ready").touch()
     return folder / "bin"
 

@@ -68,9 +68,13 @@ def test_where_it_is_called_from(con, path, tmp_path):
     assert con.sql("FROM quality").fetchall() == NDCG
     con.execute("CREATE TABLE scored AS SELECT 1 AS user, 'a' AS item, 0.5 AS score")
     assert con.sql("SELECT pos, item FROM rankql.ranked('scored')").fetchall() == [(1, "a")]
-    con.execute("CREATE TABLE pos AS SELECT 1 AS user, 'a' AS item, 0.5 AS score, 1 AS pos")
-    with pytest.raises(duckdb.Error, match=r"(?i)pos"):
-        con.sql("FROM rankql.ranked('pos')").fetchall()
+    con.execute("CREATE TABLE pos AS SELECT 1 AS user, 'a' AS item, 0.5 AS score, 1 AS Pos")
+    with pytest.raises(duckdb.Error, match="rankql: the table has a column 'pos' already: drop or"):
+        con.sql("SELECT count(*) FROM rankql.ranked('pos')").fetchall()
+    con.execute(
+        "CREATE TABLE other AS FROM (SELECT * EXCLUDE (pos), {'pos': 1} AS \"a pos\" FROM pos)"
+    )
+    assert con.sql("SELECT pos FROM rankql.ranked('other')").fetchall() == [(1,)]
     with pytest.raises(duckdb.ConversionException, match="rankql: k must be a whole number"):
         con.sql(f"SELECT rankql.{CALL.replace('3)', '0)', 1)}").fetchall()
     con.execute("USE rankql")

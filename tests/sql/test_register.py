@@ -170,6 +170,12 @@ def call_every_macro(con, prefix):
     return repr(results + tabled)
 
 
+def test_quotes_in_comments_hide_no_call():
+    statements, query = macros.isolate_macros("SELECT 1 -- don't\n, ndcg(rel, pos), '-- ap(rel)'")
+    assert query.endswith(""", "rankql ndcg"(rel, pos), '-- ap(rel)'""")
+    assert any('MACRO "rankql ndcg"' in text for text in statements)
+
+
 @pytest.mark.parametrize(
     ("theirs", "name"),
     [

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
 from scipy import special, stats
 
-import rankql
-
-
-@cache
-def connection():
-    con = duckdb.connect()
-    rankql.register(con)
-    return con
+from support.metric_engines import connection
 
 
 def quantiles(p, df):

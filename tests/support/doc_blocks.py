@@ -10,8 +10,8 @@ import sys
 import duckdb
 from click.testing import CliRunner
 
-import rankql
 from rankql.cli.main import main
+from support import metric_engines
 from support.paths import ROOT
 
 # SKILL.md uses files of other names: see test_recipes_for_assistants.
@@ -23,8 +23,7 @@ BLOCK = re.compile(r"```(sql|python|sh)\n(.*?)```\n(?:(\n?```text\n)(.*?)```\n)?
 
 def run_blocks(text):
     """A page with the output of its blocks as it is now; in a folder with the demo's data."""
-    con = duckdb.connect()
-    rankql.register(con)
+    con = metric_engines.with_macros(duckdb.connect())
     namespace = {"con": con}
     if str(ROOT / "examples") not in sys.path:  # pages that simulate data import `simulate`
         sys.path.append(str(ROOT / "examples"))

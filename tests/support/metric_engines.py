@@ -17,14 +17,17 @@ The pseudo-option gain='exp2' composes exp2_gain into the call, as a user writes
 
 import math
 import random
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import duckdb
 import polars as pl
 
 import rankql
 from rankql.errors import database_message
+from rankql.macros import read_sql
 from rankql.registry.all_metrics import EVALUATED
 from support import signatures
 
@@ -211,10 +214,25 @@ def call(metric, arguments, options):
     return f"{metric}({', '.join(arguments)})"
 
 
+@cache
+def macro_file():
+    """A database file with the macros, in a folder that goes with this process."""
+    folder = tempfile.TemporaryDirectory(prefix="rankql")
+    with duckdb.connect(Path(folder.name) / "macros.duckdb") as con:
+        con.execute(read_sql())
+    return folder
+
+
+def with_macros(con):
+    """The connection, with the macros: to register them takes a second, to attach them 50 ms."""
+    con.execute(f"ATTACH '{macro_file().name}/macros.duckdb' AS macros_of_tests (READ_ONLY)")
+    con.execute("SET search_path = 'memory.main,macros_of_tests.main'")
+    return con
+
+
 def connect(**settings):
     """A connection with the macros, under the given settings; what eats memory fails by itself."""
-    con = duckdb.connect(config={"memory_limit": "3GB"})
-    rankql.register(con)
+    con = with_macros(duckdb.connect(config={"memory_limit": "3GB"}))
     for name, value in settings.items():
         con.execute(f"SET {name} = '{value}'")
     return con

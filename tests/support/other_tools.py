@@ -164,8 +164,6 @@ def ranx_pair(run: Run, qrels: Qrels) -> tuple[Any, Any]:
 
 # RecBole
 
-RECBOLE = ["nDCG@k", "AP@k", "RR@k", "P@k", "R@k", "Success@k"]
-
 
 def recbole(run: Run, qrels: Qrels, metrics: list[str]) -> Values:
     """RecBole 1.2.1, recbole/evaluator/metrics.py, class by class; it always has a k.
