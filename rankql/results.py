@@ -9,15 +9,18 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql import text
+from rankql.errors import require_package
 from rankql.writing import atomic_path, output_path
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
     import pyarrow as pa
 
@@ -33,6 +36,9 @@ class TableResult:
     them, or the same rows. `title` and `sentences` are the findings in words, `notes` what to know
     about them. `sql` is the query that computed the values, '' if there is none.
     """
+
+    # Does an HTML page show the chart of `plot` too?
+    _charted = False
 
     # Subclasses have these as fields or properties.
     if TYPE_CHECKING:
@@ -60,6 +66,9 @@ class TableResult:
         @property
         def sql(self) -> str:
             """The query that computed the values, '' if there is none."""
+
+        def plot(self) -> alt.TopLevelMixin:
+            """An altair chart of the result."""
 
     else:
         sentences, title, caption, sql = (), "", "", ""
@@ -150,10 +159,12 @@ class TableResult:
         return [*self.sentences], self.remarks()
 
     def _render_page(self) -> str:
-        """An HTML page with what a notebook displays."""
+        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
         title = html.escape(self.title or type(self).__name__)
         head = f'<meta charset="utf-8"><title>{title}</title>'
-        page = f"<head>{head}</head>\n<body>{self._repr_html_()}</body>"
+        drawn = self._charted and all(map(find_spec, ("altair", "vl_convert")))
+        svg = load_output("charts").render_svg(self) if drawn else ""
+        page = f"<head>{head}</head>\n<body>{svg}{self._repr_html_()}</body>"
         return f'<!doctype html>\n<html lang="en">\n{page}\n</html>'
 
 
@@ -195,6 +206,13 @@ def _write_text(
 def load_output(module: str) -> Any:
     """Import a module of `output`, the package above, when `plot` or `save` is called."""
     return import_module(f"rankql.output.{module}")
+
+
+def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin:
+    """Draw with a function of `output`, which needs altair."""
+    require_package("altair", "report", "plot")
+    chart: alt.TopLevelMixin = getattr(load_output(module), function)(*arguments)
+    return chart
 
 
 # A wider table is printed without its least important columns.

@@ -58,6 +58,11 @@ def format_p(p: float, alpha: float = 0.0) -> str:
     return "p = 1" if text == "1.0" else f"p = {text}"
 
 
+def format_percent(share: float) -> str:
+    """Format a share or a confidence level: '95%'."""
+    return f"{100 * share:.12g}%"
+
+
 # An interval that is narrower, relative to its bounds, differs from a point by rounding only.
 ROUNDING = 1e-9
 # A bound that is closer to a limit lies on it.

@@ -23,3 +23,19 @@ CREATE OR REPLACE MACRO rankql_scaled(rel, max_rel) AS greatest(rel, 0 * rel);
 CREATE OR REPLACE MACRO rankql_grades(rels) AS CAST(rels AS DOUBLE[]);
 
 CREATE OR REPLACE MACRO rankql_once(positions, name) AS len(positions) > 0;
+
+CREATE OR REPLACE MACRO rankql_flag(value, name) AS CAST(value AS BOOLEAN);
+
+CREATE OR REPLACE MACRO rankql_expected(ties) AS ties = 'expected';
+
+CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);
+
+CREATE OR REPLACE MACRO rankql_discounts(discounts) AS CAST(discounts AS DOUBLE[]);
+
+CREATE OR REPLACE MACRO rankql_valid(discounts) AS 1;
+
+CREATE OR REPLACE MACRO rankql_base(base) AS log2(CAST(base AS DOUBLE));
+
+CREATE OR REPLACE MACRO rankql_negative(rel, negative) AS CASE WHEN negative = 'keep' OR rel >= 0 THEN rel ELSE 0 * rel END;
+
+CREATE OR REPLACE MACRO rankql_ideal(rel, retrieved, ideal) AS CASE WHEN ideal = 'judged' OR retrieved THEN rel END;

@@ -138,8 +138,6 @@ def select_metrics(result: Result, metrics: Any) -> Result:
         return result
     names = []
     for metric in [metrics] if isinstance(metrics, str) else metrics:
-        if metric not in result.metrics and not is_metric(metric):
-            raise RankqlError(describe_unknown("metric", metric, result.metrics))
         names += resolve_names(metric, result.metrics, result.conventions)
     require_metrics(result, names)
     return replace(result, meta=result.meta | {"metrics": list(dict.fromkeys(names))})

@@ -231,7 +231,7 @@ chance
         if not lo <= 0.5 <= hi:
             chance = f"{'more' if lo > 0.5 else 'less'} often than by chance"
         agrees = f"{text.format_count(n, 'launch')} {'agrees' if n == 1 else 'agree'} in sign"
-        interval = f"{100 * confidence:.12g}% CI {lo:.2f} to {hi:.2f}"
+        interval = f"{text.format_percent(confidence)} CI {lo:.2f} to {hi:.2f}"
         sentences.append(f"{agree:,} of {agrees}: {share:.2f} ({interval}), {chance}")
     else:
         sentences.append("No launch changed both metrics, so there are no signs to compare")

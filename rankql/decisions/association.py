@@ -11,11 +11,11 @@ import polars as pl
 from rankql import text
 from rankql.decisions.key_join import name_unit
 from rankql.decisions.nine_cases import count_cases, find_bands
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, describe_unknown
 from rankql.registry.argument_checks import require
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import resolve_names
-from rankql.results import TableResult, drop_idle_columns, load_output
+from rankql.results import TableResult, draw_chart, drop_idle_columns
 
 if TYPE_CHECKING:
     import altair as alt
@@ -104,12 +104,8 @@ class Association(TableResult):
         self, kind: str = "scatter", metric: str | None = None, outcome: str | None = None
     ) -> alt.TopLevelMixin:
         """An altair chart: 'scatter', 'slices' (their correlations) or 'quadrants'."""
-        require_package("altair", "report", "plot")
         metric, outcome = self._choose_pair(metric, outcome)
-        chart: alt.TopLevelMixin = load_output("charts").plot_association(
-            self, kind, metric, outcome
-        )
-        return chart
+        return draw_chart("charts", "plot_association", self, kind, metric, outcome)
 
     def called(self, name: str) -> str:
         """The label of a metric or an outcome; with two systems its values are changes."""

@@ -14,10 +14,17 @@ import polars as pl
 from rankql import text
 from rankql.decisions.alignment import query_differences
 from rankql.decisions.leaderboard import describe_best, rank_systems
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.result import EvaluatedTable, Result
 from rankql.registry.parse import parse, resolve_names
-from rankql.results import SUFFIXES, drop_idle_columns, fit_width, load_output, save_result
+from rankql.results import (
+    SUFFIXES,
+    draw_chart,
+    drop_idle_columns,
+    fit_width,
+    load_output,
+    save_result,
+)
 from rankql.writing import output_path
 
 if TYPE_CHECKING:
@@ -210,9 +217,7 @@ class Comparison(EvaluatedTable):
         By default it shows all metrics, and for differences and slices all pairs. Pass `metric`, or
         `a` and `b`, to choose.
         """
-        require_package("altair", "report", "plot")
-        chart: alt.TopLevelMixin = load_output("charts").plot_comparison(self, kind, metric, a, b)
-        return chart
+        return draw_chart("charts", "plot_comparison", self, kind, metric, a, b)
 
     def save(
         self,

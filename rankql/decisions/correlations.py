@@ -99,11 +99,6 @@ class Coefficient:
     enough: bool = False
 
     @property
-    def columns(self) -> dict[str, float | None]:
-        """Its numbers, by the suffix of their column."""
-        return {"": self.r, "_lo": self.lo, "_hi": self.hi, "_p": self.p}
-
-    @property
     def sign(self) -> int:
         """Its sign, 0 if it is not significant."""
         if self.r is None or not self.enough:

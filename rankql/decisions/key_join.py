@@ -14,7 +14,7 @@ from rankql.evaluation.overlap import format_examples
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import INTERNAL_PREFIX, quote
 from rankql.registry.argument_checks import require
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, duckdb_errors
 from rankql.sources.tables import Table, is_text, same_kind, unknown_column
 
@@ -145,7 +145,7 @@ def match_keys(
 ) -> tuple[pl.DataFrame, tuple[str, str] | None, list[str]]:
     """The values of the keys found in both inputs (of two systems the differences), and notes."""
     with duckdb_errors():
-        rows: pl.DataFrame = execute(session, join.sql()).pl()
+        rows = fetch_frame(session, join.sql(), few=False)
     rows = rows.with_columns(
         pl.col(pl.Binary).cast(pl.String), pl.col(*_ROWS.values()).fill_null(0)
     ).sort(join.identity)

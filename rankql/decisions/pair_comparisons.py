@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from rankql import text
 from rankql.decisions.alignment import ROUNDING
 from rankql.decisions.sample import (
     POWER,
@@ -81,7 +82,7 @@ class Settings:
     @property
     def percent(self) -> str:
         """The confidence in percent."""
-        return f"{100 * self.confidence:.12g}%"
+        return text.format_percent(self.confidence)
 
 
 @dataclass
@@ -134,7 +135,7 @@ class PairComparison:
             room = special.stdtrit(sample.freedom, POWER) * sample.error
             size: float | None = float((hi - lo) / 2 + room)
         else:
-            size = sample.detectable(level, POWER)
+            size = sample.detectable(level)
         return size if size is not None and size <= self.largest else None
 
     def verdict(self, settings: Settings) -> str:

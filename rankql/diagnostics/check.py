@@ -22,7 +22,7 @@ from rankql.evaluation.overlap import (
     item_overlap,
 )
 from rankql.sources.inputs import Inputs, open_runs, read_inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 from rankql.sources.session import Session, duckdb_errors, flatten_inputs, open_session
 from rankql.sources.tables import Data, same_kind
 
@@ -123,7 +123,7 @@ def _find_unmatched_items(data: CheckData) -> Iterator[Finding]:
             assert run.qrels
             judged = f"(FROM {run.qrels.clean} WHERE rel IS NOT NULL)"
             steps = f"WITH run AS {run.clean}, qrels AS {judged}"
-            return execute(data.session, f"{steps} {sql}").fetchall()
+            return fetch(data.session, f"{steps} {sql}")
 
         for counts in item_overlap(ask, data.inputs):
             system, in_run, judged, common = counts

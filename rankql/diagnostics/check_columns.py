@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rankql import text
 from rankql.diagnostics.check_data import CheckData, CheckedTable, is_nan, is_numeric
 from rankql.diagnostics.findings import REFUSED, Finding, as_examples
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch
 
 
 def check_columns(data: CheckData) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def check_columns(data: CheckData) -> Iterator[Finding]:
         rules = [(role, rule) for role in table.roles for rule in RULES[role]]
         aggregates = (_count_and_examples(table, role, rule) for role, rule in rules)
         sql = f"SELECT {', '.join(aggregates)} FROM {table.raw}"
-        ((*values,),) = execute(data.session, sql).fetchall()
+        ((*values,),) = fetch(data.session, sql)
         for (role, rule), count, rows in zip(rules, values[::2], values[1::2], strict=True):
             severity = _severity(data, table, role, rule, count) if count else None
             if severity:

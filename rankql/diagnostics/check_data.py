@@ -9,7 +9,7 @@ from typing import Any
 from rankql.evaluation.ctes import BY_ITEM
 from rankql.macros import literal, quote
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute, fetch
+from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Table, same_kind
 
@@ -154,8 +154,7 @@ class CheckData:
 
     def fetch(self, table: CheckedTable, sql: str) -> list[dict[str, Any]]:
         """Run a query that reads the steps of a table."""
-        rows = execute(self.session, f"WITH {table.ctes(self.k)} {sql}")
-        return [dict(zip(rows.columns, row, strict=True)) for row in rows.fetchall()]
+        return fetch_frame(self.session, f"WITH {table.ctes(self.k)} {sql}").to_dicts()
 
     def _read_run(self, table: Table, name: str | None) -> CheckedTable:
         roles, unused = dict(table.roles), None

@@ -32,7 +32,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.macro_sql import execute, render_script
+from rankql.sources.macro_sql import fetch_frame, render_script
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
 
@@ -94,7 +94,7 @@ def correlate(
         with duckdb_errors(session):
             ask = sql_runner(session, inputs, conventions)
             _require_unique(ask, inputs)
-            rows = execute(session, sql).pl()
+            rows = fetch_frame(session, sql)
             notes = [
                 *require_ranked_rows(ask, inputs, conventions.ties),
                 *_describe_overlap(rows, inputs, parsed, ask),
@@ -143,9 +143,9 @@ def _require_unique(ask: RunSql, inputs: Inputs) -> None:
     """Refuse rankings with duplicate items or positions."""
     for source, scored in (("run", inputs.scored), ("reference", _scored(inputs))):
         place = "score" if scored else "pos"
-        for column in ("item", *([] if scored else ["pos"])):
-            columns = [(source, column, f"WHERE {place} IS NOT NULL")]
-            require_unique(ask, inputs, columns)
+        columns = ["item", *([] if scored else ["pos"])]
+        where = f"WHERE {place} IS NOT NULL"
+        require_unique(ask, inputs, [(source, column, where) for column in columns])
 
 
 def _scored(inputs: Inputs) -> bool:

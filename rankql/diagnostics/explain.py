@@ -32,14 +32,14 @@ from rankql.evaluation.overlap import require_common_items, require_ranked_rows
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
-from rankql.evaluation.validation import evaluation_errors, find_duplicates, validate_inputs
+from rankql.evaluation.validation import evaluation_errors, require_unique, validate_inputs
 from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
 from rankql.registry.metric_record import Rows
 from rankql.registry.parse import parse
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, assign_roles
 
@@ -128,7 +128,7 @@ def explain_items(
         inputs = select_queries(inputs, of)
         with evaluation_errors(session, inputs, task.conventions):
             sql = items_sql(inputs, task.metric, terms, task.conventions)
-            return execute(session, sql).pl(), terms.formula
+            return fetch_frame(session, sql), terms.formula
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _explain_query(task: _Task, of: Any) -> Explanation:
     sql = positions_sql(inputs, metric, terms, conventions)
     with evaluation_errors(session, inputs, conventions):
         result, _ = _evaluate(task, one_query=True, is_missing=is_missing)
-        rows = execute(session, sql).pl()
+        rows = fetch_frame(session, sql)
     if is_missing:
         result.notes = [f"The run has no rows for query {key!r}."]
     result.notes += notes
@@ -226,7 +226,7 @@ def _explain_run(task: _Task, worst: int) -> Explanation:
     with evaluation_errors(session, inputs, task.conventions):
         result, rows = _evaluate(task)
         sql = losses_sql(inputs, metric, task.conventions, rows)
-        sums = execute(session, sql).pl()
+        sums = fetch_frame(session, sql)
     systems = ["system"] if inputs.many else []
     keys = [*systems, "query"]
     values = result.frame()
@@ -275,9 +275,7 @@ def _evaluate(
     result = pending_result(session, inputs, query, conventions)
     if not is_missing:
         result.notes = validate_inputs(session, inputs, conventions, query, one_query)
-    elif error := find_duplicates(
-        sql_runner(session, inputs, conventions), inputs, "qrels", "item"
-    ):
-        raise RankqlError(error)
-    result.values = execute(session, query.sql).pl()
+    else:
+        require_unique(sql_runner(session, inputs, conventions), inputs, [("qrels", "item", "")])
+    result.values = fetch_frame(session, query.sql)
     return result, query.rows

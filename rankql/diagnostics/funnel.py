@@ -30,7 +30,7 @@ from rankql.registry.argument_checks import require_whole_number
 from rankql.registry.conventions import Conventions, choose
 from rankql.sources.id_lists import unnest_lists
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import Data, Table
 
@@ -160,13 +160,13 @@ def _evaluate_best_orders(
     session: Session, inputs: Inputs, conventions: Conventions, k: int, options: Mapping[str, Any]
 ) -> pl.DataFrame:
     """nDCG@k and recall of the items of every stage in the best order, where there are any."""
-    best = execute(
+    best = fetch_frame(
         session,
         f"""{with_source_ctes(inputs, conventions)}
         SELECT system, query AS {_KEY}, item AS {_ITEM}, rel AS {_SCORE}
         FROM run JOIN qrels USING (query, item)
         WHERE rel > 0 OR rel >= {conventions.threshold}""",
-    ).pl()
+    )
     metrics = {"best": f"nDCG@{k}", "recall": "R"}
     if best.is_empty() or inputs.qrels is None:
         return pl.DataFrame(
@@ -195,7 +195,7 @@ def _find_lost_items(
         ties = "item" if conventions.ties == "expected" or not scored else conventions.ties
         position = number_positions("query", "score", score_order(ties))
     judged_only = "AND rel IS NOT NULL" if conventions.unjudged == "remove" else ""
-    rows: pl.DataFrame = execute(
+    rows = fetch_frame(
         session,
         f"""{with_source_ctes(inputs, conventions)}, ranking AS (
             SELECT query, item, {position} FROM run LEFT JOIN qrels USING (query, item)
@@ -210,7 +210,7 @@ def _find_lost_items(
             WHEN stages < {len(names)} THEN [{", ".join(map(literal, names))}][stages + 1]
             WHEN position IS NULL OR position > {k} THEN {literal(ORDER)} END AS lost_by
         FROM relevant ORDER BY query, item""",
-    ).pl()
+    )
     return rows
 
 

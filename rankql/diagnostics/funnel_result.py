@@ -6,15 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql import text
-from rankql.errors import require_package
 from rankql.evaluation.result import EvaluatedTable, Result
-from rankql.results import load_output
+from rankql.results import draw_chart
 
 if TYPE_CHECKING:
     import altair as alt
@@ -57,6 +55,7 @@ class Funnel(EvaluatedTable):
     items: pl.DataFrame
     # The number of items that the stage before lacks.
     added: Mapping[str, int]
+    _charted = True
 
     @property
     def metric(self) -> str:
@@ -144,22 +143,13 @@ class Funnel(EvaluatedTable):
             bounds = sorted(
                 (math.copysign(1, loss) * row["lo"], math.copysign(1, loss) * row["hi"])
             )
-        level = f"({100 * self.result.confidence:.12g}% CI "
+        level = f"({text.format_percent(self.result.confidence)} CI "
         interval = text.format_interval((abs(loss), *bounds)).replace("(", level)
         return f"{subject} {verb} {interval}; {where}"
 
     def plot(self) -> alt.TopLevelMixin:
         """A waterfall chart from the ideal to the final ranking, by altair."""
-        require_package("altair", "report", "plot")
-        chart: alt.TopLevelMixin = load_output("funnel_chart").draw_funnel(self)
-        return chart
-
-    def _render_page(self) -> str:
-        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
-        if not all(map(find_spec, ("altair", "vl_convert"))):
-            return super()._render_page()
-        svg = load_output("funnel_chart").render_svg(self)
-        return super()._render_page().replace("<body>", f"<body>{svg}", 1)
+        return draw_chart("funnel_chart", "draw_funnel", self)
 
     def _details(self) -> dict[str, Any]:
         return {"k": self.k, "items": self.items.to_dicts(), **super()._details()}

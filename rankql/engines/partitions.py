@@ -46,7 +46,7 @@ from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, duckdb_errors
 
 # The column with the report of a partition.
@@ -165,7 +165,7 @@ def _evaluate_rows(
             ]
             require_consistent_grades(ask)
         require_unique(ask, inputs, query.unique_columns)
-        values: pl.DataFrame = execute(session, query.sql, query.checked).pl()
+        values = fetch_frame(session, query.sql, query.checked)
         return values
 
 

@@ -21,15 +21,18 @@ PANDAS_NAN = {
 
 def validate_columns(
     session: Session, inputs: Inputs, roles: Sequence[str] = ("rel", "pos", "score")
-) -> None:
-    """Refuse invalid values in the columns of these roles."""
+) -> int:
+    """Refuse invalid values in the columns of these roles. With `rel`: the number of all rows."""
+    rows = 0
     with duckdb_errors(session):
         for table in inputs.tables:
             if "rel" in roles:
                 counts = count_ids(session, table, inputs.ids(table))
                 require_ids(table.label, *counts, table.unit)
                 _refuse_pandas_nan(table)
+                rows += counts[0]
             validate_numbers(session, table, roles)
+    return rows
 
 
 def _refuse_pandas_nan(table: Table) -> None:

@@ -26,7 +26,7 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
-from rankql.sources.macro_sql import execute, render_script
+from rankql.sources.macro_sql import fetch, fetch_frame, render_script
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
@@ -38,6 +38,8 @@ _REFUSED = (
     duckdb.ConversionException,
     duckdb.NotImplementedException,
 )
+# Planning the query twice takes longer than copying the values of so many rows.
+FEW_ROWS = 1_000_000
 # The numbers of parts to try if all queries at once do not fit into memory.
 PARTS = (4, 16, 64)
 
@@ -58,7 +60,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.weight,
             arguments.remedies,
         )
-        validate_columns(session, inputs, ("rel", "pos"))
+        few = validate_columns(session, inputs, ("rel", "pos")) <= FEW_ROWS
         build, conventions = plan(
             session,
             inputs,
@@ -85,7 +87,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         ):
             result.notes = validate_inputs(session, inputs, conventions, query)
             try:
-                _fill(result, session, inputs, query, arguments.output)
+                _fill(result, session, inputs, query, arguments.output, few)
             except duckdb.OutOfMemoryException as error:
                 result.values, parts = evaluate_in_parts(session, inputs, build, error)
                 result.notes.append(
@@ -106,7 +108,7 @@ def _own_metric_errors(session: Session, query: Query) -> Iterator[None]:
     except _REFUSED as error:
         for name, build in query.alone.items():
             try:
-                execute(session, build().sql, True).fetchall()
+                fetch(session, build().sql, True)
             except _REFUSED as own:
                 line = re.sub(r'! Did you mean "__.*', "", database_message(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
@@ -119,7 +121,12 @@ def _own_metric_errors(session: Session, query: Query) -> Iterator[None]:
 
 
 def _fill(
-    result: Result, session: Session, inputs: Inputs, query: Query, output: Path | None
+    result: Result,
+    session: Session,
+    inputs: Inputs,
+    query: Query,
+    output: Path | None,
+    few: bool,
 ) -> None:
     """Run the query, and keep its rows in the result or in the output file."""
     hashing = (
@@ -127,7 +134,7 @@ def _fill(
     )
     with hashing:
         if output is None:
-            result.values = execute(session, query.sql, query.checked).pl()
+            result.values = fetch_frame(session, query.sql, query.checked, few)
             result.check()
         else:
             result.copy(session.con, create_macros(session.con, query.sql, query.checked), output)
@@ -144,7 +151,7 @@ def evaluate_in_parts(
     for parts in PARTS:
         try:
             queries = [build(replace(inputs, part=f"{part} % {parts} = {i}")) for i in range(parts)]
-            rows = pl.concat([execute(session, q.sql, q.checked).pl() for q in queries])
+            rows = pl.concat([fetch_frame(session, q.sql, q.checked, few=False) for q in queries])
         except duckdb.OutOfMemoryException:
             continue
         except duckdb.TransactionException:  # the failed query ended the user's transaction

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from rankql.errors import RankqlError, did_you_mean, require_package
+from rankql.errors import RankqlError, did_you_mean
 from rankql.evaluation.summary import attribute_column
 from rankql.evaluation.weights import describe_weights
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names
-from rankql.results import TableResult, drop_idle_columns, load_output
-from rankql.text import join_words
+from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.text import format_percent, join_words
 
 if TYPE_CHECKING:
     import altair as alt
@@ -88,7 +88,7 @@ class MeansResult(TableResult):
         level = (
             ""
             if self.interval is None
-            else f" with {100 * self.confidence:.12g}% confidence intervals"
+            else f" with {format_percent(self.confidence)} confidence intervals"
         )
         return f"Means by metric{level}"
 
@@ -129,6 +129,4 @@ class MeansResult(TableResult):
 
     def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
         """An altair chart of the means with intervals, of one metric or of all."""
-        require_package("altair", "report", "plot")
-        chart: alt.TopLevelMixin = load_output("charts").plot_means(self, metric)
-        return chart
+        return draw_chart("charts", "plot_means", self, metric)

@@ -14,7 +14,7 @@ from rankql.text import format_queries, is_or_are
 
 # Of a system: its queries, those of them that are judged, and some that are not.
 QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
-# Items are compared in so many queries first.
+# Items are compared in so many queries first, about.
 _SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05
@@ -127,8 +127,8 @@ def unranked_rows_note(scored: bool, system: str | None, total: int, count: int)
 
 def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
     """Refuse a run without any judged item; note a run with few of them."""
-    counts = item_overlap(run_sql, inputs, _SAMPLE)
-    systems = run_sql(f"SELECT count(DISTINCT {'system' if inputs.many else '1'}) FROM run")[0][0]
+    counts = item_overlap(run_sql, inputs, _sample_of_queries(run_sql, inputs))
+    systems = run_sql("SELECT count(DISTINCT system) FROM run")[0][0] if inputs.many else 1
     if len(counts) < systems or any(is_small_overlap(*count) for count in counts):
         counts = item_overlap(run_sql, inputs)
     notes = [note for count in counts if (note := item_overlap_note(run_sql, inputs, count))]
@@ -137,22 +137,26 @@ def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
     return notes
 
 
-def item_overlap(run_sql: RunSql, inputs: Inputs, queries: int | None = None) -> list[ItemOverlap]:
-    """Count the items of the run, of the judgments, and of both, in all or in some queries."""
-    some = "SELECT query FROM qrels"
-    if queries is not None:
-        some = f"SELECT DISTINCT query FROM qrels ORDER BY query LIMIT {queries}"
+def item_overlap(run_sql: RunSql, inputs: Inputs, where: str = "true") -> list[ItemOverlap]:
+    """Count the items of the run, of the judgments, and of both, in queries with a condition."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
     group = f"GROUP BY {system} ORDER BY {system}" if inputs.many else ""
     in_run = run_sql(f"""SELECT {system}, count(*), count(judged)
-        FROM (SELECT {keys}, item FROM run WHERE query IN ({some})) AS items
-        LEFT JOIN (SELECT DISTINCT query, item, 1 AS judged FROM qrels) AS theirs
+        FROM (SELECT {keys}, item FROM run WHERE {where}
+            AND query IN (SELECT query FROM qrels WHERE {where})) AS items
+        LEFT JOIN (SELECT DISTINCT query, item, 1 AS judged FROM qrels WHERE {where}) AS theirs
         USING (query, item) {group}""")
     in_qrels = run_sql(f"""SELECT {system}, count(*)
-        FROM (SELECT query FROM qrels WHERE query IN ({some})) AS judged
-        JOIN (SELECT DISTINCT {keys} FROM run) AS shown USING (query) {group}""")
+        FROM (SELECT query FROM qrels WHERE {where}) AS judged
+        JOIN (SELECT DISTINCT {keys} FROM run WHERE {where}) AS shown USING (query) {group}""")
     judged = {row[0]: row[1] for row in in_qrels}
     return [(name, items, judged.get(name, 0), common) for name, items, common in in_run if items]
+
+
+def _sample_of_queries(run_sql: RunSql, inputs: Inputs) -> str:
+    """A condition that keeps about _SAMPLE of the judged queries."""
+    ((queries,),) = run_sql("SELECT approx_count_distinct(query) FROM qrels")
+    return f"{inputs.query_hash()} % {queries // _SAMPLE + 1} = 0"
 
 
 def is_small_overlap(system: str | None, items: int, judged: int, common: int) -> bool:

@@ -48,6 +48,8 @@ from rankql.sources.inputs import Inputs
 # How errors about duplicates begin. evaluate() then looks for examples.
 DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
+# Merged rankings share position 1, also if only rows with gain are read.
+ONE_RANKING = ("run", "pos", "WHERE pos = 1")
 # What the packed form says about itself.
 _PACKED = """\
 -- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
@@ -111,6 +113,8 @@ def build_query(
     unique = _unique_columns(
         inputs, conventions, rows, last_position(plain, conventions) if plain else 0
     )
+    if packed and _sums_integers(inputs, conventions):
+        unique.remove(ONE_RANKING)  # checked by the sums
     if packed:
         more, last = _from_top(inputs, conventions, top, packed, calls)
         steps |= more
@@ -172,14 +176,18 @@ def _from_top(
     """The CTEs that compute metrics from the packed tops, and the final SELECT."""
     plain = {name: value for name, value in calls.items() if name not in packed}
     steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
-    if inputs.qrels is None and not inputs.scored and conventions.unjudged != "remove":
-        # Integers are faster to add up than the DOUBLE of the macros.
-        grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
-        steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
     # Names of the user are replaced by ours until the final SELECT.
     others = _key_columns(inputs) | mask_undefined(plain, conventions)
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
-    columns = {hidden[name]: value for name, value in others.items()} | top.sums(grade, place)
+    columns = {hidden[name]: value for name, value in others.items()}
+    repeats = top.repeats_position()
+    if _sums_integers(inputs, conventions):
+        # Integers are faster to add up than the DOUBLE of the macros.
+        grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
+        steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
+        columns["firsts"] = f"count(*) FILTER (WHERE {place} = 1)"
+        repeats += " OR firsts > 1"
+    columns |= top.sums(grade, place)
     # Sort while rows are small. The following steps keep their order.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     before, steps["sums"] = "sums", _grouped(inputs, columns) + order
@@ -189,10 +197,15 @@ def _from_top(
         before = step
     values = {name: quote(column) for name, column in hidden.items()}
     error = f"rankql_fail('{DUPLICATES}')"
-    values[MISSING] = f"CASE WHEN {top.repeats_position()} THEN {error} ELSE {values[MISSING]} END"
+    values[MISSING] = f"CASE WHEN {repeats} THEN {error} ELSE {values[MISSING]} END"
     values |= mask_undefined(packed, conventions, top.relevant(conventions.threshold))
     fields = [f"{values[name]} AS {quote(name)}" for name in {**_key_columns(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"
+
+
+def _sums_integers(inputs: Inputs, conventions: Conventions) -> bool:
+    """Are the packed sums over the rows of a table with grades and positions?"""
+    return inputs.qrels is None and not inputs.scored and conventions.unjudged != "remove"
 
 
 def _unique_columns(
@@ -201,8 +214,7 @@ def _unique_columns(
     """What must be unique in the tables; positions only up to k."""
     columns = []
     if not inputs.scored:
-        # Merged rankings share position 1, also if only rows with gain are read.
-        columns.append(("run", "pos", "WHERE pos = 1"))
+        columns.append(ONE_RANKING)
     removed = conventions.unjudged == "remove"  # the rows that are left need positions of their own
     if inputs.qrels is not None:
         columns.append(("qrels", "item", "WHERE rel > 0" if rows == "gain" else ""))

@@ -26,7 +26,7 @@ from rankql.registry.conventions import Conventions
 from rankql.registry.parse import is_metric, lower_is_better, resolve_names
 from rankql.sources.computed import holds_numbers
 from rankql.sources.id_lists import find_list
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.private import private_connection
 from rankql.sources.session import Session, duckdb_errors, open_session
 from rankql.sources.tables import RETRIEVED, Data, Table, known_names, same_kind
@@ -122,7 +122,9 @@ def _read(session: Session, table: Table, label: str, request: Request) -> Resul
     system = ["CAST(system AS VARCHAR) AS system"] if columns.system else []
     kept = [*system, *map(quote, (columns.key, *columns.attributes)), f"false AS {MISSING}"]
     with duckdb_errors():
-        rows = execute(session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}").pl()
+        rows = fetch_frame(
+            session, f"SELECT {', '.join([*kept, *numbers])} FROM {table.sql}", few=False
+        )
     own = [name for name in columns.metrics if not is_metric(name)]
     conventions = Conventions().as_dict()
     if len(own) == len(columns.metrics):

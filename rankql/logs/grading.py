@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from rankql.errors import RankqlError, did_you_mean
 from rankql.expressions.columns import is_pandas
 from rankql.logs.grades import event_name, require_cap, require_grades
@@ -15,7 +13,7 @@ from rankql.logs.moments import decimal_as_float, is_finite
 from rankql.logs.table_macros import value_sql
 from rankql.macros import literal, quote
 from rankql.registry.argument_checks import require, require_choice
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data, assign_roles
 
@@ -97,7 +95,7 @@ def grade_events(
             "WHERE rel IS NOT NULL ORDER BY key0 ASC NULLS LAST, key1 ASC NULLS LAST"
         )
         with duckdb_errors():
-            judgments: pl.DataFrame = execute(duckdb_session, sql, checked=True).pl()
+            judgments = fetch_frame(duckdb_session, sql, checked=True)
         return judgments.to_pandas() if is_pandas(log) else judgments
 
 

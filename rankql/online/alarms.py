@@ -12,7 +12,7 @@ from rankql import text
 from rankql.errors import RankqlError
 from rankql.macros import literal
 from rankql.online.day_states import JUDGED, SHARE, share_name
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session
 
 DROP, DRIFT, LABELS, UNJUDGED = "drop", "drift", "labels", "unjudged"
@@ -66,12 +66,12 @@ def score_days(
     sign = pl.when(pl.col("metric").is_in(list(lower))).then(-1.0).otherwise(1.0)
     family = watched.filter(pl.col("kind") != JUDGED).height
     daily = known.select("series", "day", "error", "queries", value=pl.col("mean") * sign)
-    scored = execute(
+    scored = fetch_frame(
         session,
         f"SELECT * EXCLUDE (value) FROM monitor_days({literal(session.table(daily, 'daily').sql)}, "
         f"DATE '{baseline[1]}', alpha := {alpha}, family := {max(1, family)}, series := 'series', "
         "error := 'error', queries := 'queries')",
-    ).pl()
+    )
     frame = known.join(
         scored.cast({"series": pl.UInt32}), on=["series", "day"], maintain_order="left"
     )

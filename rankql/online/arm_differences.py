@@ -27,7 +27,7 @@ from rankql.registry.argument_checks import (
     require_probability,
     require_whole_number,
 )
-from rankql.sources.macro_sql import execute
+from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session
 
 BURN_IN = "before the burn-in"
@@ -206,12 +206,12 @@ def compare_states(
         confidence=pl.Series(confidence, dtype=pl.Float64),
     )  # fmt: skip
     burn_in = literal(settings.burn_in if settings.sequential else None)
-    compared: pl.DataFrame = execute(
+    compared = fetch_frame(
         session,
         f"SELECT experiment_difference(treatment, control, confidence, {burn_in}) AS compared "
         f"FROM {session.table(columns, 'pairs').sql} ORDER BY i",
         checked=True,
-    ).pl()
+    )
     rows = pairs.drop("state", "state_right", "values", "values_right").to_dicts()
     for i, (row, found) in enumerate(zip(rows, compared["compared"].to_list(), strict=True)):
         state, other = pairs["state"][i], pairs["state_right"][i] or {"n": 0}

@@ -45,7 +45,9 @@ def describe_arm(
     family = describe_adjustment(settings.correction, tests)
     evidence = ", ".join(filter(None, [p, family]))
     lift = "" if row["lift"] is None else f"; lift {_format_lift(row)}"
-    basis = f"({100 * settings.confidence:.12g}% CI {lo} to {hi}{lift}; {evidence}; {counts})"
+    basis = (
+        f"({text.format_percent(settings.confidence)} CI {lo} to {hi}{lift}; {evidence}; {counts})"
+    )
     if significant:
         verdict = "lower" if row["difference"] < 0 else "higher"
         return verdict, f"{b} is {difference} {verdict} than {a} {basis}"
@@ -90,8 +92,8 @@ def describe_experiment(
     if tests:
         level = " (each at the level of its p-value)" if family else ""
         yield (
-            f"lo, hi: the {100 * settings.confidence:.12g}% confidence interval of b - a{level}. "
-            f"It excludes 0 exactly if the adjusted p-value is at most {settings.alpha:g}"
+            f"lo, hi: the {text.format_percent(settings.confidence)} confidence interval of b - a"
+            f"{level}. It excludes 0 exactly if the adjusted p-value is at most {settings.alpha:g}"
         )
     for metric in dict.fromkeys(row["metric"] for row in rows):
         of = [row for row in rows if row["metric"] == metric]

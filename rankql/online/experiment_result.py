@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from rankql.results import TableResult, drop_idle_columns, fit_width
+from rankql.text import format_percent
 
 # A table that is too wide is printed without these columns, dropped in this order until it fits.
 _LEAST_IMPORTANT = (
@@ -38,7 +39,8 @@ class Experiment(TableResult):
         """The caption of the table in a notebook."""
         if "p" not in self.table.columns:
             return f"What an experiment with each {self.conventions['unit']} as a unit can detect"
-        return f"Differences b - a with {100 * self.conventions['confidence']:.12g}% intervals"
+        level = format_percent(self.conventions["confidence"])
+        return f"Differences b - a with {level} intervals"
 
     def displayed(self) -> list[pl.DataFrame]:
         """The table without sentences and empty columns."""

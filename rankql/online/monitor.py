@@ -189,9 +189,9 @@ def _describe(
         limit = max(watched["threshold"].to_list())
         yield (
             f"Alarms: a day, 7 days or 28 days that lost more than {limit:.2f} standard errors. If "
-            f"nothing changes and days vary independently, at most {100 * alpha:.12g}% of years "
-            f"have a false alarm among all {series:,} series (metrics and shares of judged items, "
-            "by slice)"
+            f"nothing changes and days vary independently, at most {text.format_percent(alpha)} of "
+            f"years have a false alarm among all {series:,} series (metrics and shares of judged "
+            "items, by slice)"
         )
     ends = watched.group_by(KEYS, maintain_order=True).agg(pl.max("day"))
     if count := len(gone := ends.filter(pl.col("day") < newest)):

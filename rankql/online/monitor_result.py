@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from rankql import text
 from rankql.decisions.junit import JUnitCase, render_junit
-from rankql.errors import RankqlError, describe_unknown, require_package
+from rankql.errors import RankqlError, describe_unknown
 from rankql.online.alarms import CAUSES, KEYS
 from rankql.online.day_states import JUDGED
-from rankql.results import TableResult, drop_idle_columns, fit_width, load_output
+from rankql.results import TableResult, draw_chart, drop_idle_columns, fit_width
 
 if TYPE_CHECKING:
     import altair as alt
@@ -42,6 +41,7 @@ class Monitoring(TableResult):
     alarms: pl.DataFrame
     conventions: dict[str, Any]
     notes: list[str]
+    _charted = True
 
     @property
     def active(self) -> pl.DataFrame:
@@ -96,17 +96,14 @@ class Monitoring(TableResult):
 
         The band is what chance explains, the line the mean with its interval; alarms are coloured.
         """
-        require_package("altair", "report", "plot")
         frame = self.table.filter(pl.col("kind") != JUDGED)
         if slice not in (slices := frame["slice"].unique(maintain_order=True).to_list()):
             raise RankqlError(describe_unknown("slice", slice, slices))
         metrics = frame["metric"].unique(maintain_order=True).to_list()
         if metric is not None and metric not in metrics:
             raise RankqlError(describe_unknown("metric", metric, metrics))
-        chart: alt.TopLevelMixin = load_output("monitor_chart").draw_days(
-            frame.filter(slice=slice), [metric] if metric else metrics
-        )
-        return chart
+        shown = frame.filter(slice=slice)
+        return draw_chart("monitor_chart", "draw_days", shown, [metric] if metric else metrics)
 
     def junit(self) -> str:
         """JUnit XML with a test per series, which fails if it has an alarm on the last day."""
@@ -117,13 +114,6 @@ class Monitoring(TableResult):
                  "failure" if row["sentence"] else None, row["cause"])
             for row in rows.iter_rows(named=True)
         ])  # fmt: skip
-
-    def _render_page(self) -> str:
-        """An HTML page with what a notebook displays; above it the chart, if it can be drawn."""
-        if not all(map(find_spec, ("altair", "vl_convert"))):
-            return super()._render_page()
-        svg = load_output("monitor_chart").render_days(self)
-        return super()._render_page().replace("<body>", f"<body>{svg}", 1)
 
     def _details(self) -> dict[str, Any]:
         return {"passed": self.passed, "conventions": self.conventions,

@@ -18,7 +18,7 @@ from rankql.evaluation.summary import slice_columns
 from rankql.macros import quote
 from rankql.registry.argument_checks import require
 from rankql.registry.parse import is_metric
-from rankql.sources.macro_sql import execute, fetch
+from rankql.sources.macro_sql import fetch, fetch_frame
 from rankql.sources.session import Session
 from rankql.sources.tables import Data, Table, require_column
 
@@ -84,7 +84,7 @@ class UnitTable:
                 require_column(self.table, name, argument)
         notes = self._check_rows()
         try:
-            rows: pl.DataFrame = execute(self.session, self._sql([*attributes])).pl()
+            rows = fetch_frame(self.session, self._sql([*attributes]))
         except duckdb.OutOfRangeException as error:  # a variance, in DuckDB 1.4
             metrics = text.join_words([metric.name for metric in self.metrics])
             raise RankqlError(

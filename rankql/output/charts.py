@@ -30,6 +30,16 @@ from rankql.registry.parse import resolve_names
 if TYPE_CHECKING:
     from rankql.decisions.association import Association
     from rankql.decisions.comparison import Comparison
+    from rankql.results import TableResult
+
+
+def render_svg(result: TableResult) -> str:
+    """The chart of a result as SVG, for a page."""
+    import vl_convert
+
+    with alt.theme.enable("none"):
+        svg: str = vl_convert.vegalite_to_svg(result.plot().to_json())
+    return svg
 
 
 def plot_means(evaluation: Evaluation, metric: str | None) -> alt.TopLevelMixin:

@@ -51,12 +51,3 @@ def draw_funnel(funnel: Funnel, name: str = "") -> alt.LayerChart:
     ]
     title = f"{name}: {funnel.metric}" if name else f"{funnel.metric}: where it is lost"
     return panels.make_panel(layers, frame, title, words, ROW_HEIGHT * len(frame))
-
-
-def render_svg(funnel: Funnel) -> str:
-    """The chart as SVG, for a page."""
-    import vl_convert
-
-    with alt.theme.enable("none"):
-        svg: str = vl_convert.vegalite_to_svg(draw_funnel(funnel).to_json())
-    return svg

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import polars as pl
 
 from rankql.output import panels
 from rankql.output.style import CONFIG, GREY, PALETTE
-
-if TYPE_CHECKING:
-    from rankql.online.monitor_result import Monitoring
 
 HEIGHT, WIDTH = 180, 640
 _CAUSES = {"drop": PALETTE[1], "drift": PALETTE[3], "labels": PALETTE[4], "unjudged": PALETTE[2]}
@@ -55,12 +52,3 @@ def _draw_metric(frame: pl.DataFrame, metric: str) -> Any:
     return alt.layer(*layers, data=data).properties(
         width=WIDTH, height=HEIGHT, title=title, description=words
     )
-
-
-def render_days(result: Monitoring) -> str:
-    """The chart of all queries as SVG, for a page."""
-    import vl_convert
-
-    with alt.theme.enable("none"):
-        svg: str = vl_convert.vegalite_to_svg(result.plot().to_json())
-    return svg

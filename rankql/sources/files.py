@@ -152,14 +152,19 @@ def is_path(text: str) -> bool:
     return os.path.exists(expand_home(text)) or (has_magic(text) and bool(expand_glob(text)))
 
 
+def read_as_text(pattern: str, delimiter: str = "\\0", columns: Sequence[str] = ("line",)) -> str:
+    """SQL that reads columns of text without quotes and headers, or complete lines."""
+    kinds = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
+    return (
+        f"read_csv({pattern}, delim = {literal(delimiter)}, header = false, quote = '', "
+        f"escape = '', auto_detect = false, columns = {{{kinds}}})"
+    )
+
+
 def read_head(path: str, lines: int = 1000) -> list[str]:
     """The first lines of a text file, which may be compressed."""
     if path.endswith(".zst"):
-        sql = (
-            f"SELECT line FROM read_csv({literal(path)}, delim = '\\0', header = false, "
-            "quote = '', escape = '', auto_detect = false, columns = {'line': 'VARCHAR'}) "
-            f"LIMIT {lines}"
-        )
+        sql = f"SELECT line FROM {read_as_text(literal(path))} LIMIT {lines}"
         with private_connection() as con:
             return [line for (line,) in con.execute(sql).fetchall() if line and line.strip()]
     try:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-import duckdb
+import polars as pl
 
 from rankql.sources.private import create_macros
 from rankql.sources.session import Session
 
 
-def execute(session: Session, sql: str, checked: bool = False) -> duckdb.DuckDBPyRelation:
-    """The rows of a query that may call our macros."""
-    return session.con.sql(create_macros(session.con, sql, checked))
-
-
 def fetch(session: Session, sql: str, checked: bool = False) -> list[tuple[Any, ...]]:
     """The rows of a query that may call our macros, as tuples: faster for few rows."""
     return session.con.execute(create_macros(session.con, sql, checked)).fetchall()
+
+
+def fetch_frame(
+    session: Session, sql: str, checked: bool = False, few: bool = True
+) -> pl.DataFrame:
+    """The rows of a query that may call our macros, as a frame.
+
+    few: plan the query once and copy the rows once more. A relation plans its query twice, which
+    takes most of the time for few rows.
+    """
+    query, con = create_macros(session.con, sql, checked), session.con
+    if not few or hasattr(con, "pl"):  # DuckDB 1
+        relation: pl.DataFrame = con.sql(query).pl()
+        return relation
+    rows = con.execute(query)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the copy
+        frame = pl.from_arrow(rows.to_arrow_table())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def render_script(session: Session, sql: str) -> str:

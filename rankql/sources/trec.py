@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rankql.errors import RankqlError
 from rankql.macros import literal
-from rankql.sources.files import ends_with_number, read_head, reads_as_number
+from rankql.sources.files import ends_with_number, read_as_text, read_head, reads_as_number
 
 _QRELS = ("query", "iteration", "item", "rel")
 _RUN = ("query", "q0", "item", "rank", "score", "tag")
@@ -31,12 +31,8 @@ class TrecFile:
     @property
     def delimited(self) -> str:
         """SQL that reads columns separated by one character: DuckDB's parallel reader."""
-        names = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.columns)
-        return (
-            f"read_csv({self.pattern}, delim = {literal(self.delimiter)}, header = false, "
-            f"quote = '', escape = '', auto_detect = false, columns = {{{names}}}) "
-            "WHERE NOT starts_with(query, '#')"
-        )
+        source = read_as_text(self.pattern, self.delimiter, self.columns)
+        return f"{source} WHERE NOT starts_with(query, '#')"
 
     @property
     def split(self) -> str:
@@ -58,8 +54,7 @@ class TrecFile:
         trimmed = "trim(line, ' ' || chr(9))"
         return (
             f"(SELECT string_split_regex({trimmed}, '\\s+') AS line "
-            f"FROM read_csv({self.pattern}, delim = '\\0', header = false, quote = '', "
-            "escape = '', auto_detect = false, columns = {'line': 'VARCHAR'}) "
+            f"FROM {read_as_text(self.pattern)} "
             f"WHERE {trimmed} <> '' AND NOT starts_with({trimmed}, '#'))"
         )
 

@@ -315,6 +315,26 @@ def test_differences_are_those_of_the_table(rules):
     assert found["difference"].mean() == pytest.approx(compared.table["difference"][0])
 
 
+def test_undefined_as_zero_as_in_evaluate():
+    """d has no relevant item, so its nDCG is undefined: the mean counts it as 0."""
+    runs = {"old": OLD, "new": NEW}
+    row = rankql.compare(runs, QRELS, "nDCG@2", undefined="zero").table.row(0, named=True)
+    for name, mean in (("old", row["mean_a"]), ("new", row["mean_b"])):
+        expected = rankql.evaluate(runs[name], QRELS, "nDCG@2", undefined="zero")
+        assert mean == pytest.approx(expected["nDCG@2"], abs=1e-12)
+    assert row["n"] == 4
+
+
+def test_a_table_of_values_has_the_conventions_of_the_results_beside_it():
+    """Values of a table say nothing of theirs: 0 for undefined is what the result says."""
+    result = rankql.evaluate(OLD, QRELS, "nDCG@2", undefined="zero")
+    values = rankql.evaluate(NEW, QRELS, "nDCG@2").per_query
+    row = rankql.compare({"old": result, "new": values}).table.row(0, named=True)
+    assert row["n"] == 4
+    expected = rankql.evaluate(NEW, QRELS, "nDCG@2", undefined="zero")["nDCG@2"]
+    assert row["mean_b"] == pytest.approx(expected, abs=1e-12)
+
+
 def test_the_detectable_difference_is_that_of_the_family():
     """A difference that one test would detect, and a family of 40 would not."""
     values = [0.05 + (0.1 if i % 2 else -0.1) for i in range(40)]
@@ -425,6 +445,7 @@ def test_anytime_needs_a_range():
         ({"nDCG@2": (1, 0)}, "bounds must be a dict of metric"),
         ({"nDCG@2": (0, float("inf"))}, "bounds must be a dict of metric"),
         ({"nDCG@2": 1}, "bounds must be a dict of metric"),
+        ({"nDCG@2": ("0", "1")}, "bounds must be a dict of metric"),
         ((0, 1), "bounds must be a dict of metric"),
     ):
         with pytest.raises(rankql.RankqlError, match=said):

@@ -165,8 +165,11 @@ def test_intervals_stay_within_what_is_possible():
     """A loss is at most 1 and at least -1; of stages that add nothing, at least 0."""
     qrels = {"q": {"a": 1}, "p": {"c": 1}}
     stages = {"first": {"q": ["b"], "p": ["c"]}, "last": {"q": ["b", "a"], "p": ["c"]}}
-    table = rankql.funnel(stages, qrels, 2).table
+    funnel = rankql.funnel(stages, qrels, 2)
+    table = funnel.table
     assert table["lo"].to_list() == [0, -1, 0] and table["hi"].to_list() == [1, 1, 1]
+    assert funnel.sentences[0].startswith("first loses 0.500 (95% CI 0.000 to 1.000)")
+    assert "last gains 0.500 (95% CI -1.000 to 1.000)" in funnel.sentences[1]
 
 
 @pytest.mark.parametrize(

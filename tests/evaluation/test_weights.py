@@ -320,6 +320,13 @@ def test_values_per_query_with_weights():
     assert verdict.table["mean"][0] == pytest.approx(expected[1], abs=1e-12)
 
 
+def test_values_per_query_with_weights_that_are_text():
+    values = ABOUT.select("query", traffic=pl.lit("high"), AP=pl.lit(0.5))
+    message = "weight: traffic must be a number, not 'high', the weight of query"
+    with pytest.raises(rankql.RankqlError, match=message):
+        rankql.compare(values, values, weight="traffic")
+
+
 def test_the_column_may_be_anywhere(tmp_path):
     expected = evaluated("traffic", interval=None)["nDCG@3"]
     weights = ABOUT.select("query", "traffic")

@@ -298,6 +298,8 @@ REFUSED = {
     "ratio as a list": (lambda: USERS, {"ratio": [1, 1]}, r"a share above 0 .* not \[1, 1\]"),
     "bounds of one": (lambda: USERS, {"bounds": {"revenue": 1}, "sequential": True},
                       "bounds= of revenue must be its lowest and highest value, not 1"),
+    "equal bounds": (lambda: USERS, {"bounds": {"revenue": (1, 1)}, "sequential": True},
+                     "bounds= of revenue must be its lowest and highest value"),
     "no metrics": (lambda: USERS, {"metrics": None}, "metrics= must name columns"),
     "by the arm": (lambda: USERS, {"by": "arm"}, "by= cannot contain arm"),
     "the metric before": (lambda: USERS, {"before": "revenue"}, "is the metric itself"),
