@@ -17,7 +17,8 @@ from rankql.decisions.association import Association, AssociationTable
 from rankql.decisions.key_join import KeyJoin, match_keys, read_number
 from rankql.errors import RankqlError, require_package
 from rankql.evaluation.arguments import parse_groupings
-from rankql.evaluation.combining import read_metadata
+from rankql.evaluation.combining import open_result, read_metadata
+from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.evaluation.values import is_number_column, resolve_directions
 from rankql.registry.argument_checks import normal_z, require
@@ -141,8 +142,9 @@ def _open_table(session: Session, data: Any, label: str) -> tuple[Table, list[st
         )
     if isinstance(data, str | os.PathLike) and (meta := read_metadata(data)) is not None:
         data = Result(meta, values=Path(data))
-    if not isinstance(data, Result):
+    if not isinstance(data, MeansResult):
         return session.table(data, label), []
+    data = open_result(data)
     values = [compared_value(name, data.conventions) for name in data.metrics]
     rows = data.frame().select(*data.keys, *data.meta["by"], *values)
     return session.table(rows, label), data.metrics

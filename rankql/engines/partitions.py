@@ -1,14 +1,15 @@
 """Evaluation by partition. All rows of a query are in one partition.
 
-`Task` holds what all partitions share. `evaluate_partition` returns the values of one partition and
-a report; `merge_reports` combines the reports into notes and errors about all rows.
+`Task` holds what all partitions share. `evaluate_partition` returns the values per query of one
+partition, `summarise_partition` their moments and a report. `merge_reports` combines the reports
+into notes and errors about all rows.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -33,6 +34,8 @@ from rankql.evaluation.overlap import (
 )
 from rankql.evaluation.planning import find_grade_scale
 from rankql.evaluation.query import build_query
+from rankql.evaluation.result import Result
+from rankql.evaluation.result_checks import merge_counts
 from rankql.evaluation.validation import (
     evaluation_errors,
     require_consistent_grades,
@@ -68,6 +71,8 @@ class Task:
     memory: str = "1GB"
     # Whether the highest score is best. None: decided by the column name.
     descending: bool | None = None
+    # The metadata of the result.
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     def read_inputs(self, session: Session, tables: Mapping[str, pa.Table]) -> Inputs:
         """Read the tables of a partition: `run`, `run 'name'`, `qrels` and `attributes`."""
@@ -92,28 +97,40 @@ def table_label(name: str | None) -> str:
     return "run" if name is None else f"run {name!r}"
 
 
-def evaluate_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
-    """The values of a partition, one row per query, and a last row with the report."""
-    report: dict[str, Any] = {}
-    values = None
+def evaluate_partition(
+    task: Task, tables: Mapping[str, pa.Table], report: dict[str, Any] | None = None
+) -> pl.DataFrame | None:
+    """The values of a partition, one row per query; None if an id is NULL."""
     with duckdb.connect(config={"threads": 1, "memory_limit": task.memory}) as con:
         session = Session(con, own=True)
         try:
-            values = _evaluate_rows(task, session, tables, report)
-        except RankqlError as error:
-            report["error"] = str(error)
+            values = _evaluate_rows(task, session, tables, {} if report is None else report)
         finally:
             session.close()
+    if values is None or not task.meta.get("weight"):
+        return values
+    return Result({**task.meta}, values=values).with_numeric_weights().frame()
+
+
+def summarise_partition(task: Task, tables: Mapping[str, pa.Table]) -> pl.DataFrame:
+    """The moments of a partition, and a last row with the report."""
+    report: dict[str, Any] = {}
+    moments = None
+    try:
+        values = evaluate_partition(task, tables, report)
+        if values is not None:
+            moments, report["counts"] = Result({**task.meta}, values=values).partial()
+    except RankqlError as error:
+        report["error"] = str(error)
     end = pl.DataFrame({REPORT: [json.dumps(report, default=str)]})
-    return end if values is None else pl.concat([values, end], how="diagonal")
+    return end if moments is None else pl.concat([moments, end], how="diagonal")
 
 
-def partition_schema(task: Task, tables: Mapping[str, pa.Table]) -> pa.Schema:
-    """The columns that a partition returns, from empty tables."""
-    values = evaluate_partition(task, tables)
-    if error := json.loads(values[REPORT][-1]).get("error"):
-        raise RankqlError(error)
-    return pa.schema([(field.name, _plain_type(field.type)) for field in values.to_arrow().schema])
+def frame_schema(frame: pl.DataFrame | None) -> pa.Schema:
+    """The columns that partitions return, from what one without rows returns."""
+    if frame is None:
+        return pa.schema([])
+    return pa.schema([(field.name, _plain_type(field.type)) for field in frame.to_arrow().schema])
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -152,8 +169,8 @@ def _evaluate_rows(
         return values
 
 
-def merge_reports(reports: Iterable[str]) -> list[str]:
-    """The notes from the reports of all partitions. Raises the error of a partition."""
+def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
+    """The notes and counts of all partitions, from their reports. Raises the error of one."""
     parts = [json.loads(report) for report in reports]
     rows: dict[str, list[Any]] = {}
     seen: dict[str | None, list[Any]] = {}
@@ -196,4 +213,4 @@ def merge_reports(reports: Iterable[str]) -> list[str]:
             raise RankqlError(min(messages))
         if is_small_overlap(system, total, judged, matched):
             notes.append(few_common_items_note(system, total, judged, matched))
-    return notes
+    return notes, merge_counts([part["counts"] for part in parts])

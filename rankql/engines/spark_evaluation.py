@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -14,18 +13,20 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from rankql.engines import partitions
+from rankql.engines.spark_result import SparkResult, quoted_name, require_interval_of_moments
 from rankql.errors import RankqlError
 from rankql.evaluation.arguments import DEFAULT_METRICS, parse_groupings
 from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.moments import summarise_moments
 from rankql.evaluation.planning import pending_result, resolve_conventions
 from rankql.evaluation.query import build_query
-from rankql.evaluation.result import Result
+from rankql.evaluation.result_checks import check_counts
 from rankql.registry.conventions import choose
 from rankql.registry.parse import parse
 from rankql.sources.inputs import Inputs
 from rankql.sources.session import open_session
 from rankql.sources.tables import Table
-from rankql.writing import output_path
+from rankql.text import join_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,27 +49,34 @@ def evaluate_in_spark(
     descending: bool | None = None,
     interval: str | None = "auto",
     confidence: float = 0.95,
-    output: str | os.PathLike[str] | None = None,
     memory: str = "1GB",
     conventions: str | None = None,
     **options: Any,
-) -> Result:
-    """`rankql.evaluate` for Spark DataFrames: the same arguments, conventions, errors and result.
+) -> SparkResult:
+    """`rankql.evaluate` for Spark DataFrames: the same arguments, conventions, errors and means.
 
-    Runs, judgments and attributes are shuffled by query, once, and DuckDB evaluates each partition
-    on its executor, which needs rankql. Only the values per query come back. A Python worker holds
-    the rows of a partition in memory; DuckDB uses `memory` in addition before it writes to disk.
-    spark.sql.shuffle.partitions sets the number of partitions; Spark combines small ones.
+    Runs, judgments and attributes are shuffled by query, and DuckDB evaluates each partition on its
+    executor, which needs rankql. The values per query stay there: only sums by slice and metric
+    come back. `.per_query` is a Spark DataFrame, and `.collect()` a `Result` in memory, which
+    `compare` and `gate` need. Both evaluate again.
 
-    ties='order' raises an error, because a shuffle does not keep the order of rows.
+    A Python worker holds the rows of a partition in memory; DuckDB uses `memory` in addition before
+    it writes to disk. spark.sql.shuffle.partitions sets the number of partitions; Spark combines
+    small ones. ties='order' raises an error, because a shuffle does not keep the order of rows.
+    interval='bootstrap' does too: it needs the values, as do intervals of weighted means.
 
     >>> rankql.spark.evaluate(run, qrels, ["nDCG@10", "AP"], by="segment")  # doctest: +SKIP
     """
     require_interval(interval, confidence)
+    require_interval_of_moments(interval, weight)
+    if "output" in options:
+        raise RankqlError(
+            "output= is not supported in Spark. Write the values there: "
+            "result.per_query.write.parquet(path)"
+        )
     groups, resolved = parse_groupings(by), choose(conventions, options)
     if resolved.ties == "order":
         raise RankqlError("ties='order' is not supported in Spark, where rows have no order.")
-    target = None if output is None else output_path(output)
     runs = dict(run) if isinstance(run, Mapping) else {None: run}
     frames = partitions.label_tables(runs, qrels, attributes)
     for label, frame in frames.items():
@@ -93,17 +101,42 @@ def evaluate_in_spark(
         result = pending_result(
             duckdb_session, inputs, metrics_query, resolved, groups, interval, confidence
         )
-    task = replace(task, metrics=parsed, conventions=resolved, systems=_systems(frames, inputs))
-    schema = partitions.partition_schema(task, empty)
-    values = pl.DataFrame(_distribute(task, frames, inputs, schema).toArrow())
-    result.notes = partitions.merge_reports(values[partitions.REPORT].drop_nulls())
-    rows = values.filter(pl.col(partitions.REPORT).is_null()).drop(partitions.REPORT)
-    result.values = rows.sort(result.keys, nulls_last=True)
-    result.check()
-    result = result.weighted_by(weight)
-    if target:
-        result.save_values(target)
-    return result
+    if names := result.catalogue_metrics:
+        raise RankqlError(
+            f"{join_words(names)}: metrics of all rankings together are not supported in Spark, "
+            "where no partition has them all. Use rankql.evaluate"
+        )
+    meta = result.meta | {"weight": weight}
+    task = replace(
+        task,
+        metrics=parsed,
+        conventions=resolved,
+        systems=_systems(frames, inputs),
+        meta=meta,
+    )
+    rows, labels = _union_by_query(frames, inputs), [table.label for table in inputs.tables]
+    none = partitions.evaluate_partition(task, empty)
+    values = _distribute(rows, labels, task, partitions.evaluate_partition, none)
+    none = partitions.summarise_partition(task, empty)
+    moments = _distribute(rows, labels, task, partitions.summarise_partition, none)
+    parts = pl.DataFrame(moments.toArrow())
+    reports = parts[partitions.REPORT].drop_nulls()
+    notes, counts = partitions.merge_reports(
+        none[partitions.REPORT] if parts.is_empty() else reports
+    )
+    check_counts(meta, counts)
+    sums = parts.filter(pl.col(partitions.REPORT).is_null())
+    return SparkResult(
+        meta=meta,
+        sql=result.sql,
+        columns=result.columns,
+        notes=notes,
+        interval=interval,
+        confidence=confidence,
+        means=summarise_moments(sums, meta, interval, confidence),
+        values=values,
+        counts=counts,
+    )
 
 
 def _refuse_computed(inputs: Inputs) -> None:
@@ -157,12 +190,16 @@ def _systems(frames: Mapping[str, DataFrame], inputs: Inputs) -> tuple[str, ...]
 
 
 def _distribute(
-    task: partitions.Task, frames: Mapping[str, DataFrame], inputs: Inputs, schema: pa.Schema
+    rows: DataFrame,
+    labels: Sequence[str],
+    task: partitions.Task,
+    evaluate: Callable[[partitions.Task, Mapping[str, pa.Table]], pl.DataFrame | None],
+    none: pl.DataFrame | None,
 ) -> DataFrame:
-    """The values of all queries: every query in one partition, each partition evaluated."""
+    """What `evaluate` returns for each partition; `none` is what it returns for no rows."""
     from pyspark.sql.functions import arrow_udtf
 
-    labels = [table.label for table in inputs.tables]
+    schema = partitions.frame_schema(none)
 
     class PartitionEvaluator:
         """Collects the rows of one partition and evaluates them."""
@@ -177,14 +214,14 @@ def _distribute(
         def terminate(self) -> Iterator[pa.Table]:
             if self.batches:
                 tables = _split_by_table(pa.Table.from_batches(self.batches), labels)
-                values = partitions.evaluate_partition(task, tables)
-                missing = [n for n in schema.names if n not in values.columns]
-                values = values.with_columns(pl.lit(None).alias(n) for n in missing)
-                yield values.select(schema.names).to_arrow().cast(schema)
+                if (values := evaluate(task, tables)) is not None:
+                    missing = [n for n in schema.names if n not in values.columns]
+                    values = values.with_columns(pl.lit(None).alias(n) for n in missing)
+                    yield values.select(schema.names).to_arrow().cast(schema)
 
     # A table function, because mapInArrow needs pandas.
     function: Any = arrow_udtf(PartitionEvaluator, returnType=from_arrow_schema(schema))
-    values: DataFrame = function(_union_by_query(frames, inputs).asTable())
+    values: DataFrame = function(rows.asTable())
     return values
 
 
@@ -244,8 +281,3 @@ def _split_by_table(rows: pa.Table, labels: Sequence[str]) -> dict[str, pa.Table
         names = [field.name for field in structs.type]
         tables[label] = pa.Table.from_arrays(structs.flatten(), names=names)
     return tables
-
-
-def quoted_name(name: str) -> str:
-    """A quoted column name."""
-    return "`" + name.replace("`", "``") + "`"

@@ -4,9 +4,11 @@
 `query` writes the SQL from its `ctes` (sources, rankings) and `metric_columns`, with `packed` and
 `packed_metrics` for grades that are few whole numbers, `catalogue` for metrics of all rankings
 together, and `bounds` for unjudged items.
-`validation`, `column_checks` and `overlap` check the data. `result` holds the values, `summary`
-averages them, `intervals` adds confidence intervals, `combining` joins results. `values` reads
-tables of values per query; `conversion` is `convert`. It imports sources and what is below; is
-imported by engines, diagnostics, decisions, output and cli. `Result.plot` loads output when it is
-called, like the other `plot` and `save` methods: the only imports that point upwards.
+`validation`, `column_checks` and `overlap` check the data. `result` holds the values, a
+`means_result` what is displayed of them. `summary` averages them, in partitions from their
+`moments`; `intervals` adds confidence intervals, `result_checks` and `weights` refuse values,
+`combining` joins results. `values` reads tables of values per query; `conversion` is `convert`. It
+imports sources and what is below; is imported by engines, diagnostics, decisions, output and cli.
+`plot` loads output when it is called, like the other `plot` and `save` methods: the only imports
+that point upwards.
 """

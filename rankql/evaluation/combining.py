@@ -14,6 +14,7 @@ import polars as pl
 
 from rankql.errors import RankqlError
 from rankql.evaluation.intervals import require_interval
+from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.macros import MISSING, literal
 from rankql.sources.private import private_connection
@@ -83,10 +84,12 @@ def combine_systems(results: Mapping[str, Result]) -> Result:
     return Result(meta, notes=_merge_notes(parts), values=rows, columns=first.columns)
 
 
-def open_result(result: Result | str | os.PathLike[str]) -> Result:
+def open_result(result: MeansResult | str | os.PathLike[str]) -> Result:
     """A result, or the one in a file that rankql wrote."""
     if isinstance(result, Result):
         return result
+    if isinstance(result, MeansResult):
+        raise RankqlError("The values per query of this result are in Spark. Pass result.collect()")
     if not isinstance(result, str | os.PathLike):
         kind = type(result).__name__
         raise RankqlError(f"combine takes results and files that output= wrote, not {kind}")

@@ -23,10 +23,15 @@ def summarise(
     con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any], interval: str | None, confidence: float
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
-    attributes = _sliced_attributes(meta)
-    sql = create_macros(con, _means_sql(meta, attributes, interval, confidence))
-    means: pl.DataFrame = con.sql(sql).pl()
-    metrics = meta["metrics"]
+    sql = create_macros(con, _means_sql(meta, interval, confidence))
+    return name_means(con.sql(sql).pl(), meta, interval, confidence)
+
+
+def name_means(
+    means: pl.DataFrame, meta: Mapping[str, Any], interval: str | None, confidence: float
+) -> pl.DataFrame:
+    """The summary, from means with the widths of their intervals."""
+    attributes, metrics = sliced_attributes(meta), meta["metrics"]
     metric = pl.col("i").replace_strict(dict(enumerate(metrics)), return_dtype=pl.String)
     ends = interval_columns(means, metrics, interval, confidence)
     named = means.with_columns(*ends, metric.alias("metric"))
@@ -49,7 +54,7 @@ def summarise(
     )
 
 
-def _sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
+def sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
     """The attributes of slices and their columns in our SQL; not attributes for clusters only."""
     sliced = {name for group in meta["groupings"] for name in group}
     return {name: _attribute(meta, name) for name in meta["by"] if name in sliced}
@@ -60,23 +65,31 @@ def _attribute(meta: Mapping[str, Any], name: str) -> str:
     return f"{INTERNAL_PREFIX}by_{meta['by'].index(name)}"
 
 
-def _means_sql(
-    meta: Mapping[str, Any], attributes: Mapping[str, str], interval: str | None, confidence: float
-) -> str:
+def counted_rows(meta: Mapping[str, Any]) -> tuple[str, str]:
+    """The filters of the rows that count in a mean, and of those with a value too."""
+    counted = "NOT missing" if meta["conventions"]["missing"] == "skip" else "true"
+    counted += " AND query_weight > 0" if meta.get("weight") else ""
+    # An undefined value weighs in a mean over all queries at once.
+    defined = f"{counted} AND (micro OR value IS NOT NULL)"
+    return f"FILTER (WHERE {counted})", f"FILTER (WHERE {defined})"
+
+
+def grouping_sets(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> str:
+    """The grouping sets of the slices: all queries, and those by attributes."""
+    systems = ["system"] if meta["system"] else []
+    sets = ([*systems, *(attributes[x] for x in group), "i"] for group in ([], *meta["groupings"]))
+    return ", ".join(f"({', '.join(each)})" for each in sets)
+
+
+def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float) -> str:
     """One row per system, slice and metric: the mean, and what its interval needs."""
     systems = ["system"] if meta["system"] else []
     keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
-    sets = [
-        [*systems, *(attributes[name] for name in group), "i"] for group in ([], *meta["groupings"])
-    ]
+    attributes = sliced_attributes(meta)
     slice_, slice_order = slice_columns(attributes)
     order = [*systems, *slice_order, "i"]
     weighted = meta.get("weight")
-    counted = "NOT missing" if meta["conventions"]["missing"] == "skip" else "true"
-    counted += " AND query_weight > 0" if weighted else ""
-    kept = f"FILTER (WHERE {counted})"
-    # An undefined value weighs in a mean over all queries at once.
-    defined = f"FILTER (WHERE {counted} AND (micro OR value IS NOT NULL))"
+    kept, defined = counted_rows(meta)
     sample = f"list({{'value': value, 'weight': weight}} ORDER BY {keys}) {defined}"
     # Student's t.
     width = (
@@ -103,13 +116,12 @@ def _means_sql(
                count(*) AS queries,
                count(*) FILTER (WHERE undefined) AS undefined,
                count(*) FILTER (WHERE missing) AS missing
-        FROM ({_values_sql(meta)})
-        GROUP BY GROUPING SETS ({", ".join(f"({', '.join(s)})" for s in sets)})
+        FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
         ORDER BY {", ".join(order)}
     """
 
 
-def _values_sql(meta: Mapping[str, Any]) -> str:
+def values_sql(meta: Mapping[str, Any]) -> str:
     """One row per query and metric: its value in the mean, and its weight."""
     conventions = meta["conventions"]
     query_weight = quote(meta["weight"]) if meta.get("weight") else "1"

@@ -17,6 +17,7 @@ import duckdb
 from rankql import text
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.combining import open_result, read_metadata, require_one_row_per_query
+from rankql.evaluation.means_result import MeansResult
 from rankql.evaluation.result import Result
 from rankql.expressions.columns import require_plain_name
 from rankql.macros import MISSING, literal, quote
@@ -77,7 +78,7 @@ class Request:
 
 def read_result(data: Data, label: str, request: Request) -> Result | None:
     """The result in the data; None if it is a run or cannot be opened."""
-    if isinstance(data, Result):
+    if isinstance(data, MeansResult):
         return open_result(data)
     if isinstance(data, str | os.PathLike):
         if read_metadata(data) is not None:

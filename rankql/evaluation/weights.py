@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -16,8 +17,8 @@ from rankql.text import format_queries
 MOST_ODDS = 1e10
 
 
-def check_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> None:
-    """Refuse weights that are NULL, negative or infinite, and weights that are all 0."""
+def sum_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Sums of the weights of the queries. Refuses weights that are NULL, negative or infinite."""
     name, rows = meta["weight"], _rows(meta)
     wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
@@ -31,9 +32,31 @@ def check_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> No
             f"weight: {name} must be a finite number from 0, not {value:g}, the weight of query "
             f"{query!r}"
         )
-    above = "FILTER (WHERE weight > 0)"
-    ends = f"max(weight), min(weight) {above}, fsum(weight) - max(weight), count(*) {above}"
-    ((most, least, others, count),) = con.sql(f"SELECT {ends} FROM ({rows})").fetchall()
+    columns = {
+        "most": "max(weight)",
+        "least": "min(weight) FILTER (WHERE weight > 0)",
+        "total": "fsum(weight)",
+        "queries": "count(*)",
+        "idle": "count(*) FILTER (WHERE weight = 0)",
+        "undefined": "count(*) FILTER (WHERE weight > 0 AND NOT defined)",
+        "defined": "fsum(weight) FILTER (WHERE defined)",
+        "squares": "fsum(weight * weight) FILTER (WHERE defined)",
+    }
+    (sums,) = con.sql(f"SELECT {', '.join(columns.values())} FROM ({rows})").fetchall()
+    return dict(zip(columns, sums, strict=True))
+
+
+def merge_weights(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The sums of all queries, from those of partitions."""
+    known = {name: [p[name] for p in parts if p[name] is not None] for name in parts[0]}
+    ends = {"most": max(known["most"], default=None), "least": min(known["least"], default=None)}
+    counts = {name: sum(known[name]) for name in ("queries", "idle", "undefined")}
+    return {name: math.fsum(values) for name, values in known.items()} | ends | counts
+
+
+def check_weights(meta: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
+    """Refuse weights that are all 0, out of range, or 0 next to one of them."""
+    name, most, least = meta["weight"], sums["most"], sums["least"]
     if most == 0:
         raise RankqlError(
             f"weight: {name} is 0 for every query, so nothing counts. Name a column with weights "
@@ -45,26 +68,23 @@ def check_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> No
             f"{most if most > 1e100 else least:g}. Only ratios matter: divide all by the same "
             "number"
         )
-    if count > 1 and most > MOST_ODDS * others:
+    if sums["queries"] - sums["idle"] > 1 and most > MOST_ODDS * (sums["total"] - most):
         raise RankqlError(
             f"weight: {name} is {most:g} for one query, over {MOST_ODDS:.0e} times as much as for "
             "all others together, so only this query counts. Correct its weight"
         )
 
 
-def describe_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> str:
+def describe_weights(meta: Mapping[str, Any], sums: Mapping[str, Any]) -> str:
     """The effective number of queries, and the number of those that do not count."""
-    columns = "count(*), count(*) FILTER (WHERE weight = 0)"
-    columns += ", count(*) FILTER (WHERE weight > 0 AND NOT defined)"
-    effective = "pow(fsum(weight), 2) / fsum(weight * weight)"
-    sql = f"SELECT {columns}, (SELECT {effective} FROM ({_rows(meta)}) WHERE defined)"
-    ((queries, idle, undefined, number),) = con.sql(f"{sql} FROM ({_rows(meta)})").fetchall()
+    queries, squares = sums["queries"], sums["squares"]
+    number = sums["defined"] ** 2 / squares if squares else 0
     text = (
         f"Weights: {meta['weight']}. {format_queries(queries)} "
-        f"{'weighs' if queries == 1 else 'weigh'} as much as about {number or 0:,.0f} with equal "
+        f"{'weighs' if queries == 1 else 'weigh'} as much as about {number:,.0f} with equal "
         "weights (n_eff)"
     )
-    for count, what in ((idle, "of weight 0"), (undefined, "without a value")):
+    for count, what in ((sums["idle"], "of weight 0"), (sums["undefined"], "without a value")):
         if count:
             does = "does" if count == 1 else "do"
             text += f"; {format_queries(count)} {what} {does} not count"

@@ -51,6 +51,7 @@ def grade_events(
     `unknown`; None leaves it out. A NULL event, an impression without any action, has no grade.
     Items without any grade are unjudged and left out. Events are text, whole numbers or booleans.
 
+    >>> import polars as pl
     >>> log = pl.DataFrame({"user": [1, 1], "item": ["a", "a"], "event": ["view", "buy"]})
     >>> grade_events(log, {"view": 1, "buy": 3}).rows()
     [(1, 'a', 3.0)]

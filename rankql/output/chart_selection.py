@@ -42,13 +42,13 @@ def without_catalogue(comparison: Comparison, metrics: Sequence[str]) -> list[st
 
 
 def list_chart_systems(evaluation: Evaluation) -> list[str]:
-    """Return the systems in the order of the input."""
+    """Return the systems in the order of the summary."""
     if _is_comparison(evaluation):
         return evaluation.systems
     result = result_of(evaluation)
     if not result.meta["system"]:
         return ["run"]
-    return list(result.frame()["system"].unique(maintain_order=True))
+    return list(result.summary["system"].unique(maintain_order=True))
 
 
 def order_systems(evaluation: Evaluation) -> list[str]:

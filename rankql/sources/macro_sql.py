@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from rankql.sources.private import create_macros
+from rankql.sources.private import LOCK, create_macros
 from rankql.sources.session import Session
 
 
@@ -25,15 +25,13 @@ def fetch_frame(
     takes most of the time for few rows.
     """
     query, con = create_macros(session.con, sql, checked), session.con
-    if not few or hasattr(con, "pl"):  # DuckDB 1
-        relation: pl.DataFrame = con.sql(query).pl()
-        return relation
-    rows = con.execute(query)
-    with warnings.catch_warnings():
+    rows = con.execute(query) if few else con.sql(query)
+    if hasattr(rows, "pl"):  # a relation, or DuckDB 1
+        frame: pl.DataFrame = rows.pl()
+        return frame
+    with LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the copy
-        frame = pl.from_arrow(rows.to_arrow_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+        return pl.DataFrame(rows.to_arrow_table())
 
 
 def render_script(session: Session, sql: str) -> str:

@@ -15,10 +15,11 @@ import duckdb
 
 from rankql.macros import isolate_macros
 
-_LOCK = threading.Lock()
+# For what all threads share: the databases, their macros, and the filters of warnings.
+LOCK = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a thread may hold it while another one forks
-    os.register_at_fork(before=_LOCK.acquire, after_in_child=_LOCK.release,
-                        after_in_parent=_LOCK.release)  # fmt: skip
+    os.register_at_fork(before=LOCK.acquire, after_in_child=LOCK.release,
+                        after_in_parent=LOCK.release)  # fmt: skip
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
@@ -28,7 +29,7 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
 
     With `threads=1` sums add the rows in their order: the same every time, to the last bit.
     """
-    with _LOCK:
+    with LOCK:
         database, created = _database(os.getpid(), threads)
         con = database.cursor()
         _CREATED[con] = created
@@ -55,7 +56,7 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
         for text in statements:
             con.execute(text.replace(" MACRO ", " TEMP MACRO ", 1)).fetchall()
         return renamed
-    with _LOCK:
+    with LOCK:
         if missing := [text for text in statements if text not in created]:
             con.execute("".join(missing)).fetchall()
             created.update(missing)

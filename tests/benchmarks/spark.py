@@ -2,10 +2,14 @@
 
     python tests/benchmarks/spark.py [--rows 5000000] [--groups 50000] [--master local[1]]
         [--conf spark.sql.objectHashAggregate.sortBased.fallbackThreshold=1000000]
+    python tests/benchmarks/spark.py --queries 10000000
 
 Everything is in units of `sum(rel) GROUP BY user` of the same run, from the same Parquet; the works
 take turns, and the median of their times counts. What is shuffled, and for how long cores were
 busy, is what Spark itself has counted; docs/scale.md is written from it.
+
+With --queries, rankql.spark.evaluate alone runs, on two executors and with 1 GB of memory for the
+driver: time, memory, and how far the means are from those of rankql.evaluate.
 """
 
 import argparse
@@ -21,6 +25,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
+import duckdb  # noqa: E402
+import polars as pl  # noqa: E402
+
+import rankql  # noqa: E402
 import rankql.spark as metrics  # noqa: E402
 from support.spark_sessions import session  # noqa: E402
 
@@ -112,6 +120,43 @@ FROM qrels LEFT JOIN ranked USING (query, item) GROUP BY query
 """
 
 
+# Five items of each query, two of which are judged, in SQL that both engines understand.
+MANY = {
+    "run": (5, "id // 5 AS query, id % 5 AS item, CAST(5 - id % 5 AS DOUBLE) AS score"),
+    "qrels": (2, "id // 2 AS query, id % 2 * 2 + id // 2 % 2 AS item, id // 3 % 5 % 4 AS rel"),
+}
+
+
+def evaluate_many(queries, partitions):
+    """Evaluate on two executors with a small driver, then in DuckDB."""
+    asked = ["nDCG@10", "AP", "P@5"]
+    settings = COMPILED | {"spark.driver.memory": "1g", "spark.executor.memory": "2g"}
+    summaries = []
+    with session("local-cluster[2,1,2048]", **settings) as spark:
+        frames = [
+            spark.range(rows * queries).selectExpr(*text.replace("//", "DIV").split(", "))
+            for rows, text in MANY.values()
+        ]
+        for number in partitions:
+            spark.conf.set("spark.sql.shuffle.partitions", number)
+            start = time.perf_counter()
+            summaries.append(metrics.evaluate(*frames, asked).summary)
+            seconds = time.perf_counter() - start
+            print(f"{queries:,} queries in {number} partitions: {seconds:.0f} s", flush=True)
+        pids = {"Java": spark.sparkContext._gateway.proc.pid, "Python": "self"}
+        for name, pid in pids.items():
+            (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+            print(f"the driver's {name}: at most {int(peak) / 1e6:.2f} GB")
+    con = duckdb.connect()
+    for name, (rows, text) in MANY.items():
+        con.execute(f"CREATE VIEW {name} AS SELECT {text} FROM range({rows * queries}) AS t (id)")
+    summaries.append(rankql.evaluate("run", "qrels", asked, con=con).summary)
+    *theirs, ours = (summary.select("mean", "lo", "hi") for summary in summaries)
+    distances = [(means - ours).select(pl.all().abs()).max().row(0) for means in theirs]
+    print(f"distance of means and intervals from those of rankql.evaluate: {distances}")
+    print(summaries[0])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
@@ -120,7 +165,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--conf", action="append", default=[], help="a setting of the session")
     parser.add_argument("--only", default="", help="the works whose names a pattern is found in")
+    parser.add_argument("--queries", type=int, help="only evaluate so many, with a small driver")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[200])
     given = parser.parse_args()
+    if given.queries:
+        return evaluate_many(given.queries, given.partitions)
     settings = COMPILED | dict(setting.split("=", 1) for setting in given.conf)
     with tempfile.TemporaryDirectory() as folder, session(given.master, **settings) as spark:
         ranked, run, qrels = written(spark, folder, given.rows, given.groups)

@@ -79,6 +79,20 @@ def test_evaluate_a_run_and_judgments(spark, asked, options):
     assert_alike(ours, metrics.evaluate(framed(spark, RUN), framed(spark, QRELS), asked, **options))
 
 
+def test_evaluate_with_weights(spark):
+    weights = pl.DataFrame({"query": list("abcdz"), "w": [1, 1, 2, 3, 4]})
+    result = metrics.evaluate(
+        *(framed(spark, x) for x in (RUN, QRELS)),
+        "AP",
+        weight="w",
+        attributes=framed(spark, weights),
+    )
+    ours = rankql.evaluate(RUN, QRELS, "AP", weight="w", attributes=weights)
+    assert result["AP"] == pytest.approx(ours["AP"], abs=1e-12) and result.summary["lo"][0] is None
+    assert "Note: Weighted means have no confidence interval in Spark" in repr(result)
+    assert repr(result.collect()) == repr(ours)
+
+
 def test_evaluate_several_runs(spark):
     runs = {"one": RUN, "two": RUN.filter(pl.col("query") != "a")}
     theirs = {name: framed(spark, run) for name, run in runs.items()}
@@ -137,6 +151,46 @@ def test_what_cannot_be_evaluated(spark, run, qrels):
     with pytest.raises(rankql.RankqlError) as theirs:
         metrics.evaluate(framed(spark, run), framed(spark, qrels), "AP")
     assert str(theirs.value) == str(ours.value)
+
+
+def test_values_stay_in_spark(spark, shop, tmp_path, monkeypatch):
+    """All that is printed and saved is at hand. The values are evaluated by an action on them."""
+    frame, asked = spark.read.parquet(str(shop)), {"metrics": ["nDCG@10", "AP"], "by": "segment"}
+    result, again = metrics.evaluate(frame, **asked), metrics.evaluate(frame, **asked)
+    assert result.summary.equals(again.summary)
+    ours = rankql.evaluate(shop, **asked)
+    with monkeypatch.context() as patch:
+        for action in ("toArrow", "collect", "count", "toPandas"):
+            patch.setattr(type(frame), action, lambda *_: pytest.fail("brings values"))
+        assert repr(result) == repr(ours) and result.to_json() == again.to_json()
+        for name in ("a.json", "a.html", "a.md", "a.parquet"):
+            result.save(tmp_path / name)
+        assert result.per_query.columns == ours.per_query.columns
+    mean = result.per_query.selectExpr("avg(`nDCG@10`)", "count(*)").collect()[0]
+    assert mean[0] == pytest.approx(ours["nDCG@10"], abs=1e-12) and mean[1] == 300
+    comparison = rankql.compare({"old": result.collect(), "new": again.collect()}, metrics="AP")
+    assert comparison.table["difference"][0] == 0
+    result.per_query.write.parquet(f"file://{tmp_path}/values")
+    written = {"old": f"{tmp_path}/values/*.parquet", "new": ours}
+    assert rankql.compare(written, metrics="AP").table["difference"][0] == pytest.approx(0)
+
+
+def test_what_needs_all_values(spark):
+    frames = (framed(spark, RUN), framed(spark, QRELS))
+    gini = {"gini@10": "gini(item, catalogue := 5)"}
+    for options, message in (
+        (
+            {"interval": "bootstrap"},
+            r"Leave out interval=, then call rankql.combine\(\[result.collect",
+        ),
+        ({"interval": "t", "weight": "hour"}, "interval='t' of weighted means needs the values"),
+        ({"output": "a.parquet"}, "output= is not supported in Spark. Write the values there"),
+        ({"metrics": gini}, "gini@10: metrics of all rankings together are not supported in Spark"),
+        ({"undefined": "error"}, "1 query with an undefined metric, such as 'b'"),
+        ({"weight": "hour"}, "hour is NULL for query 'd'"),
+    ):
+        with pytest.raises(rankql.RankqlError, match=message):
+            metrics.evaluate(*frames, **{"metrics": "AP", **options})
 
 
 QUERY = r'''
@@ -380,7 +434,7 @@ with spark_sessions.session("local-cluster[2,1,1024]", **settings) as spark:
     os.kill(int(mine[0]), signal.SIGKILL)
     task.join()
     for result in found:
-        assert_frame_equal(result.per_query, ours.per_query, abs_tol=1e-12, rel_tol=0)
+        assert_frame_equal(result.collect().per_query, ours.per_query, abs_tol=1e-12, rel_tol=0)
         assert_frame_equal(result.summary, ours.summary, abs_tol=1e-12, rel_tol=0)
     assert len(found) == 2
     print("right")
@@ -414,7 +468,7 @@ import rankql, rankql.spark
 with spark_sessions.session("local[2]", **spark_sessions.INTERPRETED) as spark:
     path = {shop!r}
     frame = spark.createDataFrame(pl.read_parquet(path).to_arrow())
-    result = rankql.spark.evaluate(frame, metrics="nDCG@10")
+    result = rankql.spark.evaluate(frame, metrics="nDCG@10").collect()
     assert result.per_query.equals(rankql.evaluate(path, metrics="nDCG@10").per_query)
     assert frame.groupBy("query").agg(rankql.spark.ndcg()).toArrow()
     rows = spark.range(0, 1000, 1, 4)
@@ -452,7 +506,9 @@ frame = spark.read.parquet(path)
 assert type(frame).__module__.startswith("pyspark.sql.connect")
 ours = rankql.evaluate(path, metrics=["nDCG@10", "AP"], by="segment")
 theirs = rankql.spark.evaluate(frame, metrics=["nDCG@10", "AP"], by="segment")
-assert_frame_equal(ours.per_query, theirs.per_query, abs_tol=1e-12, rel_tol=0)
+values = theirs.collect().per_query
+assert_frame_equal(ours.per_query, values, abs_tol=1e-12, rel_tol=0)
+assert_frame_equal(ours.summary, theirs.summary, abs_tol=1e-12, rel_tol=0)
 frame.createOrReplaceTempView("shop")
 text = "SELECT query, ndcg(rel, pos, 10) AS ndcg FROM shop GROUP BY query ORDER BY query"
 wanted = ours.per_query.select("query", ndcg="nDCG@10")

@@ -805,6 +805,9 @@ def test_names_of_trec_eval_keep_their_meaning():
     )
     assert list(ours) == ["AP(denominator=R)@3", "AP@3"]
     assert list(theirs) == ["AP@3", "AP(denominator=min)@3"]
+    # Without a cutoff, min and R are the same; found is not.
+    every = ["AP", "AP(denominator=min)", "AP(denominator=R)", "AP(denominator=found)"]
+    assert list(rankql.evaluate(RUN, QRELS, every)) == ["AP", "AP(denominator=found)"]
     assert ours["map_cut_3"] != ours["AP@3"]
     gained = rankql.evaluate(RUN, QRELS, ["ndcg_cut_5", "nDCG@5"], gain="exp2")
     assert list(gained) == ["nDCG(gain=linear)@5", "nDCG@5"]

@@ -767,7 +767,7 @@ def test_what_a_part_of_spark_says():
     task = partitions.Task([None], {}, None, (), [], metrics, Conventions())
     empty = {"run": RUN.clear().to_arrow(), "qrels": QRELS.clear().to_arrow()}
     with pytest.raises(rankql.RankqlError, match="price"):
-        partitions.partition_schema(task, empty)
+        partitions.evaluate_partition(task, empty)
 
 
 def test_judged_twice_and_not_in_the_run():

@@ -3,7 +3,7 @@
 import math
 import random
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import combinations, permutations
 
@@ -755,6 +755,12 @@ def test_split_by_dates():
     for since in (at(5), (at(5) - timedelta(hours=12)).date()):
         assert_table("time_split", frame, {"since": since}, split(frame, {3, 4, 5, 6}))
     assert_table("leave_one_out", frame, {}, split(frame, {1, 4, 8, 9}))
+    # The same time of day in another zone is earlier or later.
+    zoned = frame.with_columns(pl.col("time").dt.replace_time_zone("UTC"))
+    since = at(5).replace(tzinfo=timezone(timedelta(hours=5)))
+    assert_table("time_split", zoned, {"since": since}, split(zoned, {3, 4, 5, 6}))
+    since = at(5).replace(tzinfo=timezone(timedelta(hours=-5)))
+    assert_table("time_split", zoned, {"since": since}, split(zoned, {6}))
 
 
 def test_splits_refuse():

@@ -753,19 +753,19 @@ def test_contradictory_judgments():
 
 def in_parts(run, qrels, metrics="RR", **options):
     """What Spark's partitions report of each query by itself."""
-    task = partitions.Task(
-        [None], {}, None, (), (), parse(metrics), Conventions(ties="item"), **options
-    )
+    rules = Conventions(ties="item")
+    meta = {"metrics": [metrics], "by": [], "groupings": [], "weights": {}, "system": False}
+    meta |= {"query": "query", "conventions": rules.as_dict()}
+    task = partitions.Task([None], {}, None, (), (), parse(metrics), rules, meta=meta, **options)
     tables = [
         {"run": run.filter(query=q).to_arrow(), "qrels": qrels.filter(query=q).to_arrow()}
         for q in sorted({*run["query"], *qrels["query"]})
     ]
-    found = [partitions.evaluate_partition(task, each) for each in tables]
-    notes = partitions.merge_reports(
-        pl.concat(found, how="diagonal")[partitions.REPORT].drop_nulls()
+    moments = pl.concat(
+        [partitions.summarise_partition(task, each) for each in tables], how="diagonal"
     )
-    values = pl.concat(found, how="diagonal").filter(pl.col(partitions.REPORT).is_null())
-    return values, notes
+    notes, _ = partitions.merge_reports(moments[partitions.REPORT].drop_nulls())
+    return pl.concat([partitions.evaluate_partition(task, each) for each in tables]), notes
 
 
 def refused():

@@ -1,0 +1,132 @@
+"""The base of results of an evaluation: means by slice, with what was assumed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from rankql.errors import RankqlError, did_you_mean
+from rankql.evaluation.summary import attribute_column
+from rankql.evaluation.weights import describe_weights
+from rankql.registry.conventions import Conventions
+from rankql.registry.parse import lower_is_better, resolve_names
+from rankql.results import TableResult, draw_chart, drop_idle_columns
+from rankql.text import format_percent, join_words
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+@dataclass(eq=False, repr=False)
+class MeansResult(TableResult):
+    """Means by system and slice. Subclasses hold the values per query, or what is left of them."""
+
+    meta: dict[str, Any]
+    sql: str = ""
+    columns: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    interval: str | None = "auto"
+    confidence: float = 0.95
+
+    if TYPE_CHECKING:
+
+        @property
+        def summary(self) -> pl.DataFrame:
+            """The means by system and slice, with their intervals and the number of queries."""
+
+        def weight_sums(self) -> dict[str, Any]:
+            """Sums of the weights of the queries."""
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics, by their canonical names."""
+        return list(self.meta["metrics"])
+
+    @property
+    def catalogue_metrics(self) -> list[str]:
+        """The metrics of the complete catalogue, whose values per query are pseudo-values."""
+        return [name for name in self.metrics if name in self.meta.get("ranges", {})]
+
+    @property
+    def conventions(self) -> dict[str, Any]:
+        """The conventions."""
+        return dict(self.meta["conventions"])
+
+    def lower_is_better(self, metric: str) -> bool:
+        """Is a lower value better? By definition, or by higher_is_better=."""
+        directions: dict[str, bool] = self.meta.get("higher_is_better", {})
+        return not directions[metric] if metric in directions else lower_is_better(metric)
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns that identify a row of `per_query`."""
+        return [*(["system"] if self.meta["system"] else []), self.meta["query"]]
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The summary."""
+        return self.summary
+
+    def __getitem__(self, metric: str) -> float | None:
+        name, *others = resolve_names(metric, self.metrics, self.conventions)
+        if others or name not in self.metrics:
+            raise RankqlError(f"{metric!r} was not evaluated{did_you_mean(metric, self.metrics)}")
+        if self.meta["system"]:
+            raise RankqlError("The result has several systems. Read their means in .summary")
+        means = self.summary.filter(pl.col("metric") == name, pl.col("slice") == "all")
+        return None if means.is_empty() else means["mean"][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    @property
+    def caption(self) -> str:
+        """The caption of the table in a notebook."""
+        level = (
+            ""
+            if self.interval is None
+            else f" with {format_percent(self.confidence)} confidence intervals"
+        )
+        return f"Means by metric{level}"
+
+    def displayed(self) -> list[pl.DataFrame]:
+        """The summary without attributes, because slices name them."""
+        attributes = [attribute_column(name) for name in self.meta["by"]]
+        return [drop_idle_columns(self.summary.drop(attributes, strict=False))]
+
+    def remarks(self) -> list[str]:
+        """The lines below the table: conventions, columns, notes."""
+        tables: dict[str, list[str]] = {}
+        for label, roles in self.columns.items():
+            named = {
+                role: f"({x})" if ", " in x and "(" not in x else x for role, x in roles.items()
+            }
+            used = ", ".join(f"{role} = {column}" for role, column in named.items())
+            tables.setdefault(used, []).append(label)
+        used = "; ".join(f"{join_words(labels)}: {used}" for used, labels in tables.items())
+        conventions = f"Conventions: {Conventions(**self.conventions)}"
+        columns = [f"Columns: {used}"] if used else []
+        weighting = []
+        if self.meta.get("weight"):
+            weighting = [describe_weights(self.meta, self.weight_sums())]
+        return [conventions, *columns, *weighting, *super().remarks(), *self._missing_interval()]
+
+    def _missing_interval(self) -> list[str]:
+        """Why no mean has an interval, if each is that of one query."""
+        others = [*self.meta["weights"], *self.meta.get("ranges", ())]
+        rows = self.summary.filter(~pl.col("metric").is_in(others))
+        rows = rows.drop_nulls("mean")
+        if self.interval is None or rows.is_empty() or rows["lo"].null_count() < len(rows):
+            return []
+        return ["Note: There is no confidence interval: it needs at least 2 queries"]
+
+    def _details(self) -> dict[str, Any]:
+        weight = {"weight": self.meta["weight"]} if self.meta.get("weight") else {}
+        return {"conventions": self.conventions, "columns": self.columns, **weight}
+
+    def plot(self, metric: str | None = None) -> alt.TopLevelMixin:
+        """An altair chart of the means with intervals, of one metric or of all."""
+        return draw_chart("charts", "plot_means", self, metric)

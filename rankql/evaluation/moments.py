@@ -1,0 +1,92 @@
+"""Moments of the values per query, from which the means of several partitions are computed.
+
+A partition has one row per system, slice and metric. Weights of queries leave no interval: its
+standard error leaves out one query at a time, which no sum of a partition can give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from rankql.evaluation.summary import (
+    counted_rows,
+    grouping_sets,
+    name_means,
+    slice_columns,
+    sliced_attributes,
+    values_sql,
+)
+from rankql.sources.private import create_macros, private_connection
+
+
+def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> pl.DataFrame:
+    """The moments of the values per query in `rows`, a table of the connection."""
+    attributes = sliced_attributes(meta)
+    slice_, _ = slice_columns(attributes)
+    kept, defined = counted_rows(meta)
+    sql = f"""
+        SELECT {", ".join(_keys(meta, attributes, slice_))}, any_value(micro) AS micro,
+               count(value) {kept} AS n, var_pop(value) {kept} * count(value) {kept} AS squares,
+               fsum(value * weight) {kept} AS total, fsum(weight) {defined} AS weights,
+               fsum(query_weight) {defined} AS query_weights,
+               fsum(query_weight * query_weight) {defined} AS query_squares,
+               min(value) {kept} AS least, max(value) {kept} AS most,
+               count(*) AS queries,
+               count(*) FILTER (WHERE undefined) AS undefined,
+               count(*) FILTER (WHERE missing) AS missing
+        FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
+    """
+    moments: pl.DataFrame = con.sql(sql).pl()
+    return moments
+
+
+def summarise_moments(
+    moments: pl.DataFrame, meta: Mapping[str, Any], interval: str | None, confidence: float
+) -> pl.DataFrame:
+    """The summary of all partitions, whose moments are the rows."""
+    attributes = sliced_attributes(meta)
+    keys = ", ".join(_keys(meta, attributes))
+    width = f"""
+        CASE WHEN NOT any_value(micro)
+             -- The variance within partitions, and that of their means.
+             THEN sqrt(fsum(squares + n * pow(total / weights - mean, 2)) / nullif(sum(n) - 1, 0))
+                  / sqrt(sum(n)) * rankql_t_quantile({(1 + confidence) / 2}, sum(n) - 1) END"""
+    mean = "coalesce(fsum(total) OVER slices / nullif(fsum(weights) OVER slices, 0), "
+    mean += "max(most) OVER slices)"
+    order = [f"{_absent(x)} DESC, {x} NULLS LAST" for x in attributes.values()]
+    sql = f"""
+        SELECT {keys}, any_value(mean) AS mean,
+               {"NULL::DOUBLE" if interval is None or meta.get("weight") else width} AS width,
+               min(least) AS least, max(most) AS most,
+               pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
+               sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing
+        FROM (SELECT *, {mean} AS mean FROM moments WINDOW slices AS (PARTITION BY {keys}))
+        GROUP BY {keys} ORDER BY {", ".join([*_systems(meta), *order, "i"])}
+    """
+    with private_connection(threads=1) as con:
+        con.register("moments", moments)
+        means: pl.DataFrame = con.sql(create_macros(con, sql)).pl()
+    return name_means(means, meta, interval, confidence)
+
+
+def _keys(
+    meta: Mapping[str, Any], attributes: Mapping[str, str], slice_: str | None = None
+) -> list[str]:
+    """The columns of the slices and the metric; with `slice_`, as SQL over the values."""
+    columns = attributes.values()
+    flags = [_absent(x) if slice_ is None else f"grouping({x}) AS {_absent(x)}" for x in columns]
+    label = "slice" if slice_ is None else f"{slice_} AS slice"
+    return [*_systems(meta), label, *columns, *flags, "i"]
+
+
+def _systems(meta: Mapping[str, Any]) -> list[str]:
+    return ["system"] if meta["system"] else []
+
+
+def _absent(column: str) -> str:
+    """The column that says that slices are not by this attribute."""
+    return f"{column}_absent"

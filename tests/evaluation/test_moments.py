@@ -1,0 +1,120 @@
+"""Means that are put together from the moments of parts of the queries."""
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql.engines.spark_result import SparkResult
+from rankql.errors import RankqlError
+from rankql.evaluation.moments import summarise_moments
+from rankql.evaluation.result import Result
+from rankql.evaluation.result_checks import check_counts, merge_counts
+from rankql.evaluation.weights import describe_weights
+from rankql.macros import MISSING
+
+QUERIES = pl.DataFrame({"query": [f"q{i:02}" for i in range(30)]}).with_columns(
+    part=pl.Series(["a", None, "NULL"] * 10),
+    hour=pl.int_range(30) % 4,
+    traffic=(pl.int_range(30) % 7) * 1.5,
+)
+RUN = QUERIES.join(pl.DataFrame({"item": range(6)}), how="cross").select(
+    "query",
+    "item",
+    score=(pl.col("item") * 7 + pl.col("query").str.slice(1).cast(pl.Int64) * 3) % 11,
+)
+QRELS = RUN.select("query", "item", rel=pl.col("score") * 5 % 7 % 4 * (pl.col("query") < "q28"))
+OTHER = RUN.with_columns(pl.col("score") % 5).filter(pl.col("query") != "q03")
+
+
+def in_parts(result, parts, interval="auto"):
+    """The summary and the counts of a result whose queries lie in several parts."""
+    rows = result.frame().with_row_index("n").with_columns(n=pl.col("n") * 13 % parts)
+    frames = [frame.drop("n") for frame in rows.partition_by("n", maintain_order=True)]
+    moments, counts = zip(*(Result(result.meta, values=x).partial() for x in frames), strict=True)
+    counts = merge_counts(counts)
+    check_counts(result.meta, counts)
+    return summarise_moments(pl.concat(moments), result.meta, interval, 0.95), counts
+
+
+@pytest.mark.parametrize(
+    ("run", "options"),
+    [
+        (RUN, {}),
+        (RUN, {"by": [["part"], ["part", "hour"]], "interval": "t"}),
+        ({"one": RUN, "two": OTHER}, {"by": "part"}),
+        (OTHER, {"missing": "skip", "by": "hour"}),
+        (OTHER, {"undefined": "zero", "interval": None}),
+        (RUN.filter(pl.col("item") < 5), {"unjudged": "bounds"}),
+    ],
+)
+def test_means_of_parts_are_those_of_all(run, options):
+    metrics = ["nDCG@3", "AP", "P@3", "RR", *([] if "unjudged" in options else ["microR@3"])]
+    result = rankql.evaluate(run, QRELS, metrics, attributes=QUERIES, **options)
+    for parts in (1, 5):
+        summary, _ = in_parts(result, parts, result.interval)
+        assert_frame_equal(summary, result.summary, rel_tol=0, abs_tol=1e-12)
+
+
+def test_values_that_do_not_differ_have_no_variance():
+    """Sums of squares would leave one, of what is lost in the last digits."""
+    values = pl.DataFrame({"query": range(1000), "AP": 0.1}).with_columns(AP=pl.col("AP") + 0.2)
+    meta = rankql.evaluate(RUN, QRELS, "AP").meta
+    result = Result(meta, values=values.with_columns(pl.lit(False).alias(MISSING)))
+    (row,) = in_parts(result, 7)[0].rows(named=True)
+    assert row["mean"] == row["lo"] == row["hi"] == pytest.approx(0.3, abs=1e-16)
+
+
+def test_weighted_means_of_parts_have_no_interval():
+    result = rankql.evaluate(RUN, QRELS, ["AP", "microP@3"], attributes=QUERIES, by="part",
+                             weight="traffic")  # fmt: skip
+    summary, counts = in_parts(result, 4)
+    assert summary["lo"].null_count() == summary["hi"].null_count() == len(summary) == 8
+    expected = result.summary.with_columns(lo=None, hi=None).cast({"lo": float, "hi": float})
+    assert_frame_equal(summary, expected, rel_tol=0, abs_tol=1e-12)
+    assert describe_weights(result.meta, counts["weights"]) in result.remarks()
+
+
+def test_what_all_parts_together_must_pass():
+    result = rankql.evaluate(OTHER, QRELS, "AP", attributes=QUERIES, by="traffic")
+    result = result.weighted_by("traffic")
+    idle = result.frame().with_columns(traffic=0.0)
+    with pytest.raises(RankqlError, match="traffic is 0 for every query"):
+        in_parts(Result(result.meta, values=idle), 3)
+    one = idle.with_columns(traffic=pl.when(pl.col("query") == "q05").then(1.0).otherwise(0.0))
+    assert in_parts(Result(result.meta, values=one), 3)[1]["weights"]["idle"] == 29
+    for kind, message in (
+        ("undefined", "2 queries with an undefined metric, such as 'q28', 'q29'"),
+        ("missing", "1 query with judgments but not in the run, such as 'q03'"),
+    ):
+        conventions = result.conventions | {kind: "error"}
+        refused = Result(result.meta | {"conventions": conventions}, values=result.frame())
+        with pytest.raises(RankqlError, match=message):
+            refused.check()
+        with pytest.raises(RankqlError, match=message):
+            in_parts(refused, 3)
+
+
+def test_a_result_whose_values_are_elsewhere(tmp_path):
+    """It has the means, and says how to get the values where these are needed."""
+    ours = rankql.evaluate(RUN, QRELS, ["AP", "RR"], attributes=QUERIES, by="part")
+    means, counts = in_parts(ours, 3)
+    about = {"columns": ours.columns, "notes": ours.notes, "sql": ours.sql}
+    result = SparkResult(meta=ours.meta, **about, means=means, values=None, counts=counts)
+    assert repr(result) == repr(ours) and result.to_dict().keys() == ours.to_dict().keys()
+    assert result["AP"] == pytest.approx(ours["AP"], abs=1e-12) and [*result] == ["AP", "RR"]
+    result.save(tmp_path / "means.csv")
+    for use in (
+        lambda: rankql.compare({"one": result, "two": ours}),
+        lambda: rankql.gate(result, baseline=ours, max_drop="AP:0.1"),
+        lambda: rankql.combine([result]),
+        lambda: rankql.associate(result, QUERIES, on="query"),
+    ):
+        with pytest.raises(RankqlError, match=r"are in Spark. Pass result.collect\(\)"):
+            use()
+    with pytest.raises(
+        AttributeError, match=r"no 'save_values'. .* result.collect\(\).save_values"
+    ):
+        result.save_values(tmp_path / "values.parquet")
+    with pytest.raises(AttributeError, match=r"^SparkResult has no 'nothing'$"):
+        result.nothing  # noqa: B018
