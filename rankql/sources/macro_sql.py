@@ -22,10 +22,12 @@ def fetch_frame(
     """The rows of a query that may call our macros, as a frame.
 
     few: plan the query once and copy the rows once more. A relation plans its query twice, which
-    takes most of the time for few rows.
+    takes most of the time for few rows. (The copy keeps their order unless the user says that none
+    matters.)
     """
     query, con = create_macros(session.con, sql, checked), session.con
-    rows = con.execute(query) if few else con.sql(query)
+    ((ordered,),) = con.execute("SELECT current_setting('preserve_insertion_order')").fetchall()
+    rows = con.execute(query) if few and ordered else con.sql(query)
     if hasattr(rows, "pl"):  # a relation, or DuckDB 1
         frame: pl.DataFrame = rows.pl()
         return frame

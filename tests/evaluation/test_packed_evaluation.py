@@ -668,11 +668,13 @@ def test_one_large_ranking():
 
 @pytest.mark.parametrize("query", ["hash(i // 3)", "i // 3 * 1", "md5(CAST(i // 3 AS VARCHAR))"])
 def test_many_rankings(query, tmp_path):
-    """A million of them, in order, from the memory and in a file."""
+    """A million of them, and a few, in order, from the memory and in a file."""
     con = metric_engines.connect(threads=4, preserve_insertion_order="false")
     con.execute(MANY.format(query=query, pos="1 + i % 3", rows=3_000_000))
     metrics = ["nDCG@10", "P@2", "RR@3"]
     rows = hold("many", None, metrics, con=con).values
     assert rows.height == 1_000_000
+    con.execute("CREATE TABLE few AS FROM many LIMIT 300_000")
+    assert rankql.evaluate("few", None, "nDCG@10", con=con).per_query["query"].is_sorted()
     rankql.evaluate("many", None, metrics, con=con, interval=None, output=tmp_path / "x.pq")
     close(pl.read_parquet(tmp_path / "x.pq"), rows)
