@@ -114,16 +114,17 @@ def _record_of(name: str, records: tuple[MetricRecord, ...] = EVALUATED) -> Metr
 def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]:
     if not isinstance(text, str):
         raise RankqlError(f"A metric must be a name such as 'nDCG@10', not {text!r}")
+    own = _EXPRESSION.fullmatch(text)
     if records is not CORRELATIONS and (metric := _trec_metric(text.strip()) or _set_metric(text)):
         yield metric
-    elif (match := _EXPRESSION.fullmatch(text)) and _is_cut(match["label"], records):
-        k = int(match["k"])
-        yield Metric(None, k, label=match["label"].strip(), expression=match["sql"].strip())
-    elif match and match["k"]:
+    elif own and _is_taken(own["label"], records):
         raise RankqlError(
-            f"{match['label'].strip()!r} is the name of a metric of rankql. Give the expression "
+            f"{own['label'].strip()!r} is the name of a metric of rankql. Give the expression "
             "another name"
         )
+    elif own:
+        k = int(own["k"]) if own["k"] else None
+        yield Metric(None, k, label=own["label"].strip(), expression=own["sql"].strip())
     elif match := _NAME.fullmatch(text):
         record = _find_record(match["name"], records)
         options = dict(_parse_options(text, record, match["options"] or ""))
@@ -135,8 +136,6 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
             yield from (_metric(text, record, options, cutoff) for cutoff in cutoffs)
         else:
             yield _metric(text, record, options, k)
-    elif match := _EXPRESSION.fullmatch(text):
-        yield Metric(None, label=match["label"].strip(), expression=match["sql"].strip())
     elif re.fullmatch(r"[^=()@]+=\s*", text):
         raise RankqlError(
             f"{text!r} has no expression after '='. Write label = SQL expression, "
@@ -149,10 +148,10 @@ def _parse_one(text: str, records: tuple[MetricRecord, ...]) -> Iterator[Metric]
         )
 
 
-def _is_cut(label: str, records: tuple[MetricRecord, ...]) -> bool:
-    """Does a metric of the user have a cutoff, and not the name of one of ours?"""
-    name, at, _ = label.strip().partition("@")
-    return bool(at) and name.lower() not in _index(records)
+def _is_taken(label: str, records: tuple[MetricRecord, ...]) -> bool:
+    """Has a metric of the user the name of one of ours?"""
+    name = label.partition("@")[0].strip()
+    return name.lower() in _index(records) or is_metric(name, records)
 
 
 @cache

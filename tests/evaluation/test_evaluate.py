@@ -958,7 +958,8 @@ def bad(**columns):
         (lambda: rankql.evaluate(RUN, QRELS, "nDCG(k=1)@10"), "the cutoff is given twice"),
         (lambda: rankql.evaluate(RUN, QRELS, "P(rel=1, rel=2)@10"), "threshold is given twice"),
         (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
-        (lambda: rankql.evaluate(RUN, QRELS, ["AP", "AP = 1"]), "Two metrics are called 'AP'"),
+        (lambda: rankql.evaluate(RUN, QRELS, ["x = 1", "x = 2"]), "Two metrics are called 'x'"),
+        (lambda: rankql.evaluate(RUN, QRELS, "AP = 1"), "'AP' is the name of a metric of rankql"),
         (
             lambda: rankql.evaluate(RUN, QRELS, "microP(denominator=found)@5"),
             "denominator must be 'k', 'retrieved' or 'min', not found",
