@@ -32,7 +32,7 @@ from rankql.evaluation.overlap import (
     unjudged_queries_note,
     unranked_rows_note,
 )
-from rankql.evaluation.planning import find_grade_scale
+from rankql.evaluation.planning import find_grade_scale, own_columns
 from rankql.evaluation.query import build_query
 from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
@@ -82,7 +82,8 @@ class Task:
         inputs = read_inputs(
             session, run, *others, self.columns, self.system, self.groups, None, self.descending
         )
-        return replace(inputs, systems=tuple(self.systems))
+        own = own_columns(session, inputs.runs.values(), self.metrics)
+        return replace(inputs, systems=tuple(self.systems), own=own)
 
 
 def label_tables(runs: Mapping[Any, Any], qrels: Any, attributes: Any) -> dict[str, Any]:

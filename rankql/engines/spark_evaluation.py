@@ -248,7 +248,8 @@ def _select_columns(frame: DataFrame, inputs: Inputs, table: Table) -> DataFrame
     from pyspark.sql import functions as F
 
     attributes = inputs.attributes_in(inputs.home(table))
-    read = [*table.roles.values(), *inputs.ids(table), *attributes]
+    own = inputs.own if any(table is run for run in inputs.runs.values()) else ()
+    read = [*table.roles.values(), *inputs.ids(table), *attributes, *own]
     names = dict.fromkeys(name for name in read if name in frame.columns)
     return frame.select(*(F.col(quoted_name(name)) for name in names))
 

@@ -69,6 +69,7 @@ def test_evaluate_trec(spark):
     [
         (["nDCG@10", "AP", "ERR@3"], {}),
         (["nDCG@10", "AP"], {"conventions": "trec_eval", "by": "hour"}),
+        ({"latest": "max(hour)", "latest@1": "max(hour)"}, {}),
         ("nDCG@10", {"conventions": "sklearn"}),
         (["nDCG@10", "AP"], {"unjudged": "bounds"}),
         ("AP", {"interval": "t", "missing": "skip", "threshold": 2}),
