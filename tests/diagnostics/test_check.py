@@ -466,6 +466,15 @@ def test_the_connection_is_left_as_it_was(tmp_path):
     ]
 
 
+def test_no_score_in_a_run_with_grades():
+    """NULL means that an item was not retrieved; if all are, nothing is ranked."""
+    graded = scored().with_columns(rel=pl.lit(1))
+    some = graded.with_columns(score=pl.when(pl.int_range(pl.len()) > 0).then("score"))
+    assert "null-scores" not in kinds(check(some, k=2))
+    none = check(graded.with_columns(score=pl.lit(None, pl.Float64)), k=2)
+    assert ("null-scores", "error") in [(found.kind, found.level) for found in none]
+
+
 @pytest.mark.parametrize("kind", ["UUID", "HUGEINT", "BLOB", "ENUM ('1')", "DATE"])
 def test_ids_of_any_type(kind):
     value = {"UUID": "11111111-1111-1111-1111-111111111111", "DATE": "2020-01-01"}.get(kind, "1")

@@ -205,6 +205,11 @@ def test_what_is_missing_is_left_out():
     assert "10 of 40 queries are missing in b: left out" in found.notes
 
 
+def test_a_column_that_only_one_table_has_makes_no_slices():
+    found = rankql.compare({"a": BEFORE, "b": AFTER.drop("segment")}, metrics="revenue")
+    assert found.table["slice"].to_list() == ["all"]
+
+
 def test_beside_results_of_evaluate():
     result = rankql.evaluate(OLD, QRELS, "RR")
     other = rankql.evaluate(NEW, QRELS, "RR").per_query.rename({"query": "user"})

@@ -337,6 +337,9 @@ def test_days_with_few_queries():
     usual, band = (table["expected"] - table["band_lo"]).tail(2)
     last = table.row(-1, named=True)
     assert last["error"] < 1e-6 and last["queries"] == 12 and band > 1.5 * usual
+    first = table.row(-2, named=True)
+    assert first["band_hi"] == pytest.approx(min(1, first["expected"] + usual), abs=1e-12)
+    assert first["band_hi"] > first["expected"]
     few = (pl.col("day") < FIRST + timedelta(44)) | (pl.col("query") < 9)
     last = rankql.monitor(frame.filter(few), metrics="RR@10").table.row(-1, named=True)
     assert last["z_day"] is None and last["alarm"] is None

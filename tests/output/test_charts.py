@@ -4,6 +4,9 @@ import polars as pl
 import pytest
 
 import rankql
+from support import components
+
+mean_charts = components.optional("rankql.output.mean_charts")
 
 pytestmark = pytest.mark.report
 
@@ -135,6 +138,20 @@ def test_cutoffs_are_lines_by_k():
     for system, lo, hi in compare("RR@3").summary.select("system", "lo", "hi").rows():
         assert bands[system, 3] == pytest.approx((lo, hi), rel=1e-5)
     assert fields(panel)["area", "y"] == "lo" and fields(panel)["area", "y2"] == "hi"
+
+
+def test_swaps_are_those_of_limits_for_one_metric():
+    runs, metrics = {"old": run(OLD), "new": run(NEW)}, ["RR", "P@2"]
+    found = rankql.limits(runs, QRELS, metrics).sensitivity
+    (panel,) = panels(mean_charts.draw_sensitivity(compare(metrics), found, "RR"))
+    expected = found.filter(pl.col("metric") == "RR", pl.col("loss").is_not_null())
+    assert expected["loss"].max() > 0 and expected.height < found.height
+    drawn = {(row["system"], row["position"]): row["loss"] for row in rows(panel)}
+    for system, position, loss in expected.select("system", "position", "loss").rows():
+        assert drawn.pop((system, position)) == pytest.approx(loss, rel=1e-5)
+    assert not drawn
+    color = panel["layer"][0]["encoding"]["color"]
+    assert color["legend"]["values"] == ["old", "new"]
 
 
 def test_metrics_of_the_catalogue_have_no_difference_by_query():
