@@ -7,6 +7,7 @@ import re
 import sys
 from functools import cache
 
+import duckdb
 import pytest
 
 import rankql
@@ -77,7 +78,9 @@ def functions():
 @cache
 def described():
     """name -> (parameters, comment) of our macros, without their helpers."""
-    rows = metric_engines.connection().execute("""
+    con = duckdb.connect()
+    rankql.register(con)
+    rows = con.execute("""
         SELECT function_name, parameters, comment FROM duckdb_functions()
         WHERE database_name = 'temp' AND function_type IN ('macro', 'table_macro')
           AND NOT starts_with(function_name, 'rankql_')
@@ -155,7 +158,7 @@ def test_one_sql_file():
     """sql/rankql.sql is all the families in one, in UTF-8, and needs no Python."""
     text = (ROOT / "sql" / "rankql.sql").read_text("utf-8")
     assert text.strip() == macros.read_sql().strip()
-    con = metric_engines.duckdb.connect()
+    con = duckdb.connect()
     con.execute(text).fetchall()
     query = "SELECT ndcg(rel, pos, 3) FROM (VALUES (0, 1), (2, 3)) t(rel, pos)"
     assert con.execute(query).fetchall() == [(0.5,)]
@@ -170,7 +173,7 @@ def test_no_macro_is_made_twice():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_stand_on_common(family):
     """A family's file needs common.sql and nothing else: each of its macros can be called."""
-    con = metric_engines.duckdb.connect()
+    con = duckdb.connect()
     con.execute((ROOT / "sql" / "common.sql").read_text("utf-8")).fetchall()
     text = (ROOT / "sql" / f"{family}.sql").read_text("utf-8")
     con.execute(text).fetchall()
