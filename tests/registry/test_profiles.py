@@ -11,7 +11,7 @@ import pytest
 import rankql
 from rankql.registry.conventions import PROFILES
 from rankql.registry.parse import parse
-from support import other_tools
+from support import other_tools, spark_sessions
 from support.other_tools import frames
 
 CUTOFFS = "1,3,10,50"
@@ -174,11 +174,11 @@ def test_recbole(seed):
 def test_spark():
     run, qrels = other_tools.random_data(3, queries=20)
     metrics = ["nDCG@3,10", "AP", "AP@3,10", "P@3,10", "R@3,10"]
-    result = compare("spark", other_tools.spark, run, qrels, metrics)
-    for metric in ("nDCG@10", "AP", "P@3"):
-        assert result[metric] == pytest.approx(
-            other_tools.spark_mean(run, qrels, metric), abs=1e-12
-        )
+    with spark_sessions.session():
+        result = compare("spark", other_tools.spark, run, qrels, metrics)
+        for metric in ("nDCG@10", "AP", "P@3"):
+            mean = other_tools.spark_mean(run, qrels, metric)
+            assert result[metric] == pytest.approx(mean, abs=1e-12)
 
 
 def test_mlflow():

@@ -8,7 +8,6 @@ metric of that name raises KeyError. Every peer is imported when it is called, n
 import random
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from math import log2
 from typing import Any, NamedTuple
 
@@ -285,22 +284,11 @@ def java_array(kind: Any, values: list[Any]) -> Any:
     return array
 
 
-@cache
 def spark_session() -> Any:
-    """A session of this process with one core; needs Java 17 or newer."""
+    """The session of this process, which the caller has opened."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[1]").appName("rankql peers")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "600m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    return session
+    return SparkSession.getActiveSession()
 
 
 # data
