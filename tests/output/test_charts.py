@@ -95,6 +95,7 @@ def test_differences_are_those_of_the_queries_largest_loss_first():
         ("a", -0.5, "old", 0), ("d", 0.25, "new", 1), ("b", 0.5, "new", 2), ("c", 0.75, "new", 3)
     ]  # fmt: skip
     assert fields(panel)["rect", "y"] == "difference"
+    assert panel["layer"][0]["encoding"]["y2"] == {"datum": 0}
     means = [layer["data"] for layer in panel["layer"] if "data" in layer]
     assert [{"mean": 0.25}] in means
 
@@ -126,6 +127,22 @@ def test_intervals_are_those_of_the_table(kind):
         if "scale" in layer["encoding"].get("x", {})
     }
     assert scale == pytest.approx((min(0, own["lo"]), max(0, own["hi"])), rel=1e-5)
+
+
+def test_the_scale_of_differences_has_0():
+    """Also where all differences and intervals are on one side of it."""
+    better = rankql.compare(
+        {"old": run(dict.fromkeys("abcd", 4)), "new": run({"a": 2, "b": 1, "c": 1, "d": 1})},
+        QRELS, "RR",
+    )  # fmt: skip
+    assert better.table["lo"][0] > 0
+    (panel,) = panels(better.plot("intervals"))
+    domains = [
+        layer["encoding"]["x"]["scale"]["domain"]
+        for layer in panel["layer"]
+        if "scale" in layer["encoding"].get("x", {})
+    ]
+    assert domains and all(low == 0 for low, _ in domains)
 
 
 def test_cutoffs_are_lines_by_k():

@@ -190,6 +190,7 @@ def test_the_date_alone_differs(sliced, pages, tmp_path):
 
 def test_the_queries_that_lost_most_and_their_items(sliced, parsed):
     text = parsed["sliced"].text
+    assert not re.search(r"(-\d+|\b0) more items moved", text)
     for name in ("new", "新模型"):
         frame = sliced.differences("nDCG@10", "old", name)
         query, a, b, difference = frame.select("query", "a", "b", "difference").row(-1)
