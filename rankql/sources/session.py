@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
+import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.macros import duckdb_required, is_other_database, literal, quote
@@ -133,7 +134,12 @@ class Session:
 
             data = polars.DataFrame(data)  # a stream may be read only once
         try:
-            self.con.register(name, data)
+            try:
+                self.con.register(name, data)
+            except duckdb.NotImplementedException:  # text of pandas 3, in the oldest DuckDB
+                if library != "pandas":
+                    raise
+                self.con.register(name, pa.Table.from_pandas(data, preserve_index=False))
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(

@@ -38,9 +38,15 @@ def draws(page):
     return any(re.search(r"\.plot\(|\.save\(|\.html\b", code) for _, code, *_ in blocks)
 
 
+def marks(page):
+    """Pages with charts need the extra report. The oldest DuckDB cannot read text of pandas 3."""
+    pandas = [pytest.mark.slow] if page.name == "pandas.md" else []
+    return [*pandas, pytest.mark.report] if draws(page) else pandas
+
+
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.report] if draws(page) else []) for page in RUN],
+    [pytest.param(page, marks=marks(page)) for page in RUN],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_blocks(page, demo_folder, monkeypatch):
