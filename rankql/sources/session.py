@@ -19,7 +19,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
-import pyarrow as pa
 
 from rankql.errors import RankqlError
 from rankql.macros import duckdb_required, is_other_database, literal, quote
@@ -39,7 +38,7 @@ from rankql.sources.files import (
 )
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
-from rankql.sources.private import private_connection
+from rankql.sources.private import private_connection, register_data
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
 
@@ -134,12 +133,7 @@ class Session:
 
             data = polars.DataFrame(data)  # a stream may be read only once
         try:
-            try:
-                self.con.register(name, data)
-            except duckdb.NotImplementedException:  # text of pandas 3, in the oldest DuckDB
-                if library != "pandas":
-                    raise
-                self.con.register(name, pa.Table.from_pandas(data, preserve_index=False))
+            register_data(self.con, name, data)
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(
