@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from functools import cache
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
-import pyarrow as pa
 
 from rankql.macros import isolate_macros
 
@@ -63,13 +61,3 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
             con.execute("".join(missing)).fetchall()
             created.update(missing)
     return renamed
-
-
-def register_data(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
-    """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
-    try:
-        con.register(name, data)
-    except duckdb.NotImplementedException:
-        if type(data).__module__.partition(".")[0] != "pandas":
-            raise
-        con.register(name, pa.Table.from_pandas(data, preserve_index=False))

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -36,9 +35,10 @@ from rankql.sources.files import (
     refuse_utf16,
     suffix,
 )
+from rankql.sources.frames import library, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
-from rankql.sources.private import private_connection, register_data
+from rankql.sources.private import private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
 
@@ -104,24 +104,24 @@ class Session:
         """The table of the data, which is not copied. Text files and dicts are read at once."""
         if isinstance(data, Table):
             return data
-        if _library(data) == "pandas" and hasattr(data, "to_dict") and not hasattr(data, "columns"):
+        if library(data) == "pandas" and hasattr(data, "to_dict") and not hasattr(data, "columns"):
             data = data.to_dict()  # a Series by query, such as of groupby
         is_dict = isinstance(data, Mapping)
         if is_dict:
             data = frame_from_dict(data, label)
         if isinstance(data, str | os.PathLike):
             return self._open_name(os.fspath(data), label)
-        table, library = self.describe(label, self._register(data, label)), _library(data)
-        frame = data if library == "pandas" else None
+        table, source = self.describe(label, self._register(data, label)), library(data)
+        frame = data if source == "pandas" else None
         unit = "ids" if is_dict and "pos" in table.columns else "rows"
-        return replace(table, frame=frame, ordered="duckdb" not in library, unit=unit)
+        return replace(table, frame=frame, ordered="duckdb" not in source, unit=unit)
 
     def _register(self, data: Data, label: str) -> str:
         name = self._free_name(label)
-        library = _library(data)
-        if library == "pandas":
-            _refuse_unread_lists(data, label)
-        scans = library in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
+        source = library(data)
+        if source == "pandas":
+            refuse_unread_lists(data, label)
+        scans = source in ("polars", "pandas", "duckdb", "_duckdb") or hasattr(data, "scanner")
         if not scans and not hasattr(data, "combine_chunks"):  # which Arrow tables have
             if not hasattr(data, "__arrow_c_stream__"):
                 remedy = ". Pass polars.DataFrame(rows)" if isinstance(data, list) else ""
@@ -133,7 +133,7 @@ class Session:
 
             data = polars.DataFrame(data)  # a stream may be read only once
         try:
-            register_data(self.con, name, data)
+            register_frame(self.con, name, data)
         except duckdb.Error as error:
             if isinstance(data, duckdb.DuckDBPyRelation):
                 raise RankqlError(
@@ -302,26 +302,6 @@ class Session:
         """Is a transaction open, with rows that no other connection may see?"""
         first, second = (self.con.sql("SELECT txid_current()").fetchall() for _ in range(2))
         return first == second  # otherwise, each query is its own transaction
-
-
-def _refuse_unread_lists(frame: Any, label: str) -> None:
-    """Refuse cells of pandas that DuckDB does not read as lists."""
-    for column in getattr(frame, "columns", ()):
-        if str(frame[column].dtype) != "object":
-            continue
-        for value in frame[column].head(100):
-            kind = getattr(getattr(value, "dtype", None), "kind", "")
-            if isinstance(value, set | frozenset) or kind in ("U", "S"):
-                what = "numpy arrays of text" if kind else "sets, which have no order"
-                raise RankqlError(
-                    f"{label}: the cells of {column} are {what}. Write lists: "
-                    f"frame[{column!r}] = frame[{column!r}].map(list)"
-                )
-
-
-def _library(data: Data) -> str:
-    """The library of a frame."""
-    return type(data).__module__.partition(".")[0]
 
 
 def _has_room(con: duckdb.DuckDBPyConnection) -> bool:

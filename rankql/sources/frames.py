@@ -1,0 +1,41 @@
+"""Frames of other libraries, as DuckDB reads them in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from rankql.errors import RankqlError
+
+
+def register_frame(con: duckdb.DuckDBPyConnection, name: str, data: Any) -> None:
+    """Register a frame or a relation. The oldest DuckDB does not know the text of pandas 3."""
+    try:
+        con.register(name, data)
+    except duckdb.NotImplementedException:
+        if library(data) != "pandas":
+            raise
+        import pyarrow as pa
+
+        con.register(name, pa.Table.from_pandas(data, preserve_index=False))
+
+
+def library(data: Any) -> str:
+    """The library of a frame."""
+    return type(data).__module__.partition(".")[0]
+
+
+def refuse_unread_lists(frame: Any, label: str) -> None:
+    """Refuse cells of pandas that DuckDB does not read as lists."""
+    for column in getattr(frame, "columns", ()):
+        if str(frame[column].dtype) != "object":
+            continue
+        for value in frame[column].head(100):
+            kind = getattr(getattr(value, "dtype", None), "kind", "")
+            if isinstance(value, set | frozenset) or kind in ("U", "S"):
+                what = "numpy arrays of text" if kind else "sets, which have no order"
+                raise RankqlError(
+                    f"{label}: the cells of {column} are {what}. Write lists: "
+                    f"frame[{column!r}] = frame[{column!r}].map(list)"
+                )
