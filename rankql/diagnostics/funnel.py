@@ -195,7 +195,7 @@ def _find_lost_items(
         ties = "item" if conventions.ties == "expected" or not scored else conventions.ties
         position = number_positions("query", "score", score_order(ties))
     judged_only = "AND rel IS NOT NULL" if conventions.unjudged == "remove" else ""
-    rows = fetch_frame(
+    return fetch_frame(
         session,
         f"""{with_source_ctes(inputs, conventions)}, ranking AS (
             SELECT query, item, {position} FROM run LEFT JOIN qrels USING (query, item)
@@ -211,7 +211,6 @@ def _find_lost_items(
             WHEN position IS NULL OR position > {k} THEN {literal(ORDER)} END AS lost_by
         FROM relevant ORDER BY query, item""",
     )
-    return rows
 
 
 def _count_added_items(run_sql: RunSql, names: Sequence[str]) -> dict[str, int]:

@@ -166,8 +166,7 @@ def _evaluate_rows(
             ]
             require_consistent_grades(ask)
         require_unique(ask, inputs, query.unique_columns)
-        values = fetch_frame(session, query.sql, query.checked)
-        return values
+        return fetch_frame(session, query.sql, query.checked)
 
 
 def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from rankql.errors import RankqlError, did_you_mean
-from rankql.evaluation.summary import attribute_column
+from rankql.evaluation.summary import attribute_column, system_columns
 from rankql.evaluation.weights import describe_weights
 from rankql.registry.conventions import Conventions
 from rankql.registry.parse import lower_is_better, resolve_names
@@ -63,7 +63,7 @@ class MeansResult(TableResult):
     @property
     def keys(self) -> list[str]:
         """The columns that identify a row of `per_query`."""
-        return [*(["system"] if self.meta["system"] else []), self.meta["query"]]
+        return [*system_columns(self.meta), self.meta["query"]]
 
     @property
     def table(self) -> pl.DataFrame:

@@ -18,9 +18,10 @@ from rankql.evaluation.summary import (
     name_means,
     slice_columns,
     sliced_attributes,
+    system_columns,
     values_sql,
 )
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.private import create_macros, private_connection, read_frame
 
 
 def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> pl.DataFrame:
@@ -40,8 +41,7 @@ def compute_moments(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> 
                count(*) FILTER (WHERE missing) AS missing
         FROM ({values_sql(meta)}) GROUP BY GROUPING SETS ({grouping_sets(meta, attributes)})
     """
-    moments: pl.DataFrame = con.sql(sql).pl()
-    return moments
+    return read_frame(con, sql)
 
 
 def summarise_moments(
@@ -65,11 +65,11 @@ def summarise_moments(
                pow(fsum(query_weights), 2) / fsum(query_squares) AS n_eff,
                sum(queries) AS queries, sum(undefined) AS undefined, sum(missing) AS missing
         FROM (SELECT *, {mean} AS mean FROM moments WINDOW slices AS (PARTITION BY {keys}))
-        GROUP BY {keys} ORDER BY {", ".join([*_systems(meta), *order, "i"])}
+        GROUP BY {keys} ORDER BY {", ".join([*system_columns(meta), *order, "i"])}
     """
     with private_connection(threads=1) as con:
         con.register("moments", moments)
-        means: pl.DataFrame = con.sql(create_macros(con, sql)).pl()
+        means = read_frame(con, create_macros(con, sql))
     return name_means(means, meta, interval, confidence)
 
 
@@ -80,11 +80,7 @@ def _keys(
     columns = attributes.values()
     flags = [_absent(x) if slice_ is None else f"grouping({x}) AS {_absent(x)}" for x in columns]
     label = "slice" if slice_ is None else f"{slice_} AS slice"
-    return [*_systems(meta), label, *columns, *flags, "i"]
-
-
-def _systems(meta: Mapping[str, Any]) -> list[str]:
-    return ["system"] if meta["system"] else []
+    return [*system_columns(meta), label, *columns, *flags, "i"]
 
 
 def _absent(column: str) -> str:

@@ -14,7 +14,7 @@ from rankql.text import format_queries, is_or_are
 
 # Of a system: its queries, those of them that are judged, and some that are not.
 QueryOverlap: TypeAlias = tuple[str | None, int, int, Sequence[object] | None]
-# Items are compared in so many queries first, about.
+# Items are compared in about so many queries first.
 _SAMPLE = 1000
 # A smaller share of items in common is worth a note.
 FEW = 0.05

@@ -12,7 +12,7 @@ import polars as pl
 from rankql.evaluation.intervals import interval_columns
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.parse import has_direction
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.private import create_macros, private_connection, read_frame
 
 _SUMMARY = (
     *("system", "slice", "metric", "mean", "lo", "hi", "queries", "undefined", "missing", "n_eff"),
@@ -24,7 +24,7 @@ def summarise(
 ) -> pl.DataFrame:
     """The summary of the values per query in `rows`, a table of the connection."""
     sql = create_macros(con, _means_sql(meta, interval, confidence))
-    return name_means(con.sql(sql).pl(), meta, interval, confidence)
+    return name_means(read_frame(con, sql), meta, interval, confidence)
 
 
 def name_means(
@@ -42,7 +42,7 @@ def name_means(
         within = pl.when(varies).then(ends_.clip(lowest, highest))
         named = named.with_columns(pl.when(own).then(within).otherwise(ends_))
     return named.select(
-        *(["system"] if meta["system"] else []),
+        *system_columns(meta),
         "slice",
         *(pl.col(column).alias(attribute_column(name)) for name, column in attributes.items()),
         "metric",
@@ -58,6 +58,11 @@ def sliced_attributes(meta: Mapping[str, Any]) -> dict[str, str]:
     """The attributes of slices and their columns in our SQL; not attributes for clusters only."""
     sliced = {name for group in meta["groupings"] for name in group}
     return {name: _attribute(meta, name) for name in meta["by"] if name in sliced}
+
+
+def system_columns(meta: Mapping[str, Any]) -> list[str]:
+    """The column of the systems, or nothing for one system."""
+    return ["system"] if meta["system"] else []
 
 
 def _attribute(meta: Mapping[str, Any], name: str) -> str:
@@ -76,14 +81,16 @@ def counted_rows(meta: Mapping[str, Any]) -> tuple[str, str]:
 
 def grouping_sets(meta: Mapping[str, Any], attributes: Mapping[str, str]) -> str:
     """The grouping sets of the slices: all queries, and those by attributes."""
-    systems = ["system"] if meta["system"] else []
-    sets = ([*systems, *(attributes[x] for x in group), "i"] for group in ([], *meta["groupings"]))
+    sets = (
+        [*system_columns(meta), *(attributes[x] for x in group), "i"]
+        for group in ([], *meta["groupings"])
+    )
     return ", ".join(f"({', '.join(each)})" for each in sets)
 
 
 def _means_sql(meta: Mapping[str, Any], interval: str | None, confidence: float) -> str:
     """One row per system, slice and metric: the mean, and what its interval needs."""
-    systems = ["system"] if meta["system"] else []
+    systems = system_columns(meta)
     keys = ", ".join(f"{key} ASC" for key in [*systems, "query"])
     attributes = sliced_attributes(meta)
     slice_, slice_order = slice_columns(attributes)
@@ -126,9 +133,8 @@ def values_sql(meta: Mapping[str, Any]) -> str:
     conventions = meta["conventions"]
     query_weight = quote(meta["weight"]) if meta.get("weight") else "1"
     zero = conventions["undefined"] == "zero"
-    systems = ["system"] if meta["system"] else []
     by = [f"{quote(name)} AS {_attribute(meta, name)}" for name in meta["by"]]
-    keys = ", ".join([f"{quote(meta['query'])} AS query", *systems, *by])
+    keys = ", ".join([f"{quote(meta['query'])} AS query", *system_columns(meta), *by])
     parts = []
     for i, name in enumerate(meta["metrics"]):
         column, weight = quote(name), meta["weights"].get(name)
@@ -190,10 +196,11 @@ def slice_queries(queries: pl.DataFrame, by: Sequence[Sequence[str]]) -> dict[st
             label = f"concat_ws(', ', {', '.join(labels)})"
             names = ", ".join(inner[name] for name in group)
             order = ", ".join(f"{inner[name]} ASC NULLS LAST" for name in group)
-            slices = con.sql(
+            slices = read_frame(
+                con,
                 f"SELECT {label} AS slice, list({key} ORDER BY {key} ASC) AS queries FROM rows "
-                f"GROUP BY {names} ORDER BY {order}"
-            ).pl()
+                f"GROUP BY {names} ORDER BY {order}",
+            )
             queries_of |= dict(zip(slices["slice"], slices["queries"], strict=True))
     return queries_of
 

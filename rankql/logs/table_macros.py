@@ -24,7 +24,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.expressions.columns import Column, column, is_pandas, require_plain_name
 from rankql.expressions.variants import require_columns
 from rankql.registry.argument_checks import require
-from rankql.sources.private import create_macros, private_connection
+from rankql.sources.private import create_macros, private_connection, read_frame
 from rankql.sources.session import duckdb_errors, open_session
 from rankql.sources.tables import Data
 
@@ -248,8 +248,7 @@ def run_query(query: str, table: pl.DataFrame) -> pl.DataFrame:
         try:
             # In one chunk: errors must not depend on the frame's chunks.
             con.register(ROWS_TABLE, table.rechunk())
-            result: pl.DataFrame = con.sql(create_macros(con, query, True)).pl()
-            return result
+            return read_frame(con, create_macros(con, query, True))
         except duckdb.Error as error:
             raise RankqlError(database_message(error)) from error
 

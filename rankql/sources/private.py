@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from functools import cache
 from weakref import WeakKeyDictionary
 
 import duckdb
+import polars as pl
 
 from rankql.macros import isolate_macros
 
 # For what all threads share: the databases, their macros, and the filters of warnings.
-LOCK = threading.Lock()
+_LOCK = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a thread may hold it while another one forks
-    os.register_at_fork(before=LOCK.acquire, after_in_child=LOCK.release,
-                        after_in_parent=LOCK.release)  # fmt: skip
+    os.register_at_fork(before=_LOCK.acquire, after_in_child=_LOCK.release,
+                        after_in_parent=_LOCK.release)  # fmt: skip
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
@@ -29,7 +31,7 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
 
     With `threads=1` sums add the rows in their order: the same every time, to the last bit.
     """
-    with LOCK:
+    with _LOCK:
         database, created = _database(os.getpid(), threads)
         con = database.cursor()
         _CREATED[con] = created
@@ -56,8 +58,23 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
         for text in statements:
             con.execute(text.replace(" MACRO ", " TEMP MACRO ", 1)).fetchall()
         return renamed
-    with LOCK:
+    with _LOCK:
         if missing := [text for text in statements if text not in created]:
             con.execute("".join(missing)).fetchall()
             created.update(missing)
     return renamed
+
+
+def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
+    """The rows of a query, which is planned once; a relation plans its query twice.
+
+    For few rows this takes most of the time. The rows are copied once more, and keep their order
+    unless preserve_insertion_order is off.
+    """
+    rows = con.execute(query)
+    if hasattr(rows, "pl"):  # DuckDB 1
+        frame: pl.DataFrame = rows.pl()
+        return frame
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about the copy
+        return pl.DataFrame(rows.to_arrow_table())
