@@ -28,8 +28,6 @@ CREATE OR REPLACE MACRO rankql_flag(value, name) AS CAST(value AS BOOLEAN);
 
 CREATE OR REPLACE MACRO rankql_expected(ties) AS ties = 'expected';
 
-CREATE OR REPLACE MACRO rankql_text(value) AS CAST(value AS VARCHAR);
-
 CREATE OR REPLACE MACRO rankql_discounts(discounts) AS CAST(discounts AS DOUBLE[]);
 
 CREATE OR REPLACE MACRO rankql_valid(discounts) AS 1;
