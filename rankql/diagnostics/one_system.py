@@ -87,7 +87,7 @@ def _read_systems(session: Session, inputs: Inputs) -> list[str]:
     (table,) = inputs.runs.values()
     name = f"CAST({quote(inputs.system)} AS VARCHAR)"
     sql = f"SELECT DISTINCT {name} FROM {table.sql} WHERE {name} IS NOT NULL ORDER BY 1"
-    return [row[0] for row in session.con.sql(sql).fetchall()]
+    return [row[0] for row in session.con.execute(sql).fetchall()]
 
 
 def _read_queries(

@@ -118,7 +118,7 @@ class _Task:
                 quote(self.name(table)),
                 quote(table.roles.get("item", self.name(table))),
             )
-            ((rows, known, chunked),) = self.session.con.sql(
+            ((rows, known, chunked),) = self.session.con.execute(
                 f"SELECT count(*), count({document}), count(*) FILTER (WHERE CAST({item} AS "
                 f"VARCHAR) <> CAST({document} AS VARCHAR)) FROM {table.sql}"
             ).fetchall()
@@ -198,7 +198,7 @@ class _Task:
             SELECT (SELECT min(i_) FROM judged SEMI JOIN documents USING (q_, d_) WHERE i_ <> d_),
                    (SELECT min(i_) FROM judged SEMI JOIN documents
                     ON judged.q_ = documents.q_ AND i_ = documents.d_)"""
-        ((chunk, document),) = self.session.con.sql(sql).fetchall()
+        ((chunk, document),) = self.session.con.execute(sql).fetchall()
         if chunk is not None and document is not None:
             raise RankqlError(
                 f"qrels judges chunks, such as {chunk!r}, and documents, such as {document!r}. "
@@ -216,7 +216,7 @@ class _Task:
         )
 
     def _count(self, table: Table) -> int:
-        ((rows,),) = self.session.con.sql(f"SELECT count(*) FROM {table.sql}").fetchall()
+        ((rows,),) = self.session.con.execute(f"SELECT count(*) FROM {table.sql}").fetchall()
         return int(rows)
 
     def _load(

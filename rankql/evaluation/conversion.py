@@ -171,7 +171,7 @@ def _refuse(session: Session, table: Table, where: str, what: str) -> None:
         if role in table.roles:
             ids = f"(SELECT {table.key(role, as_text=True)} AS id FROM {table.sql})"
             sql = f"SELECT count(*), min(id) FROM {ids} WHERE {where}"
-            ((count, example),) = session.con.sql(sql).fetchall()
+            ((count, example),) = session.con.execute(sql).fetchall()
             if count:
                 example_text = "" if example is None else f", {example!r}"
                 rows = format_count(count, "row")

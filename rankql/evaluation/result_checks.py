@@ -66,7 +66,7 @@ def _require_finite(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> 
         value = f"CAST({quote(name)} AS DOUBLE)"
         wrong = f"NOT isfinite({value}) OR abs({value}) > {_LARGEST}"
         sql = f"SELECT {value}, {quote(meta['query'])} FROM rows WHERE {wrong} ORDER BY 2 LIMIT 1"
-        for number, query in con.sql(sql).fetchall():
+        for number, query in con.execute(sql).fetchall():
             what = f"metrics: {name} is {number:g} for query {query!r}"
             if is_metric(name) or math.isfinite(number):
                 raise RankqlError(f"{what}, so sums overflow. Rescale the numbers that it reads")
@@ -85,5 +85,5 @@ def _count_refused(
     key = quote(meta["query"])
     queries = f"SELECT DISTINCT {key} AS key FROM rows WHERE {where}"
     sql = f"SELECT key, count(*) OVER () FROM ({queries}) ORDER BY key LIMIT {_EXAMPLES}"
-    rows = con.sql(sql).fetchall()
+    rows = con.execute(sql).fetchall()
     return (rows[0][1] if rows else 0), [key for key, _ in rows]

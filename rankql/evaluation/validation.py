@@ -58,7 +58,7 @@ def validate_inputs(
 def _note_null_grades(session: Session, qrels: Table) -> list[str]:
     """A note on the judgments that have no grade."""
     counts = f"count(*), count({quote(qrels.roles['rel'])})"
-    ((rows, graded),) = session.con.sql(f"SELECT {counts} FROM {qrels.sql}").fetchall()
+    ((rows, graded),) = session.con.execute(f"SELECT {counts} FROM {qrels.sql}").fetchall()
     if rows == graded:
         return []
     return [

@@ -219,7 +219,7 @@ def _one_row_per(session: Session, table: Table, key: str) -> bool:
     names = ", ".join(map(quote, columns))
     distinct = f"(SELECT DISTINCT {names} FROM {table.sql})"
     sql = f"SELECT (SELECT count(*) FROM {distinct}) = count(*) FROM {table.sql}"
-    return bool(session.con.sql(sql).fetchall()[0][0])
+    return bool(session.con.execute(sql).fetchall()[0][0])
 
 
 def is_number_column(session: Session, table: Table, name: str) -> bool:

@@ -22,7 +22,7 @@ def sum_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict
     name, rows = meta["weight"], _rows(meta)
     wrong = "weight IS NULL OR NOT isfinite(weight) OR weight < 0"
     sql = f"SELECT key, weight FROM ({rows}) WHERE {wrong} ORDER BY key LIMIT 1"
-    for query, value in con.sql(sql).fetchall():
+    for query, value in con.execute(sql).fetchall():
         if value is None:
             raise RankqlError(
                 f"weight: {name} is NULL for query {query!r}. Give every query a weight, for "
@@ -42,7 +42,7 @@ def sum_weights(con: duckdb.DuckDBPyConnection, meta: Mapping[str, Any]) -> dict
         "defined": "fsum(weight) FILTER (WHERE defined)",
         "squares": "fsum(weight * weight) FILTER (WHERE defined)",
     }
-    (sums,) = con.sql(f"SELECT {', '.join(columns.values())} FROM ({rows})").fetchall()
+    (sums,) = con.execute(f"SELECT {', '.join(columns.values())} FROM ({rows})").fetchall()
     return dict(zip(columns, sums, strict=True))
 
 

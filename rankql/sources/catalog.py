@@ -49,4 +49,4 @@ def find_table(
 def database_type(con: duckdb.DuckDBPyConnection, database: str) -> str:
     """The kind of an attached database, such as duckdb or sqlite."""
     sql = f"SELECT type FROM duckdb_databases() WHERE database_name = {literal(database)}"
-    return str(con.sql(sql).fetchall()[0][0])
+    return str(con.execute(sql).fetchall()[0][0])

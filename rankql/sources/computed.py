@@ -115,7 +115,7 @@ def add_column(session: Session, table: Table, role: str, spec: Spec) -> Table:
     try:
         # A condition may have no aggregate and no window function.
         sql = f"DESCRIBE SELECT {value} FROM {source} WHERE {value} IS NULL"
-        ((_, kind, *_),) = session.con.sql(sql).fetchall()
+        ((_, kind, *_),) = session.con.execute(sql).fetchall()
     except (duckdb.Error, ValueError) as error:
         why = database_message(error) if isinstance(error, duckdb.Error) else "it has many columns"
         raise RankqlError(
@@ -156,7 +156,7 @@ def holds_numbers(session: Session, table: Table, name: str) -> bool:
     """Has a column of a text file numbers only, and at least one?"""
     column = quote(name)
     sql = f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.sql}"
-    ((values, numbers),) = session.con.sql(sql).fetchall()
+    ((values, numbers),) = session.con.execute(sql).fetchall()
     return bool(values) and values == numbers
 
 

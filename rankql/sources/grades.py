@@ -53,7 +53,7 @@ def _require_whole_grades(session: Session, table: Table, score: str) -> None:
     """Refuse a run of BEIR as judgments, whose column has the same name."""
     value = f"TRY_CAST({quote(score)} AS DOUBLE)"
     sql = f"SELECT {quote(score)} FROM {table.sql} WHERE {value} <> floor({value}) LIMIT 1"
-    for (number,) in session.con.sql(sql).fetchall():
+    for (number,) in session.con.execute(sql).fetchall():
         raise RankqlError(
             f"{table.label} looks like a run: {score} is {number}, and grades are whole numbers. "
             f"Pass the judgments, or rel={score!r} if these are the grades"
@@ -68,7 +68,7 @@ def keep_highest(session: Session, table: Table, by: Sequence[str]) -> Table:
     kept = dict.fromkeys([*ids, *(table.actual_name(name) for name in by if table.has(name))])
     names, grade = ", ".join(map(quote, kept)), quote(table.roles["rel"])
     hashes = f"hash({', '.join(map(quote, ids))})"
-    ((repeated,),) = session.con.sql(
+    ((repeated,),) = session.con.execute(
         f"SELECT count(*) - count(DISTINCT {hashes}) FROM {table.sql}"
     ).fetchall()
     if not repeated:
@@ -99,7 +99,7 @@ def map_events(session: Session, table: Table, grades: Mapping[Any, Any]) -> Tab
             f"{', '.join(texts) or 'none'}. Rename the column of the events"
         )
     value = f"CAST({quote(event)} AS VARCHAR)"
-    rows = session.con.sql(
+    rows = session.con.execute(
         f"SELECT DISTINCT {value} FROM {table.sql} WHERE {value} NOT IN "
         f"({', '.join(map(literal, grades))}) ORDER BY ALL LIMIT 3"
     ).fetchall()

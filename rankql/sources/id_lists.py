@@ -224,7 +224,7 @@ def _read_lists(session: Session, table: Table, column: str) -> _Lists:
     if kind.startswith("JSON"):  # a JSON file with numbers and text, or with nothing in the lists
         nested = f"SELECT 1 FROM (SELECT unnest({name}) AS x_ FROM {table.sql})"
         nested += " WHERE json_type(x_) IN ('OBJECT', 'ARRAY') LIMIT 1"
-        if session.con.sql(nested).fetchall():
+        if session.con.execute(nested).fetchall():
             raise _wrong_type(table, column)
         return _Lists(column, name, "x_ ->> '$'", "1", every)
     refuse_rounded(session, table, column, "x_", kind)
@@ -309,7 +309,7 @@ def _require_one_row(session: Session, table: Table, keys: Sequence[str], column
     """Refuse two lists for one query."""
     names = ", ".join(map(quote, keys))
     repeated = f"SELECT {names} FROM {table.sql} GROUP BY {names} HAVING count(*) > 1"
-    for row in session.con.sql(f"{repeated} ORDER BY {names} LIMIT 1").fetchall():
+    for row in session.con.execute(f"{repeated} ORDER BY {names} LIMIT 1").fetchall():
         raise RankqlError(
             f"{table.label} has several rows for query {row[0]!r}, but {column} is a list, so one "
             f"row is expected ({keys[0]} is read as the query). Keep one, or pass query= or system="
@@ -327,7 +327,7 @@ def _require_equal_lists(session: Session, relevant: Sequence[tuple[Table, _List
     ]
     rows = f"SELECT q_ FROM ({' UNION ALL '.join(parts)}) GROUP BY q_"
     different = f"{rows} HAVING count(DISTINCT lists_) > 1 ORDER BY q_ LIMIT 1"
-    for (query,) in session.con.sql(different).fetchall():
+    for (query,) in session.con.execute(different).fetchall():
         raise RankqlError(
             f"The runs have different relevant ids for query {query!r}. Write the same into all "
             "runs, or pass the judgments once: qrels="

@@ -24,7 +24,7 @@ def require_order(session: Session, table: Table, column: str) -> None:
                 f"SELECT {query} FROM {table.sql} WHERE {values} <> list_sort({values}, '{order}') "
                 "LIMIT 1"
             )
-            for (found,) in session.con.sql(sql).fetchall():
+            for (found,) in session.con.execute(sql).fetchall():
                 raise RankqlError(
                     f"{table.label}: {column} of query {found!r} is not in the order of its "
                     f"field {name}, and the list's order is the ranking. Sort the list, best "
@@ -35,7 +35,7 @@ def require_order(session: Session, table: Table, column: str) -> None:
 def require_queries(session: Session, table: Table, column: str) -> None:
     """Refuse lists without a query, before they are unnested."""
     counts = f"SELECT count(*) - count({quote(column)}), count(*) FROM {table.sql}"
-    ((missing, total),) = session.con.sql(counts).fetchall()
+    ((missing, total),) = session.con.execute(counts).fetchall()
     if missing:
         raise RankqlError(
             f"{table.label}: {column} is NULL in {missing} of {total} rows. Leave them out"
@@ -49,7 +49,7 @@ def refuse_rounded(session: Session, table: Table, column: str, item: str, kind:
     most = 2**24 if kind.startswith("FLOAT") else 2**53
     ids = f"SELECT {item} AS id FROM (SELECT unnest({quote(column)}) AS x_ FROM {table.sql})"
     rounded = f"SELECT id FROM ({ids}) WHERE id <> floor(id) OR abs(id) >= {most} LIMIT 1"
-    for (found,) in session.con.sql(rounded).fetchall():
+    for (found,) in session.con.execute(rounded).fetchall():
         raise RankqlError(
             f"{table.label}: {column} has the id {found}, a floating-point number that may stand "
             "for different ids. Write ids as text or as integers"

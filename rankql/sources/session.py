@@ -202,7 +202,7 @@ class Session:
             with suppress(duckdb.Error):
                 return self.load(label, file.delimited, trec=True)
         try:
-            for (line,) in self.con.sql(file.malformed).fetchall():
+            for (line,) in self.con.execute(file.malformed).fetchall():
                 many = len(file.columns)
                 raise RankqlError(
                     f"{label}: {paths[0]!r} has a line without {many} columns: {line!r}"
@@ -261,7 +261,7 @@ class Session:
         if type(error) is duckdb.Error:  # what its reader of Parquet raises, and no query
             for name, sql in self.files.items():
                 try:
-                    self.con.sql(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
+                    self.con.execute(f"SELECT max(hash(COLUMNS(*))) FROM {sql}").fetchall()
                 except duckdb.Error as again:
                     return f"{name} cannot be read ({reword_error(again)}). {damaged}"
         return line
@@ -300,7 +300,7 @@ class Session:
 
     def _in_transaction(self) -> bool:
         """Is a transaction open, with rows that no other connection may see?"""
-        first, second = (self.con.sql("SELECT txid_current()").fetchall() for _ in range(2))
+        first, second = (self.con.execute("SELECT txid_current()").fetchall() for _ in range(2))
         return first == second  # otherwise, each query is its own transaction
 
 
