@@ -19,6 +19,7 @@ import pyarrow as pa
 from rankql.errors import RankqlError
 from rankql.evaluation.column_checks import count_ids, require_ids, validate_numbers
 from rankql.evaluation.ctes import sql_runner
+from rankql.evaluation.execution import fetch_values
 from rankql.evaluation.overlap import (
     count_ranked_rows,
     few_common_items_note,
@@ -46,7 +47,6 @@ from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
 from rankql.registry.requested_metric import Metric
 from rankql.sources.inputs import Inputs, read_inputs
-from rankql.sources.macro_sql import fetch_frame
 from rankql.sources.session import Session, duckdb_errors
 
 # The column with the report of a partition.
@@ -166,7 +166,7 @@ def _evaluate_rows(
             ]
             require_consistent_grades(ask)
         require_unique(ask, inputs, query.unique_columns)
-        return fetch_frame(session, query.sql, query.checked)
+        return fetch_values(session, query)[0]
 
 
 def merge_reports(reports: Iterable[str]) -> tuple[list[str], dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import polars as pl
@@ -21,7 +21,7 @@ from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.planning import pending_result, plan
-from rankql.evaluation.query import Query
+from rankql.evaluation.query import TOO_MANY, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
@@ -39,7 +39,8 @@ _REFUSED = (
     duckdb.NotImplementedException,
 )
 # Planning the query twice takes longer than copying the values of so many rows.
-FEW_ROWS = 1_000_000
+FEW_ROWS = 20_000_000
+T = TypeVar("T")
 # The numbers of parts to try if all queries at once do not fit into memory.
 PARTS = (4, 16, 64)
 
@@ -134,10 +135,38 @@ def _fill(
     )
     with hashing:
         if output is None:
-            result.values = fetch_frame(session, query.sql, query.checked, few)
+            result.values, query = fetch_values(session, query, few)
             result.check()
         else:
-            result.copy(session.con, create_macros(session.con, query.sql, query.checked), output)
+            _, query = run_or_unpack(
+                query,
+                lambda query: result.copy(
+                    session.con, create_macros(session.con, query.sql, query.checked), output
+                ),
+            )
+    result.sql = render_script(session, query.sql)
+
+
+def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.DataFrame, Query]:
+    """The values per query, and the query that ran: the plain form if a ranking is too large."""
+    return run_or_unpack(query, lambda query: fetch_frame(session, query.sql, query.checked, few))
+
+
+def run_or_unpack(query: Query, run: Callable[[Query], T]) -> tuple[T, Query]:
+    """What a query gives and the query, or its plain form if a ranking is too large to pack."""
+    try:
+        return run(query), query
+    except duckdb.Error as error:
+        if query.plain is None or TOO_MANY not in str(error):
+            raise
+    plain = query.plain()
+    try:
+        return run(plain), plain
+    except duckdb.TransactionException as error:
+        raise RankqlError(
+            "A query has too many items for the fast form, and finding this out ended your "
+            "transaction. Roll it back, and evaluate outside of a transaction"
+        ) from error
 
 
 def evaluate_in_parts(
@@ -151,7 +180,7 @@ def evaluate_in_parts(
     for parts in PARTS:
         try:
             queries = [build(replace(inputs, part=f"{part} % {parts} = {i}")) for i in range(parts)]
-            rows = pl.concat([fetch_frame(session, q.sql, q.checked, few=False) for q in queries])
+            rows = pl.concat([fetch_values(session, q, few=False)[0] for q in queries])
         except duckdb.OutOfMemoryException:
             continue
         except duckdb.TransactionException:  # the failed query ended the user's transaction

@@ -64,7 +64,9 @@ def _gains(top: Top, options: Mapping[str, Any]) -> str:
 
 
 def _discounted_gains(top: Top, options: Mapping[str, Any]) -> str:
-    return _sum_of_gains(top, options, f"dcg {options['gain']}", lambda i: f" / log2({i + 1})")
+    return _sum_of_gains(
+        top, options, f"dcg {options['gain']}", lambda i: f" / {double(math.log2(i + 1))}"
+    )
 
 
 def _sum_of_gains(

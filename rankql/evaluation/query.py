@@ -39,7 +39,7 @@ from rankql.evaluation.metric_columns import (
 )
 from rankql.evaluation.packed import Top
 from rankql.evaluation.packed_metrics import pack_metrics
-from rankql.macros import INTERNAL_PREFIX, MISSING, quote
+from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
 from rankql.registry.metric_record import Rows
 from rankql.registry.requested_metric import Metric
@@ -50,6 +50,8 @@ DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
+# How the packed form refuses large rankings. evaluate() then runs the plain form.
+TOO_MANY = "items of a query have a gain. Use the query of `rankql sql --readable`"
 # What the packed form says about itself.
 _PACKED = """\
 -- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
@@ -79,6 +81,8 @@ class Query:
     notes: Sequence[str] = ()
     # What the result must know of the metrics of the user.
     meta: Mapping[str, Any] = field(default_factory=dict)
+    # What builds the same query without the packed form, if it is packed.
+    plain: Callable[[], Query] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
 
@@ -131,6 +135,7 @@ def build_query(
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
+        plain=partial(build_query, inputs, metrics, conventions) if packed else None,
         alone={
             f"{metric.label!r} = {metric.expression!r}": partial(
                 build_query, inputs, [metric], conventions
@@ -180,14 +185,11 @@ def _from_top(
     others = _key_columns(inputs) | mask_undefined(plain, conventions)
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()}
-    repeats = top.repeats_position()
     if _sums_integers(inputs, conventions):
         # Integers are faster to add up than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-        columns["firsts"] = f"count(*) FILTER (WHERE {place} = 1)"
-        repeats += " OR firsts > 1"
-    columns |= top.sums(grade, place)
+    columns |= top.sums(grade, place, first=_sums_integers(inputs, conventions))
     # Sort while rows are small. The following steps keep their order.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     before, steps["sums"] = "sums", _grouped(inputs, columns) + order
@@ -196,8 +198,12 @@ def _from_top(
         steps[step] = select_from(before, ["*", *added])
         before = step
     values = {name: quote(column) for name, column in hidden.items()}
-    error = f"rankql_fail('{DUPLICATES}')"
-    values[MISSING] = f"CASE WHEN {repeats} THEN {error} ELSE {values[MISSING]} END"
+    too_many = literal(f"{top.limit:,} {TOO_MANY}")
+    values[MISSING] = (
+        f"CASE WHEN {top.repeats_position()} THEN rankql_fail('{DUPLICATES}')\n"
+        f"        WHEN {top.overflows()} THEN rankql_fail({too_many})\n"
+        f"        ELSE {values[MISSING]} END"
+    )
     values |= mask_undefined(packed, conventions, top.relevant(conventions.threshold))
     fields = [f"{values[name]} AS {quote(name)}" for name in {**_key_columns(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"

@@ -29,6 +29,8 @@ BITS = {1: 1, 3: 3, 5: 4}
 # The last position that can be packed, and how many there are in a word of 64 bits.
 LAST = {end: packed.BITS // bits for end, bits in BITS.items()}
 WORD = {end: packed.WORD // bits for end, bits in BITS.items()}
+# The last position whose sums are DOUBLE.
+SHORT = {end: packed.SHORT // bits for end, bits in BITS.items()}
 PANEL = [
     "nDCG@5,10,20,27",
     "nDCG(gain=exp2)@10",
@@ -181,8 +183,8 @@ def test_options(name, end):
 def test_one_cutoff(end):
     """From the first position to the last that can be packed, and the next one."""
     metrics = ["nDCG(gain=exp2)", "AP", "AP(rel=2)", "RR", "P", "ERR", "RBP(p=0.8)", "ARHR", "CG"]
-    word, last = WORD[end], LAST[end]
-    for k in {1, word, word + 1, last, last + 1}:
+    short, word, last = SHORT[end], WORD[end], LAST[end]
+    for k in {1, short, short + 1, word, word + 1, last, last + 1}:
         hold(ranked(end, k), None, [f"{metric}@{k}" for metric in metrics], fast=k <= last)
 
 
@@ -582,19 +584,43 @@ def listed(columns):
 @pytest.mark.parametrize("end", ENDS)
 def test_any_two_at_one_position_show(end):
     """Of all sets of up to four rows, the sums tell which are no rankings."""
-    rows = list(itertools.product(range(1, end + 1), range(1, 5)))
+    rows = list(itertools.product([None, 0, 1, end], range(1, 5)))
     groups = [g for n in range(1, 5) for g in itertools.combinations_with_replacement(rows, n)]
     flat = [(query, *row) for query, group in enumerate(groups) for row in group]
     top, _ = packed_metrics.pack_metrics(end, names.parse("P@3"), vars(Conventions()))
     con = duckdb.connect()
     con.register("rankings", frame(flat, pl.Int32).to_arrow())
-    source = f"(SELECT query, {listed(top.sums('rel', 'pos'))} FROM rankings GROUP BY query)"
-    for columns in top.steps().values():
-        source = f"(SELECT *, {listed(columns)} FROM {source})"
-    found = dict(con.sql(f"SELECT query, {top.repeats_position()} FROM {source}").fetchall())
-    for query, group in enumerate(groups):
-        taken = [pos for _, pos in group if pos <= 3]
-        assert found[query] == (len(taken) > len(set(taken))), group
+    for first in (False, True):
+        sums = listed(top.sums("rel", "pos", first))
+        source = f"(SELECT query, {sums} FROM rankings GROUP BY query)"
+        for columns in top.steps().values():
+            source = f"(SELECT *, {listed(columns)} FROM {source})"
+        found = dict(con.sql(f"SELECT query, {top.repeats_position()} FROM {source}").fetchall())
+        for query, group in enumerate(groups):
+            taken = [pos for rel, pos in group if pos <= 3 and (rel or (first and pos == 1))]
+            assert found[query] == (len(taken) > len(set(taken))), group
+
+
+@pytest.mark.parametrize("end", [3, 5])
+def test_more_items_than_the_counts_hold(end, tmp_path):
+    """Then the macros compute the values; the printed query says so."""
+    top, _ = packed_metrics.pack_metrics(end, names.parse("P@3"), vars(Conventions()))
+    most = [(end - pos % 2, pos) for pos in range(1, top.limit)]
+    hold(of_one(*most), None, ["nDCG@5", "AP@5"])
+    more = of_one(*most, (1, top.limit))
+    hold(more, None, ["nDCG@5", "AP@5"], fast=False)
+    got = rankql.evaluate(more, None, "P@5", output=tmp_path / "values.parquet")
+    assert got["P@5"] == 0.6
+    con = duckdb.connect()
+    con.register("more", more.to_arrow())
+    rankql.register(con)
+    query = rankql.evaluate(frame([(1, end, 1)]), None, "P@5").sql
+    with pytest.raises(duckdb.Error, match=f"{top.limit:,} items of a query.*--readable"):
+        con.execute(query.replace('"rankql_run"', "more")).fetchall()
+    con.execute("BEGIN")
+    con.execute("CREATE TABLE here AS FROM more").fetchall()
+    with pytest.raises(rankql.RankqlError, match="evaluate outside of a transaction"):
+        rankql.evaluate("here", None, "nDCG@5", con=con)
 
 
 @pytest.mark.parametrize("k", [1, WORD[1], LAST[1]])
@@ -660,7 +686,8 @@ def test_one_large_ranking():
     con = metric_engines.connect(threads=4)
     pos = "CASE WHEN i % 10 > 0 THEN 3000000 - i END"
     con.execute(MANY.format(query="0", pos=pos, rows=3_000_000))
-    made = hold("many", None, ["nDCG@10,25", "R@10", "AP@20", "F1@25", "ERR@10"], con=con)
+    metrics = ["nDCG@10,25", "R@10", "AP@20", "F1@25", "ERR@10"]
+    made = hold("many", None, metrics, fast=False, con=con)
     ((relevant,),) = con.sql("SELECT count(*) FROM many WHERE rel >= 1").fetchall()
     hits = "SELECT count(*) FROM many WHERE rel >= 1 AND pos <= 10"
     assert made["R@10"] == pytest.approx(con.sql(hits).fetchall()[0][0] / relevant, abs=1e-15)
