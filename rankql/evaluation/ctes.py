@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from rankql.evaluation.judged_ranks import RANKS, judged_rank_ctes
 from rankql.evaluation.metric_columns import last_position, needs_scores
 from rankql.macros import INTERNAL_PREFIX, MISSING, literal, quote
 from rankql.registry.conventions import Conventions
@@ -23,6 +24,13 @@ from rankql.sources.tables import Table
 
 # The order of equal scores: items descending by the bytes of their text, as in trec_eval.
 BY_ITEM = "encode(CAST(item AS VARCHAR)) DESC"
+# The order of tied items: by the bytes of the item, by row, or by their gain.
+TIE_ORDERS = {
+    "item": BY_ITEM,
+    "order": "line ASC",
+    "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
+    "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
+}
 # The highest k of max(score, k).
 HIGHEST_K = 999_999
 # The CTE with the k-th score of each ranking, which is read twice.
@@ -110,9 +118,16 @@ def _number(table: Table, role: str, conventions: Conventions) -> str:
 
 
 def ranking_ctes(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    rows: Rows,
+    by_lists: bool = False,
 ) -> dict[str, str]:
-    """The CTEs with the rows that count, their grades and positions."""
+    """The CTEs with the rows that count, their grades and positions.
+
+    by_lists: positions are read from lists of scores.
+    """
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
         return queries | _join_then_rank(inputs, conventions)
@@ -120,13 +135,30 @@ def ranking_ctes(
     cut = k if inputs.scored else None
     scores = needs_scores(metrics) and inputs.every("score")
     own = [*map(quote, inputs.own)]
-    order = score_order(conventions.ties)
-    top = {"top": _top(inputs.keys, k, order, own)} if inputs.scored else {}
+    top = {}
+    if inputs.scored and by_lists:
+        top = judged_rank_ctes(inputs.keys, _judged_rows(rows), TIE_ORDERS[conventions.ties])
+    elif inputs.scored:
+        top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
     fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
-    ranked = select_from(join, fields, "WHERE rel > 0" if rows == "gain" else "")
+    ranked = select_from(join, fields, _judged_rows(rows))
     return _query_ctes(inputs, rows, cut) | top | {"ranked": ranked}
+
+
+def can_rank_by_lists(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, rows: Rows
+) -> bool:
+    """Can positions of all judged items, and of no others, be read from lists of scores?"""
+    every_position = inputs.scored and last_position(metrics, conventions) is None
+    before = ranks_before_join(inputs, conventions)
+    return before and every_position and rows != "all" and not needs_scores(metrics)
+
+
+def _judged_rows(rows: Rows) -> str:
+    """What selects the judgments that count."""
+    return "WHERE rel > 0" if rows == "gain" else ""
 
 
 def _query_ctes(inputs: Inputs, rows: Rows, cut: int | None = None) -> dict[str, str]:
@@ -206,16 +238,8 @@ def score_cuts_sql(source: str, keys: str, k: int) -> str:
 
 
 def score_order(ties: str) -> str:
-    """Best score first; equal scores by the bytes of the item, by row, or by their gain."""
-    return (
-        "score DESC, "
-        + {
-            "item": BY_ITEM,
-            "order": "line ASC",
-            "best": f"coalesce(rel, 0) DESC, rel IS NULL ASC, {BY_ITEM}",
-            "worst": f"coalesce(rel, 0) ASC, rel IS NULL DESC, {BY_ITEM}",
-        }[ties]
-    )
+    """Best score first, then the order of tied items."""
+    return f"score DESC, {TIE_ORDERS[ties]}"
 
 
 def _queries(inputs: Inputs, rows: Rows, rankings: str) -> str:
@@ -259,9 +283,9 @@ def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
 
 
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
-    """The WITH clause. CTEs are not materialized, except `cuts` and the one that is kept."""
+    """The WITH clause. CTEs are not materialized, except those read twice and `kept`."""
     parts = (
-        f"{name} AS {'' if name in (CUTS, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
+        f"{name} AS {'' if name in (CUTS, RANKS, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()
     )
     return "WITH " + ", ".join(parts) + "\n"

@@ -20,6 +20,8 @@ from rankql.errors import RankqlError, database_message
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
+from rankql.evaluation.ctes import sql_runner
+from rankql.evaluation.judged_ranks import suit_lists
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import TOO_MANY, Query
 from rankql.evaluation.result import Result
@@ -73,6 +75,9 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         query = build(inputs)
         if not query.validates_scores:
             validate_columns(session, inputs, ("score",))
+        with evaluation_errors(session, inputs, conventions):
+            if query.by_lists and suit_lists(sql_runner(session, inputs, conventions), inputs.keys):
+                query = query.by_lists()
         result = pending_result(
             session,
             inputs,

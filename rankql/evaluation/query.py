@@ -21,6 +21,7 @@ from rankql.evaluation.ctes import (
     JUDGED,
     JUDGED_ROWS,
     attributes_by_query,
+    can_rank_by_lists,
     ranking_ctes,
     ranks_before_join,
     select_from,
@@ -83,22 +84,31 @@ class Query:
     meta: Mapping[str, Any] = field(default_factory=dict)
     # What builds the same query without the packed form, if it is packed.
     plain: Callable[[], Query] | None = None
+    # What builds the same query with positions from lists of scores, if it can have them.
+    by_lists: Callable[[], Query] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
 
 
 def build_query(
-    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int = 0
+    inputs: Inputs,
+    metrics: Sequence[Metric],
+    conventions: Conventions,
+    end: int = 0,
+    by_lists: bool = False,
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
 
-    end: all grades are whole numbers from 0 to end; 0 if they may be anything.
+    end: all grades are whole numbers from 0 to end; 0 if they may be anything. by_lists: positions
+    are read from lists of scores.
     """
     _refuse(inputs, metrics, conventions)
     every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
     rows: Rows = "all" if every_row else rows_needed(metrics, conventions)
 
-    steps = source_ctes(inputs, conventions) | ranking_ctes(inputs, metrics, conventions, rows)
+    steps = source_ctes(inputs, conventions) | ranking_ctes(
+        inputs, metrics, conventions, rows, by_lists
+    )
     names = [metric.name for metric in metrics]
     calls, weights = metric_calls(metrics, conventions)
     steps = _cut_own_metrics(inputs, metrics, steps, conventions)
@@ -136,6 +146,11 @@ def build_query(
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
         plain=partial(build_query, inputs, metrics, conventions) if packed else None,
+        by_lists=(
+            partial(build_query, inputs, metrics, conventions, end, by_lists=True)
+            if can_rank_by_lists(inputs, metrics, conventions, rows)
+            else None
+        ),
         alone={
             f"{metric.label!r} = {metric.expression!r}": partial(
                 build_query, inputs, [metric], conventions

@@ -1,0 +1,51 @@
+"""Positions of judged items in large runs, from a sorted list of the scores of each ranking.
+
+A window sorts all rows, with their ids. Here, each ranking has a list of its scores and one of its
+judged items; only scores are sorted, and an item is looked up by its score. Tied items, which must
+be few, are put in order by themselves. For AP of 10M rows with 2.5M judgments this takes as long
+as 3 plain joins, where the window takes 5. If most scores are tied, the window is faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# The CTE with the ranks of the judged items, which is read three times.
+RANKS = "ranks"
+# In smaller runs, a window is as fast. So many rows are enough to see whether scores are tied.
+MANY_ROWS = 500_000
+# A larger share of tied scores is too many.
+TIED = 0.05
+
+
+def suit_lists(run_sql: Callable[[str], Sequence[Sequence[Any]]], keys: str) -> bool:
+    """Is the run large, with few ties among its first rows?"""
+    some = f"SELECT {keys}, score FROM run WHERE score IS NOT NULL LIMIT {MANY_ROWS}"
+    ((rows, different),) = run_sql(
+        f"SELECT count(*), count(DISTINCT hash({keys}, score)) FROM ({some})"
+    )
+    return bool(rows == MANY_ROWS and rows - different <= TIED * rows)
+
+
+def judged_rank_ctes(keys: str, where: str, order: str) -> dict[str, str]:
+    """The CTEs up to `top`: the judged items of the run and their positions.
+
+    where: selects the judgments. order: of tied items.
+    """
+    judged = f"(SELECT query, item, true AS judged FROM qrels {where})"
+    lists = f"""    SELECT {keys},
+        list_reverse_sort(list(score) FILTER (score IS NOT NULL)) AS scores,
+        list({{'item': item, 'score': score}}) FILTER (judged AND score IS NOT NULL) AS judged
+    FROM run LEFT JOIN {judged} USING (query, item) GROUP BY {keys}"""
+    found = f"""    SELECT {keys}, unnest(list_transform(judged, lambda x: {{'item': x.item,
+        'score': x.score, 'rank': list_position(scores, x.score)}})) AS place, scores FROM lists"""
+    ranks = f"""    SELECT {keys}, place.item AS item, place.score AS score, place.rank AS rank,
+        coalesce(scores[place.rank + 1] = place.score, false) AS tied FROM found"""
+    ties = f"""    SELECT {keys}, item,
+        row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) AS number
+    FROM run JOIN (SELECT DISTINCT {keys}, score FROM ranks WHERE tied) USING ({keys}, score)"""
+    top = f"""    SELECT {keys}, item, rank AS pos FROM ranks WHERE NOT tied
+    UNION ALL
+    SELECT {keys}, item, rank + number - 1 FROM ranks JOIN ties USING ({keys}, item) WHERE tied"""
+    return {"lists": lists, "found": found, RANKS: ranks, "ties": ties, "top": top}

@@ -1,0 +1,107 @@
+"""Positions from lists of scores equal those of the window, ties and all."""
+
+import random
+
+import duckdb
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import rankql
+from rankql.evaluation import execution, judged_ranks
+
+SCORES = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
+
+
+def rankings(seed, scores):
+    """Runs of two systems and judgments: items of either alone, queries of either alone."""
+    rng = random.Random(seed)
+    run = [
+        (system, query, f"d{i}", rng.choice(scores))
+        for system in "AB"
+        for query in range(25)
+        for i in rng.sample(range(40), rng.randint(0, 30))
+    ]
+    qrels = [
+        (query, f"d{i}", rng.choice([None, 0, 0, 1, 2, 3]))
+        for query in range(2, 28)
+        for i in rng.sample(range(50), 20)
+    ]
+    return (
+        pl.DataFrame(run, ["system", "query", "item", "score"], orient="row"),
+        pl.DataFrame(qrels, ["query", "item", "rel"], orient="row"),
+    )
+
+
+def evaluated(monkeypatch, by_lists, *args, **options):
+    monkeypatch.setattr(execution, "suit_lists", lambda *_: by_lists)
+    result = rankql.evaluate(*args, interval=None, **options)
+    assert ("list_reverse_sort" in result.sql) == by_lists
+    return result.per_query
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ties", ["item", "order"])
+@pytest.mark.parametrize(
+    "metrics", [["AP", "nDCG", "nDCG@1000", "RR"], ["Bpref", "Rprec"], ["AP", "P@5", "nDCG@10"]]
+)
+def test_equal_to_the_window(monkeypatch, seed, ties, metrics):
+    """With many ties, infinite scores, zeros of both signs and items without a score."""
+    run, qrels = rankings(seed, SCORES if seed else [*range(1000)])
+    options = {"ties": ties, "system": "system"}
+    window, lists = (
+        evaluated(monkeypatch, by_lists, run, qrels, metrics, **options)
+        for by_lists in (False, True)
+    )
+    assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("metrics", ["nDCG@10", {"own": "sum(score)"}, "RMSE"])
+def test_other_rows_or_scores(monkeypatch, metrics):
+    """nDCG@10 needs the best ten alone; others read scores."""
+    run, qrels = rankings(1, [*range(1000)])
+    monkeypatch.setattr(execution, "suit_lists", lambda *_: True)
+    result = rankql.evaluate(run, qrels, metrics, system="system", interval=None)
+    assert "list_reverse_sort" not in result.sql
+
+
+def test_duplicates_are_refused(monkeypatch):
+    run, qrels = rankings(1, [*range(1000)])
+    twice = pl.concat([run, run.join(qrels.drop_nulls(), on=["query", "item"], how="semi").head(1)])
+    with pytest.raises(rankql.RankqlError, match=r"^run has duplicates"):
+        evaluated(monkeypatch, True, twice, qrels, "AP", system="system")
+
+
+@pytest.mark.parametrize(
+    ("rows", "score", "suits"),
+    [
+        (judged_ranks.MANY_ROWS, "i", True),
+        (judged_ranks.MANY_ROWS, "CASE WHEN i % 40 > 0 THEN i END", False),
+        (judged_ranks.MANY_ROWS, "i // 14", False),
+        (judged_ranks.MANY_ROWS - 1, "i", False),
+    ],
+)
+def test_large_runs_with_few_ties_suit(rows, score, suits):
+    con = duckdb.connect()
+    con.execute(
+        f"CREATE TABLE run AS SELECT i % 7 AS query, {score} AS score FROM range({rows}) t(i)"
+    )
+    found = judged_ranks.suit_lists(lambda sql: con.execute(sql).fetchall(), "query")
+    assert found == suits
+
+
+def test_large_run():
+    """Half a million rows, some of them tied, as they come."""
+    run = pl.DataFrame({"i": range(600_000)}).select(
+        query=pl.col("i") // 600,
+        item=pl.col("i") % 600,
+        score=pl.when(pl.col("i") % 50 == 1).then(pl.col("i") - 1).otherwise("i") * 1.0,
+    )
+    qrels = run.filter(pl.col("item") % 7 == 1).select("query", "item", rel=pl.col("item") % 4)
+    result = rankql.evaluate(run, qrels, ["AP", "RR"], interval=None)
+    assert "list_reverse_sort" in result.sql
+    small = rankql.evaluate(
+        run.filter(pl.col("query") < 300), qrels, ["AP", "RR"], missing="skip", interval=None
+    )
+    assert "list_reverse_sort" not in small.sql
+    assert_frame_equal(result.per_query.head(300), small.per_query.head(300), rel_tol=1e-12)
