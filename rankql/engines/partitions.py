@@ -39,9 +39,8 @@ from rankql.evaluation.result import Result
 from rankql.evaluation.result_checks import merge_counts
 from rankql.evaluation.validation import (
     evaluation_errors,
-    require_consistent_grades,
     require_one_value_per_query,
-    require_unique,
+    require_unique_rows,
 )
 from rankql.macros import INTERNAL_PREFIX
 from rankql.registry.conventions import Conventions
@@ -164,8 +163,7 @@ def _evaluate_rows(
                 (*count, None if count[-1] else no_common_item_message(ask, inputs, count[0]))
                 for count in item_overlap(ask, inputs)
             ]
-            require_consistent_grades(ask)
-        require_unique(ask, inputs, query.unique_columns)
+        require_unique_rows(ask, inputs, query.unique_columns)
         return fetch_values(session, query)[0]
 
 

@@ -50,8 +50,7 @@ def validate_inputs(
         if not one:
             notes += require_common_items(run_sql, inputs)
         notes += _note_short_rankings(run_sql, inputs, conventions, query.metrics)
-        require_consistent_grades(run_sql)
-    require_unique(run_sql, inputs, query.unique_columns)
+    require_unique_rows(run_sql, inputs, query.unique_columns)
     return notes
 
 
@@ -153,15 +152,23 @@ def _require_one_weight(session: Session, inputs: Inputs) -> None:
             )
 
 
-def require_consistent_grades(run_sql: RunSql) -> None:
+def require_unique_rows(
+    run_sql: RunSql, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
+) -> None:
+    """Refuse duplicates, as `require_unique`, and judged items with different grades."""
+    if inputs.qrels is not None:
+        if _repeats(run_sql, "qrels", "query, item"):
+            _require_consistent_grades(run_sql)
+        else:
+            columns = [each for each in columns if each[0] != "qrels"]
+    require_unique(run_sql, inputs, columns)
+
+
+def _require_consistent_grades(run_sql: RunSql) -> None:
     """Refuse an item with a grade above 0 and another one; two above 0 are duplicates anyway."""
-    if not run_sql("SELECT 1 FROM qrels WHERE rel <= 0 LIMIT 1"):
-        return
     rows = run_sql(
-        """SELECT less.query, less.item, min(less.rel), max(more.rel)
-        FROM qrels AS less JOIN qrels AS more ON less.query = more.query AND less.item = more.item
-        WHERE less.rel <= 0 AND more.rel > 0
-        GROUP BY less.query, less.item ORDER BY less.query, less.item LIMIT 3"""
+        """SELECT query, item, min(rel), max(rel) FROM qrels GROUP BY query, item
+        HAVING min(rel) <= 0 AND max(rel) > 0 ORDER BY query, item LIMIT 3"""
     )
     if rows:
         pairs = (f"query {q!r}, item {i!r}: {low:g} and {high:g}" for q, i, low, high in rows)
@@ -170,28 +177,33 @@ def require_consistent_grades(run_sql: RunSql) -> None:
         )
 
 
-# The number of parts if the hashes of all rows do not fit into memory.
-PARTS = 32
-
-
 def require_unique(
     run_sql: RunSql, inputs: Inputs, columns: Sequence[tuple[str, str, str]]
 ) -> None:
     """Refuse duplicates within a query, by table, column and a condition on the rows."""
     for source, column, where in columns:
-        # Hashes are faster to compare than ids.
         key = inputs.keys if source == "run" else "query"
-        hashes = f"SELECT hash({key}, {column}) AS h FROM {source} {where}"
-        try:
-            repeated = run_sql(f"SELECT h FROM ({hashes}) GROUP BY h HAVING count(*) > 1 LIMIT 1")
-        except duckdb.OutOfMemoryException:  # compare the hashes in parts
-            repeated = next(filter(None, (
-                run_sql(f"SELECT h FROM ({hashes}) WHERE h % {PARTS} = {part} "
-                    "GROUP BY h HAVING count(*) > 1 LIMIT 1")
-                for part in range(PARTS)
-            )), [])  # fmt: skip
-        if repeated and (message := find_duplicates(run_sql, inputs, source, column, where)):
+        if _repeats(run_sql, source, f"{key}, {column}", where) and (
+            message := find_duplicates(run_sql, inputs, source, column, where)
+        ):
             raise RankqlError(message)
+
+
+# The number of parts if the hashes of all rows do not fit into memory.
+PARTS = 32
+
+
+def _repeats(run_sql: RunSql, source: str, columns: str, where: str = "") -> bool:
+    """Do two rows have the same hash? Hashes are faster to compare than ids."""
+    hashes = f"SELECT hash({columns}) AS h FROM {source} {where}"
+    repeated = "GROUP BY h HAVING count(*) > 1 LIMIT 1"
+    try:
+        return bool(run_sql(f"SELECT h FROM ({hashes}) {repeated}"))
+    except duckdb.OutOfMemoryException:  # compare the hashes in parts
+        return any(
+            run_sql(f"SELECT h FROM ({hashes}) WHERE h % {PARTS} = {part} {repeated}")
+            for part in range(PARTS)
+        )
 
 
 def duplicates_message(run_sql: RunSql, inputs: Inputs) -> str:
