@@ -140,17 +140,14 @@ def require_common_items(run_sql: RunSql, inputs: Inputs) -> list[str]:
 def item_overlap(run_sql: RunSql, inputs: Inputs, where: str = "true") -> list[ItemOverlap]:
     """Count the items of the run, of the judgments, and of both, in queries with a condition."""
     keys, system = inputs.keys, "system" if inputs.many else "NULL"
-    group = f"GROUP BY {system} ORDER BY {system}" if inputs.many else ""
-    in_run = run_sql(f"""SELECT {system}, count(*), count(judged)
-        FROM (SELECT {keys}, item FROM run WHERE {where}
-            AND query IN (SELECT query FROM qrels WHERE {where})) AS items
-        LEFT JOIN (SELECT DISTINCT query, item, 1 AS judged FROM qrels WHERE {where}) AS theirs
-        USING (query, item) {group}""")
-    in_qrels = run_sql(f"""SELECT {system}, count(*)
-        FROM (SELECT query FROM qrels WHERE {where}) AS judged
-        JOIN (SELECT DISTINCT {keys} FROM run WHERE {where}) AS shown USING (query) {group}""")
-    judged = {row[0]: row[1] for row in in_qrels}
-    return [(name, items, judged.get(name, 0), common) for name, items, common in in_run if items]
+    rows = run_sql(f"""SELECT {system}, sum(items), sum(judged), sum(common)
+        FROM (SELECT {keys}, count(*) AS items, count(judged) AS common
+              FROM (SELECT {keys}, item FROM run WHERE {where})
+              LEFT JOIN (SELECT DISTINCT query, item, true AS judged FROM qrels WHERE {where})
+              USING (query, item) GROUP BY {keys})
+        JOIN (SELECT query, count(*) AS judged FROM qrels WHERE {where} GROUP BY query)
+        USING (query) GROUP BY ALL ORDER BY 1""")
+    return [(name, *map(int, counts)) for name, *counts in rows]
 
 
 def _sample_of_queries(run_sql: RunSql, inputs: Inputs) -> str:
