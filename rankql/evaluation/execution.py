@@ -40,6 +40,8 @@ _REFUSED = (
     duckdb.ConversionException,
     duckdb.NotImplementedException,
 )
+# With fewer rows, settings take longer than they save.
+MANY_ROWS = 100_000
 # Planning the query twice takes longer than copying the values of so many rows.
 FEW_ROWS = 20_000_000
 T = TypeVar("T")
@@ -63,7 +65,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
             arguments.weight,
             arguments.remedies,
         )
-        few = validate_columns(session, inputs, ("rel", "pos")) <= FEW_ROWS
+        rows = validate_columns(session, inputs, ("rel", "pos"))
         build, conventions = plan(
             session,
             inputs,
@@ -93,7 +95,7 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         ):
             result.notes = validate_inputs(session, inputs, conventions, query)
             try:
-                _fill(result, session, inputs, query, arguments.output, few)
+                _fill(result, session, inputs, query, arguments.output, rows)
             except duckdb.OutOfMemoryException as error:
                 result.values, parts = evaluate_in_parts(session, inputs, build, error)
                 result.notes.append(
@@ -132,15 +134,17 @@ def _fill(
     inputs: Inputs,
     query: Query,
     output: Path | None,
-    few: bool,
+    rows: int,
 ) -> None:
     """Run the query, and keep its rows in the result or in the output file."""
     hashing = (
-        session.perfect_hashing(inputs.tables, inputs.by) if query.only_sums else nullcontext()
+        session.perfect_hashing(inputs.tables, inputs.by)
+        if query.only_sums and rows >= MANY_ROWS
+        else nullcontext()
     )
     with hashing:
         if output is None:
-            result.values, query = fetch_values(session, query, few)
+            result.values, query = fetch_values(session, query, rows <= FEW_ROWS)
             result.check()
         else:
             _, query = run_or_unpack(

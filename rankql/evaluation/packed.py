@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cache
 
 from rankql.evaluation.metric_columns import gain_of_grade
 from rankql.macros import quote
@@ -53,10 +54,7 @@ class Top:
         self._places: dict[str, str] = {}
         self._parts: dict[str, str] = {}
         self.filled = self.count(1, self.k)
-        self.counts = {
-            f"counts {first}": Counts(end, range(first, min(first + COUNTS, end + 1)))
-            for first in range(1, end + 1, COUNTS)
-        }
+        self.counts = _all_counts(end)
 
     def sums(self, grade: str, pos: str, first: bool) -> dict[str, str]:
         """The sums per ranking over `rel`, and over the grade and the position as integers.
@@ -251,6 +249,15 @@ class Counts:
                 if abs(value) * max(grade, 1) > 1 << EXACT:
                     return False
         return True
+
+
+@cache
+def _all_counts(end: int) -> dict[str, Counts]:
+    """The counts of all grades, by the names of their sums."""
+    return {
+        f"counts {first}": Counts(end, range(first, min(first + COUNTS, end + 1)))
+        for first in range(1, end + 1, COUNTS)
+    }
 
 
 def _interpolate(values: Sequence[int]) -> list[Fraction]:

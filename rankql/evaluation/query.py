@@ -12,10 +12,10 @@ from rankql.evaluation.bounds import add_bounds, bound_calls
 from rankql.evaluation.catalogue import (
     catalogue_meta,
     catalogue_notes,
-    describe_together,
     is_catalogue,
     pseudo_values,
 )
+from rankql.evaluation.compatibility import require_compatible
 from rankql.evaluation.ctes import (
     CUTS,
     JUDGED,
@@ -34,7 +34,6 @@ from rankql.evaluation.metric_columns import (
     last_position,
     mask_undefined,
     metric_calls,
-    needs_scores,
     own_metric,
     rows_needed,
 )
@@ -56,7 +55,7 @@ TOO_MANY = "items of a query have a gain. Use the query of `rankql sql --readabl
 # What the packed form says about itself.
 _PACKED = """\
 -- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
--- ranking into one integer, from which all metrics follow. `rankql sql --readable` prints the
+-- ranking into one number, from which all metrics follow. `rankql sql --readable` prints the
 -- same query with one macro per metric.
 """
 
@@ -102,7 +101,7 @@ def build_query(
     end: all grades are whole numbers from 0 to end; 0 if they may be anything. by_lists: positions
     are read from lists of scores.
     """
-    _refuse(inputs, metrics, conventions)
+    require_compatible(inputs, metrics, conventions)
     every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
     rows: Rows = "all" if every_row else rows_needed(metrics, conventions)
 
@@ -248,63 +247,6 @@ def _unique_columns(
         within = "" if removed or k is None else f" AND pos <= {k}"
         columns.append(("run", "pos", f"WHERE rel > 0 AND pos IS NOT NULL{within}"))
     return columns
-
-
-def _refuse(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse metrics and conventions that cannot be computed together."""
-    scores = all("score" in table.roles for table in inputs.runs.values())
-    for metric in metrics:
-        if metric.record and metric.record.compares_scores and not scores:
-            raise RankqlError(
-                f"{metric.name} compares grades with scores, but the run has none: score='...'"
-            )
-    cut = next((m.name for m in metrics if is_cut(m)), None)
-    if cut and conventions.ties == "expected":
-        raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
-    _refuse_orders(inputs, metrics, conventions)
-    _refuse_parts(inputs, metrics)
-    gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
-    if conventions.ties in ("best", "worst"):
-        discounts = list(conventions.discounts or ())
-        rising = [gain for _, gain in sorted(gains)]
-        if discounts != sorted(discounts) or rising != sorted(rising):
-            raise RankqlError(
-                f"ties={conventions.ties!r} orders tied items by grade, so gains must rise with "
-                "the "
-                "grade, and discounts with the position"
-            )
-    if conventions.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
-        raise RankqlError("unjudged='bounds' requires a gain of 0 for grade 0")
-
-
-def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:
-    """Refuse metrics that read scores if it is unclear whether these are -score."""
-    if not inputs.ascending or not needs_scores(metrics):
-        return
-    name = next(metric.name for metric in metrics if needs_scores([metric]))
-    if not all(table.ascending for table in inputs.runs.values()):
-        raise RankqlError(
-            f"{name} reads scores, but the lowest is best in some runs and the highest in others. "
-            "Evaluate these runs one by one"
-        )
-    if conventions.ties == "expected":
-        raise RankqlError(
-            f"{name} reads scores, and ties='expected' requires that the highest is best. Use "
-            "ties='item', or pass -score"
-        )
-
-
-def _refuse_parts(inputs: Inputs, metrics: Sequence[Metric]) -> None:
-    """Refuse metrics of the catalogue that are not of all queries, or weighted."""
-    for metric in filter(is_catalogue, metrics):
-        if inputs.part:
-            raise RankqlError(f"{metric.name} needs all queries at once. Raise memory_limit")
-        for name in inputs.by:
-            argument = inputs.argument(name)
-            raise RankqlError(
-                f"{describe_together([metric.name])}, so it is not a mean and has no "
-                f"{argument}= ({name!r}). Leave out {argument}=, or pass the rows of one slice"
-            )
 
 
 def _select(inputs: Inputs, columns: Mapping[str, str]) -> str:

@@ -20,9 +20,7 @@ def fetch_frame(
 ) -> pl.DataFrame:
     """The rows of a query that may call our macros, as a frame; `few`: plan the query once."""
     query = create_macros(session.con, sql, checked)
-    if few:
-        ((few,),) = fetch(session, "SELECT current_setting('preserve_insertion_order')")
-    if few:
+    if few and session.keeps_order():
         return read_frame(session.con, query)
     frame: pl.DataFrame = session.con.sql(query).pl()
     return frame

@@ -277,6 +277,11 @@ class Session:
             with suppress(duckdb.Error):  # in a transaction that failed it is gone already
                 self.con.execute(f"DROP TABLE {quote(name)}").fetchall()
 
+    def keeps_order(self) -> bool:
+        """Do copied rows keep their order? The user may say that none matters."""
+        setting = "SELECT current_setting('preserve_insertion_order')"
+        return self._own or bool(self.con.execute(setting).fetchall()[0][0])
+
     @contextmanager
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
         """Sum by integer keys with a small range without hashing: see the top of the module."""
