@@ -35,7 +35,7 @@ def judged_rank_ctes(keys: str, where: str, order: str) -> dict[str, str]:
     """
     judged = f"(SELECT query, item, true AS judged FROM qrels {where})"
     lists = f"""    SELECT {keys},
-        list_reverse_sort(list(score) FILTER (score IS NOT NULL)) AS scores,
+        list_sort(list(score) FILTER (score IS NOT NULL), 'DESC', 'NULLS LAST') AS scores,
         list({{'item': item, 'score': score}}) FILTER (judged AND score IS NOT NULL) AS judged
     FROM run LEFT JOIN {judged} USING (query, item) GROUP BY {keys}"""
     found = f"""    SELECT {keys}, unnest(list_transform(judged, lambda x: {{'item': x.item,

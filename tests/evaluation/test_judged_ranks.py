@@ -36,7 +36,7 @@ def rankings(seed, scores):
 def evaluated(monkeypatch, by_lists, *args, **options):
     monkeypatch.setattr(execution, "suit_lists", lambda *_: by_lists)
     result = rankql.evaluate(*args, interval=None, **options)
-    assert ("list_reverse_sort" in result.sql) == by_lists
+    assert ("list_position" in result.sql) == by_lists
     return result.per_query
 
 
@@ -62,7 +62,24 @@ def test_other_rows_or_scores(monkeypatch, metrics):
     run, qrels = rankings(1, [*range(1000)])
     monkeypatch.setattr(execution, "suit_lists", lambda *_: True)
     result = rankql.evaluate(run, qrels, metrics, system="system", interval=None)
-    assert "list_reverse_sort" not in result.sql
+    assert "list_position" not in result.sql
+
+
+def test_settings(monkeypatch):
+    """The order of lists is ours, whatever the user's is."""
+    run, qrels = rankings(1, SCORES)
+    con = duckdb.connect()
+    con.execute("SET default_order = 'DESC'; SET default_null_order = 'NULLS FIRST'")
+    for name, frame in (("run", run), ("qrels", qrels)):
+        con.register("frame", frame.to_arrow())
+        con.execute(f"CREATE TABLE {name} AS FROM frame").fetchall()
+    window, lists = (
+        evaluated(monkeypatch, by_lists, "run", "qrels", "AP", system="system", con=con)
+        for by_lists in (False, True)
+    )
+    assert_frame_equal(lists, window, abs_tol=1e-12, rel_tol=1e-12)
+    values = evaluated(monkeypatch, True, run, qrels, "AP", system="system")
+    assert_frame_equal(lists, values, abs_tol=1e-12, rel_tol=1e-12)
 
 
 def test_duplicates_are_refused(monkeypatch):
@@ -99,9 +116,9 @@ def test_large_run():
     )
     qrels = run.filter(pl.col("item") % 7 == 1).select("query", "item", rel=pl.col("item") % 4)
     result = rankql.evaluate(run, qrels, ["AP", "RR"], interval=None)
-    assert "list_reverse_sort" in result.sql
+    assert "list_position" in result.sql
     small = rankql.evaluate(
         run.filter(pl.col("query") < 300), qrels, ["AP", "RR"], missing="skip", interval=None
     )
-    assert "list_reverse_sort" not in small.sql
+    assert "list_position" not in small.sql
     assert_frame_equal(result.per_query.head(300), small.per_query.head(300), rel_tol=1e-12)
