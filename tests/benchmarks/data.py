@@ -17,6 +17,10 @@ import duckdb
 # Of the rows of a ranked table, or of the judgments, in percent: how many gain anything.
 DENSITIES = (30, 100)
 
+# The order of rows that has a name; otherwise, group follows group.
+RANDOM = ", random order"
+ORDERS = ("", RANDOM)
+
 PART = 100_000_000
 
 
@@ -30,9 +34,13 @@ def ranked(rows: range, groups_of: int, density: int) -> str:
         FROM range({rows.start}, {rows.stop}) AS r (i)"""
 
 
-def ranked_table(con: duckdb.DuckDBPyConnection, rows: int, groups: int, density: int) -> None:
-    """Make the table t(user, rel, pos)."""
-    con.execute(f"CREATE OR REPLACE TABLE t AS {ranked(range(rows), rows // groups, density)}")
+def ranked_table(
+    con: duckdb.DuckDBPyConnection, rows: int, groups: int, density: int, order: str = ""
+) -> None:
+    """Make the table t(user, rel, pos); its groups are mixed if `order` is RANDOM."""
+    query = ranked(range(rows), rows // groups, density)
+    query += "\nORDER BY hash(i)" if order == RANDOM else ""
+    con.execute(f"CREATE OR REPLACE TABLE t AS {query}")
 
 
 def ranked_files(folder: Path, rows: int, groups: int, density: int) -> str:

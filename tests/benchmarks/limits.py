@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from data import RANDOM
 from timing import Measured
 from workloads import AP, EVERY, NDCG, PANEL, PEERS
+
+# The peers that compute with frames or arrays of all queries at once.
+CLOSE = ("scikit-learn", "scikit-learn, ignore_ties", "torchmetrics", "RecTools")
 
 
 @dataclass(frozen=True)
@@ -52,27 +56,31 @@ class Limit:
 
 
 LIMITS = (
-    Limit("macro", "ndcg(rel, pos, 10)", ratio=3, guard=25),
+    Limit("macro", "ndcg(rel, pos, 10)", ratio=2.5, guard=25),
+    Limit(f"macro{RANDOM}", "ndcg(rel, pos, 10)", ratio=2.5, guard=25),
     Limit("ranked", NDCG, ratio=1.5, guard=15),
-    Limit("ranked", PANEL, ratio=5, guard=45),
+    Limit(f"ranked{RANDOM}", NDCG, ratio=1.8, guard=15),
+    Limit("ranked", PANEL, ratio=3.5, guard=45),
+    Limit(f"ranked{RANDOM}", PANEL, ratio=3.5, guard=45),
+    Limit("by hand", "SQL by hand", behind=4),
+    Limit("few rows", NDCG, seconds=0.01, guard=60),
+    Limit("few rows", PANEL, seconds=0.02, guard=250),
     Limit("parquet", NDCG, ratio=3, guard=12),
     Limit("parquet", PANEL, guard=28),
-    Limit("joined", NDCG, ratio=1.5, guard=15),
-    Limit("joined", AP, guard=30),
+    Limit("joined", NDCG, ratio=1.4, guard=15),
+    Limit("joined", AP, ratio=4, guard=30),
     Limit("joined", PANEL, guard=25),
     Limit("polars", ".agg(ndcg)", ratio=3, guard=20),
-    Limit("polars", ".pipe(ndcg)", 30, ratio=1, guard=8),
-    Limit("polars", ".pipe(ndcg)", 100, ratio=2, guard=12),
+    Limit("polars", ".pipe(ndcg)", ratio=1.2, guard=12),
     Limit("polars streaming", ".agg(ndcg)", ratio=3, guard=16),
-    Limit("polars streaming", ".pipe(ndcg)", 30, ratio=1.2, guard=18),
-    Limit("polars streaming", ".pipe(ndcg)", 100, ratio=2, guard=18),
-    Limit("billion", NDCG, seconds=10, memory=4),
-    Limit("billion", PANEL, seconds=30, memory=4),
+    Limit("polars streaming", ".pipe(ndcg)", ratio=1.5, guard=18),
+    Limit("billion", NDCG, seconds=8, memory=2),
+    Limit("billion", PANEL, seconds=12, memory=2),
     Limit("spill", NDCG),
     Limit("spill", PANEL),
     Limit("import", "import rankql", ratio=1.3, guard=0.6),
     Limit("import", "from rankql import evaluate, ndcg", ratio=1.3, guard=2.5),
-    *(Limit(EVERY, name, behind=20 if name == "pytrec_eval" else 50) for name in PEERS),
+    *(Limit(EVERY, name, behind=2 if name in CLOSE else 5) for name in PEERS),
 )
 
 

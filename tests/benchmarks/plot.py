@@ -39,7 +39,9 @@ def tables(rows: Sequence[Row]) -> str:
         elif row["task"] != row["baseline"] and row["work"] not in ("scaling", "import"):
             if row["task"].endswith("unlimited"):
                 continue
-            if row["peak"]:
+            if row["work"] == "few rows":
+                cell = f"{1000 * row['median']:.0f} ms"
+            elif row["peak"]:
                 cell = f"{row['median']:.1f} s, {row['peak'] / 1e9:.1f} GB"
             ours.setdefault(key, {})[row["density"]] = cell
             targets.setdefault(key, {})[row["target"]] = None
@@ -69,8 +71,9 @@ def verdict(rows: Sequence[Row]) -> str:
 def within_target(row: Row) -> bool:
     """Compare the ratio, the seconds and the peak memory with a target such as '≤ 10 s, ≤ 4 GB'."""
     measured = {"×": row["ratio"], "s": row["median"], "GB": (row["peak"] or 0) / 1e9}
-    limits = re.findall(r"≤ ([\d.]+) (×|s|GB)", row["target"])
-    return all(measured[unit] <= float(limit) for limit, unit in limits)
+    limits = re.findall(r"([≤≥]) ([\d.]+) (×|s|GB)", row["target"])
+    signs = {"≤": 1, "≥": -1}
+    return all(signs[sign] * (measured[unit] - float(n)) <= 0 for sign, n, unit in limits)
 
 
 def read(paths: Sequence[Path]) -> tuple[list[Row], Row]:

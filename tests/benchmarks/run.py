@@ -6,9 +6,10 @@
 Prints a table (it is Markdown) of medians and their ratios to the first row of each workload, with
 the targets. `small` takes seconds, `medium` has all but the billion rows, which `large` adds: about
 1 GB of Parquet in --folder, where it is found again. Names for --only: `macro`, `ranked`,
-`parquet`, `joined`, `polars`, `billion`, `spill`, `scaling`, `import`, `peers`, or a peer. RecTools
-and torchmetrics conflict with our versions: peers.txt makes the environment that --peers-python
-names. `--guard` is for CI: exit code 1 where a ratio is far above what it was, twice in a row.
+`by hand`, `few rows`, `parquet`, `joined`, `polars`, `billion`, `spill`, `scaling`, `import`,
+`peers`, or a peer. RecTools and torchmetrics conflict with our versions: peers.txt makes the
+environment that --peers-python names. `--guard` is for CI: exit code 1 where a ratio is far above
+what it was, twice in a row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from limits import limit
 from timing import Measured, measure
 from workloads import FAMILIES, PEERS, SIZES, Setting
 
-WIDTHS = (17, 12, 5, 33, 10, 8, 9, 24)
+WIDTHS = (20, 12, 5, 33, 10, 8, 9, 24)
 TITLES = ("work", "rows", "gain", "what", "seconds", "ratio", "peak", "target")
 
 

@@ -14,6 +14,22 @@ METRICS = {
     "24 metrics": [f"{measure}@5,10,20" for measure in MEASURES],
 }
 
+# nDCG@10 of t(user, rel, pos), as one writes it in SQL: ranks by position and by grade, joined.
+BY_HAND = """
+    WITH actual AS (
+        SELECT "user", sum(rel / log2(rank + 1)) AS dcg
+        FROM (SELECT "user", rel, row_number() OVER (PARTITION BY "user" ORDER BY pos) AS rank
+              FROM t)
+        WHERE rank <= 10 GROUP BY "user"
+    ), best AS (
+        SELECT "user", sum(rel / log2(rank + 1)) AS dcg
+        FROM (SELECT "user", rel, row_number() OVER (PARTITION BY "user" ORDER BY rel DESC) AS rank
+              FROM t)
+        WHERE rank <= 10 GROUP BY "user"
+    )
+    SELECT "user", actual.dcg / nullif(best.dcg, 0) AS ndcg FROM actual JOIN best USING ("user")
+"""
+
 
 def summed(con: duckdb.DuckDBPyConnection, source: str, by: str = '"user"') -> Task:
     """The sum of the grades by group, fetched: what no evaluation can do without."""

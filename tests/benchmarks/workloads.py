@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import data
 import duckdb
 import polars as pl
 import processes
-from tasks import METRICS, evaluated, summed
+from tasks import BY_HAND, METRICS, evaluated, summed
 from timing import Task, Took, Workload
 
 import rankql
@@ -83,21 +84,42 @@ def macro(setting: Setting) -> Iterator[Workload]:
         # Not con.sql(), which plans a query twice.
         return lambda: con.execute(f"SELECT sum(hash(x)) FROM ({query}) AS g (u, x)").fetchall()
 
-    for density in data.DENSITIES:
-        data.ranked_table(con, *setting.size.memory, density)
+    for order, density in product(data.ORDERS, data.DENSITIES):
+        data.ranked_table(con, *setting.size.memory, density, order)
         expressions = ("sum(rel)", "ndcg(rel, pos, 10)")
         tasks = {expression: consumed(expression) for expression in expressions}
-        yield Workload("macro", tasks, *setting.size.memory, density)
+        yield Workload(f"macro{order}", tasks, *setting.size.memory, density)
 
 
 def ranked(setting: Setting) -> Iterator[Workload]:
     """A ranked table in memory through `evaluate`."""
     con = duckdb.connect()
-    for density in data.DENSITIES:
-        data.ranked_table(con, *setting.size.memory, density)
+    for order, density in product(data.ORDERS, data.DENSITIES):
+        data.ranked_table(con, *setting.size.memory, density, order)
         tasks = {"sum": summed(con, "t")}
         tasks |= {name: evaluated(con, "t", None, name) for name in (NDCG, PANEL)}
-        yield Workload("ranked", tasks, *setting.size.memory, density)
+        yield Workload(f"ranked{order}", tasks, *setting.size.memory, density)
+
+
+def by_hand(setting: Setting) -> Iterator[Workload]:
+    """nDCG@10 of the same table against the SQL that one writes without rankql."""
+    con = duckdb.connect()
+    for density in data.DENSITIES:
+        data.ranked_table(con, *setting.size.memory, density)
+        tasks = {
+            NDCG: evaluated(con, "t", None, NDCG),
+            "SQL by hand": lambda: con.sql(BY_HAND).pl(),
+        }
+        yield Workload("by hand", tasks, *setting.size.memory, density)
+
+
+def few_rows(setting: Setting) -> Iterator[Workload]:
+    """10,000 rows: mostly what every evaluation costs."""
+    con = duckdb.connect()
+    data.ranked_table(con, 10_000, 100, 30)
+    tasks = {"sum": summed(con, "t")}
+    tasks |= {name: evaluated(con, "t", None, name) for name in (NDCG, PANEL)}
+    yield Workload("few rows", tasks, 10_000, 100, 30)
 
 
 def parquet(setting: Setting) -> Iterator[Workload]:
@@ -248,6 +270,8 @@ Family = Callable[[Setting], Iterator[Workload]]
 FAMILIES: dict[str, Family] = {
     "macro": macro,
     "ranked": ranked,
+    "by hand": by_hand,
+    "few rows": few_rows,
     "parquet": parquet,
     "joined": joined,
     "polars": polars,
