@@ -38,14 +38,14 @@ def judged_rank_ctes(keys: str, where: str, order: str) -> dict[str, str]:
         list_sort(list(score) FILTER (score IS NOT NULL), 'DESC', 'NULLS LAST') AS scores,
         list({{'item': item, 'score': score}}) FILTER (judged AND score IS NOT NULL) AS judged
     FROM run LEFT JOIN {judged} USING (query, item) GROUP BY {keys}"""
-    found = f"""    SELECT {keys}, unnest(list_transform(judged, lambda x: {{'item': x.item,
+    items = f"""    SELECT {keys}, unnest(list_transform(judged, lambda x: {{'item': x.item,
         'score': x.score, 'rank': list_position(scores, x.score)}})) AS place, scores FROM lists"""
     ranks = f"""    SELECT {keys}, place.item AS item, place.score AS score, place.rank AS rank,
-        coalesce(scores[place.rank + 1] = place.score, false) AS tied FROM found"""
+        coalesce(scores[place.rank + 1] = place.score, false) AS tied FROM items"""
     ties = f"""    SELECT {keys}, item,
         row_number() OVER (PARTITION BY {keys}, score ORDER BY {order}) AS number
     FROM run JOIN (SELECT DISTINCT {keys}, score FROM ranks WHERE tied) USING ({keys}, score)"""
     top = f"""    SELECT {keys}, item, rank AS pos FROM ranks WHERE NOT tied
     UNION ALL
     SELECT {keys}, item, rank + number - 1 FROM ranks JOIN ties USING ({keys}, item) WHERE tied"""
-    return {"lists": lists, "found": found, RANKS: ranks, "ties": ties, "top": top}
+    return {"lists": lists, "items": items, RANKS: ranks, "ties": ties, "top": top}
