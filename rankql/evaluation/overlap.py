@@ -146,7 +146,7 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, where: str = "true") -> list[I
               LEFT JOIN (SELECT DISTINCT query, item, true AS judged FROM qrels WHERE {where})
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels WHERE {where} GROUP BY query)
-        USING (query) GROUP BY ALL ORDER BY 1""")
+        USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1""")
     return [(name, *map(int, counts)) for name, *counts in rows]
 
 

@@ -1554,3 +1554,11 @@ def test_grades_whose_sum_overflows():
         message = f"^metrics: {metric} is {value} for query 'a', so sums overflow. Rescale the num"
         with pytest.raises(rankql.RankqlError, match=message):
             rankql.evaluate(run.with_columns(rel=rel), metrics=metric)
+
+
+def test_runs_of_one_of_many_judged_queries():
+    """Also if the sample of queries, in which items in common are counted, does not have it."""
+    qrels = pl.DataFrame({"query": range(3000), "item": ["a"] * 3000, "rel": [1] * 3000})
+    for query in range(8):
+        run = pl.DataFrame({"query": [query], "item": ["a"], "score": [1.0]})
+        assert rankql.evaluate(run, qrels, "RR", missing="skip", interval=None)["RR"] == 1
