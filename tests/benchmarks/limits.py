@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from data import RANDOM
+from tasks import AP, NDCG, PANEL
 from timing import Measured
-from workloads import AP, EVERY, NDCG, PANEL, PEERS
+from workloads import EVERY, PEERS
 
 # The peers that compute with frames or arrays of all queries at once.
 CLOSE = ("scikit-learn", "scikit-learn, ignore_ties", "torchmetrics", "RecTools")
@@ -71,7 +72,8 @@ LIMITS = (
     Limit("joined", AP, ratio=4, guard=30),
     Limit("joined", PANEL, guard=25),
     Limit("polars", ".agg(ndcg)", ratio=3, guard=20),
-    Limit("polars", ".pipe(ndcg)", ratio=1.2, guard=12),
+    Limit("polars", ".pipe(ndcg)", 30, ratio=1.2, guard=8),
+    Limit("polars", ".pipe(ndcg)", 100, ratio=1.2, guard=12),
     Limit("polars streaming", ".agg(ndcg)", ratio=3, guard=16),
     Limit("polars streaming", ".pipe(ndcg)", ratio=1.5, guard=18),
     Limit("billion", NDCG, seconds=8, memory=2),

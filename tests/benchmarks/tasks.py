@@ -14,6 +14,8 @@ METRICS = {
     "24 metrics": [f"{measure}@5,10,20" for measure in MEASURES],
 }
 
+NDCG, AP, PANEL = METRICS
+
 # nDCG@10 of t(user, rel, pos), as one writes it in SQL: ranks by position and by grade, joined.
 BY_HAND = """
     WITH actual AS (
@@ -39,3 +41,9 @@ def summed(con: duckdb.DuckDBPyConnection, source: str, by: str = '"user"') -> T
 def evaluated(con: duckdb.DuckDBPyConnection, run: str, qrels: str | None, metrics: str) -> Task:
     """Every value of every group by `rankql.evaluate`, fetched."""
     return lambda: rankql.evaluate(run, qrels, METRICS[metrics], con=con, interval=None)
+
+
+def against_sum(con: duckdb.DuckDBPyConnection, source: str) -> dict[str, Task]:
+    """The sum of a ranked table or file, and its evaluations."""
+    tasks = {"sum": summed(con, f"'{source}'")}
+    return tasks | {name: evaluated(con, source, None, name) for name in (NDCG, PANEL)}

@@ -15,12 +15,11 @@ import data
 import duckdb
 import polars as pl
 import processes
-from tasks import BY_HAND, METRICS, evaluated, summed
+from tasks import AP, BY_HAND, METRICS, NDCG, PANEL, against_sum, evaluated, summed
 from timing import Task, Took, Workload
 
 import rankql
 
-NDCG, AP, PANEL = METRICS
 EVERY = "*"
 
 
@@ -96,9 +95,7 @@ def ranked(setting: Setting) -> Iterator[Workload]:
     con = duckdb.connect()
     for order, density in product(data.ORDERS, data.DENSITIES):
         data.ranked_table(con, *setting.size.memory, density, order)
-        tasks = {"sum": summed(con, "t")}
-        tasks |= {name: evaluated(con, "t", None, name) for name in (NDCG, PANEL)}
-        yield Workload(f"ranked{order}", tasks, *setting.size.memory, density)
+        yield Workload(f"ranked{order}", against_sum(con, "t"), *setting.size.memory, density)
 
 
 def by_hand(setting: Setting) -> Iterator[Workload]:
@@ -117,9 +114,7 @@ def few_rows(setting: Setting) -> Iterator[Workload]:
     """10,000 rows: mostly what every evaluation costs."""
     con = duckdb.connect()
     data.ranked_table(con, 10_000, 100, 30)
-    tasks = {"sum": summed(con, "t")}
-    tasks |= {name: evaluated(con, "t", None, name) for name in (NDCG, PANEL)}
-    yield Workload("few rows", tasks, 10_000, 100, 30)
+    yield Workload("few rows", against_sum(con, "t"), 10_000, 100, 30)
 
 
 def parquet(setting: Setting) -> Iterator[Workload]:
@@ -127,9 +122,7 @@ def parquet(setting: Setting) -> Iterator[Workload]:
     con = duckdb.connect()
     for density in data.DENSITIES:
         path = data.ranked_files(setting.folder, *setting.size.parquet, density)
-        tasks = {"sum": summed(con, f"'{path}'")}
-        tasks |= {name: evaluated(con, path, None, name) for name in (NDCG, PANEL)}
-        yield Workload("parquet", tasks, *setting.size.parquet, density)
+        yield Workload("parquet", against_sum(con, path), *setting.size.parquet, density)
 
 
 def joined(setting: Setting) -> Iterator[Workload]:
@@ -195,8 +188,7 @@ def scaling(setting: Setting) -> Iterator[Workload]:
     rows = 10**5
     while rows <= setting.size.scaling:
         path = data.ranked_files(setting.folder, rows, rows // 100, 30)
-        tasks = {"sum": summed(con, f"'{path}'")}
-        tasks |= {name: evaluated(con, path, None, name) for name in (NDCG, PANEL)}
+        tasks = against_sum(con, path)
         yield Workload("scaling", tasks, rows, rows // 100, 30, at_most=3 if rows > 10**8 else 100)
         rows *= 10
 
