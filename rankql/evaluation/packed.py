@@ -210,15 +210,7 @@ class Counts:
 
     def __init__(self, end: int, grades: range) -> None:
         self.grades = grades
-        for self.bits in range(EXACT // len(grades), 0, -1):
-            ones = [
-                sum(1 << self._shift(g) for g in grades if g <= grade) for grade in range(end + 1)
-            ]
-            factors = _interpolate(ones)
-            self.denominator = math.lcm(*(factor.denominator for factor in factors))
-            self.factors = [int(factor * self.denominator) for factor in factors]
-            if self.denominator << self.bits * len(grades) <= 1 << EXACT and self._is_exact(end):
-                break
+        self.bits, self.denominator, self.factors = self._choose_polynomial(end)
 
     def polynomial(self, grade: str) -> str:
         """What a row adds. The grade must be a DOUBLE."""
@@ -237,18 +229,21 @@ class Counts:
             return f"{total} >> {self._shift(grade)}"
         return f"({total} >> {self._shift(grade)}) & {_ones(self.bits)}"
 
+    def _choose_polynomial(self, end: int) -> tuple[int, int, list[int]]:
+        """The most bits per count with exact sums; then the denominator and the coefficients."""
+        for bits in range(EXACT // len(self.grades), 0, -1):
+            ones = [
+                sum(1 << bits * (self.grades[-1] - g) for g in self.grades if g <= grade)
+                for grade in range(end + 1)
+            ]
+            factors = _interpolate(ones)
+            denominator = math.lcm(*(factor.denominator for factor in factors))
+            if denominator << bits * len(self.grades) <= 1 << EXACT:
+                break
+        return bits, denominator, [int(factor * denominator) for factor in factors]
+
     def _shift(self, grade: int) -> int:
         return self.bits * (self.grades[-1] - grade)
-
-    def _is_exact(self, end: int) -> bool:
-        """Do all steps of the polynomial stay below 2^53?"""
-        for grade in range(end + 1):
-            value = 0
-            for factor in reversed(self.factors):
-                value = value * grade + factor
-                if abs(value) * max(grade, 1) > 1 << EXACT:
-                    return False
-        return True
 
 
 @cache

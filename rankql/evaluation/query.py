@@ -195,15 +195,16 @@ def _from_top(
     """The CTEs that compute metrics from the packed tops, and the final SELECT."""
     plain = {name: value for name, value in calls.items() if name not in packed}
     steps, grade, place = {}, "CAST(rel AS INTEGER)", "pos"
+    integers = _sums_integers(inputs, conventions)
     # Names of the user are replaced by ours until the final SELECT.
     others = _key_columns(inputs) | mask_undefined(plain, conventions)
     hidden = {name: f"{INTERNAL_PREFIX}column_{i}" for i, name in enumerate(others)}
     columns = {hidden[name]: value for name, value in others.items()}
-    if _sums_integers(inputs, conventions):
-        # Integers are faster to add up than the DOUBLE of the macros.
+    if integers:
+        # Integers are faster to compare and to shift than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-    columns |= top.sums(grade, place, first=_sums_integers(inputs, conventions))
+    columns |= top.sums(grade, place, first=integers)
     # Sort while rows are small. The following steps keep their order.
     order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
     before, steps["sums"] = "sums", _grouped(inputs, columns) + order

@@ -300,7 +300,8 @@ def test_beside_plain_metrics(shape):
     hold(*data, metrics, undefined="drop")
 
 
-OUR_NAMES = ["top", "power 1", "word 0", "packed", "from 1", "hits 1 0", "grade 1", "digits"]
+OUR_NAMES = ["top", "counts 1", "all counts 1", "firsts", "word 0", "packed"]
+OUR_NAMES += ["from 1", "hits 1 0", "grade 1", "digits"]
 
 
 @pytest.mark.parametrize("name", [*OUR_NAMES, "dcg linear to 5", "grade", "place", "sums"])
@@ -584,7 +585,7 @@ def listed(columns):
 @pytest.mark.parametrize("end", ENDS)
 def test_any_two_at_one_position_show(end):
     """Of all sets of up to four rows, the sums tell which are no rankings."""
-    rows = list(itertools.product([None, 0, 1, end], range(1, 5)))
+    rows = list(itertools.product([None, *range(end + 1)], range(1, 5)))
     groups = [g for n in range(1, 5) for g in itertools.combinations_with_replacement(rows, n)]
     flat = [(query, *row) for query, group in enumerate(groups) for row in group]
     top, _ = packed_metrics.pack_metrics(end, names.parse("P@3"), vars(Conventions()))
@@ -599,6 +600,21 @@ def test_any_two_at_one_position_show(end):
         for query, group in enumerate(groups):
             taken = [pos for rel, pos in group if pos <= 3 and (rel or (first and pos == 1))]
             assert found[query] == (len(taken) > len(set(taken))), group
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_polynomials_are_exact(end):
+    """Each step of Horner's rule and each sum is a whole number that DOUBLE holds."""
+    for counts in packed.Top(end, [3]).counts.values():
+        for grade in range(end + 1):
+            value = 0
+            for factor in reversed(counts.factors):
+                value = value * grade + factor
+                assert abs(value) * max(grade, 1) <= 2**packed.EXACT
+            ones = [1 << counts._shift(g) for g in counts.grades if g <= grade]
+            assert value == counts.denominator * sum(ones)
+        most = counts.denominator << counts.bits * len(counts.grades)
+        assert most <= 2**packed.EXACT
 
 
 @pytest.mark.parametrize("end", [3, 5])
