@@ -137,13 +137,13 @@ def ranking_ctes(
     own = [*map(quote, inputs.own)]
     top = {}
     if inputs.scored and by_lists:
-        top = judged_rank_ctes(inputs.keys, _judged_rows(rows), TIE_ORDERS[conventions.ties])
+        top = judged_rank_ctes(inputs.keys, judged_rows(rows), TIE_ORDERS[conventions.ties])
     elif inputs.scored:
         top = {"top": _top(inputs.keys, k, score_order(conventions.ties), own)}
     keys, side = inputs.keys, "FULL" if rows == "all" else "LEFT"
     fields = [keys, "item", "rel", "pos", *([original_score(inputs)] if scores else []), *own]
     join = f"{_judgments(inputs)} {side} JOIN {'top' if top else 'run'} USING ({keys}, item)"
-    ranked = select_from(join, fields, _judged_rows(rows))
+    ranked = select_from(join, fields, judged_rows(rows))
     return _query_ctes(inputs, rows, cut) | top | {"ranked": ranked}
 
 
@@ -156,7 +156,7 @@ def can_rank_by_lists(
     return before and every_position and rows != "all" and not needs_scores(metrics)
 
 
-def _judged_rows(rows: Rows) -> str:
+def judged_rows(rows: Rows) -> str:
     """What selects the judgments that count."""
     return "WHERE rel > 0" if rows == "gain" else ""
 

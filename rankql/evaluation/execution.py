@@ -20,7 +20,7 @@ from rankql.errors import RankqlError, database_message
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
-from rankql.evaluation.ctes import sql_runner
+from rankql.evaluation.ctes import judged_rows, sql_runner
 from rankql.evaluation.judged_ranks import suit_lists
 from rankql.evaluation.planning import pending_result, plan
 from rankql.evaluation.query import TOO_MANY, Query
@@ -40,8 +40,8 @@ _REFUSED = (
     duckdb.ConversionException,
     duckdb.NotImplementedException,
 )
-# With fewer rows, settings take longer than they save.
-MANY_ROWS = 100_000
+# With fewer rows, hashing takes less time than the settings that avoid it.
+HASHING_ROWS = 100_000
 # Planning the query twice takes longer than copying the values of so many rows.
 FEW_ROWS = 20_000_000
 T = TypeVar("T")
@@ -78,7 +78,8 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         if not query.validates_scores:
             validate_columns(session, inputs, ("score",))
         with evaluation_errors(session, inputs, conventions):
-            if query.by_lists and suit_lists(sql_runner(session, inputs, conventions), inputs.keys):
+            run_sql, where = sql_runner(session, inputs, conventions), judged_rows(query.rows)
+            if query.by_lists and suit_lists(run_sql, inputs.keys, where, rows):
                 query = query.by_lists()
         result = pending_result(
             session,
@@ -139,7 +140,7 @@ def _fill(
     """Run the query, and keep its rows in the result or in the output file."""
     hashing = (
         session.perfect_hashing(inputs.tables, inputs.by)
-        if query.only_sums and rows >= MANY_ROWS
+        if query.only_sums and rows >= HASHING_ROWS
         else nullcontext()
     )
     with hashing:

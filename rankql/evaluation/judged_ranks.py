@@ -15,12 +15,24 @@ from typing import Any
 RANKS = "ranks"
 # In smaller runs, a window is as fast. So many rows are enough to see whether scores are tied.
 MANY_ROWS = 500_000
+# A list is searched for each judged item: for more of them in a ranking, a window is faster.
+MANY_JUDGED = 200
 # A larger share of tied scores is too many.
 TIED = 0.05
 
 
-def suit_lists(run_sql: Callable[[str], Sequence[Sequence[Any]]], keys: str) -> bool:
-    """Is the run large, with few ties among its first rows?"""
+def suit_lists(
+    run_sql: Callable[[str], Sequence[Sequence[Any]]], keys: str, where: str, most_rows: int
+) -> bool:
+    """Is the run large, with few ties among its first rows, and few judgments for each query?
+
+    where: selects the judgments. most_rows: the run has no more rows.
+    """
+    if most_rows < MANY_ROWS:
+        return False
+    judged = f"SELECT count(*) FROM qrels {where} GROUP BY query"
+    if run_sql(f"{judged} HAVING count(*) > {MANY_JUDGED} LIMIT 1"):
+        return False
     some = f"SELECT {keys}, score FROM run WHERE score IS NOT NULL LIMIT {MANY_ROWS}"
     ((rows, different),) = run_sql(
         f"SELECT count(*), count(DISTINCT hash({keys}, score)) FROM ({some})"

@@ -147,7 +147,7 @@ def item_overlap(run_sql: RunSql, inputs: Inputs, where: str = "true") -> list[I
               USING (query, item) GROUP BY {keys})
         JOIN (SELECT query, count(*) AS judged FROM qrels WHERE {where} GROUP BY query)
         USING (query) GROUP BY ALL HAVING sum(items) > 0 ORDER BY 1""")
-    return [(name, *map(int, counts)) for name, *counts in rows]
+    return [(name, items, judged, common) for name, items, judged, common in rows]
 
 
 def _sample_of_queries(run_sql: RunSql, inputs: Inputs) -> str:

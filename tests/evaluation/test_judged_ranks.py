@@ -103,8 +103,21 @@ def test_large_runs_with_few_ties_suit(rows, score, suits):
     con.execute(
         f"CREATE TABLE run AS SELECT i % 7 AS query, {score} AS score FROM range({rows}) t(i)"
     )
-    found = judged_ranks.suit_lists(lambda sql: con.execute(sql).fetchall(), "query")
-    assert found == suits
+    con.execute("CREATE TABLE qrels AS SELECT DISTINCT query, 1 AS rel FROM run")
+
+    def found(most_rows=10**9):
+        return judged_ranks.suit_lists(
+            lambda sql: con.execute(sql).fetchall(), "query", "WHERE rel > 0", most_rows
+        )
+
+    assert found() == suits
+    assert not found(most_rows=judged_ranks.MANY_ROWS - 1)
+    con.execute(
+        f"INSERT INTO qrels SELECT 3, i % 2 FROM range({2 * judged_ranks.MANY_JUDGED}) t(i)"
+    )
+    assert not found()  # more than so many for one query
+    con.execute("UPDATE qrels SET rel = 0 WHERE query = 3")
+    assert found() == suits
 
 
 def test_large_run():
