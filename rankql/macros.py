@@ -120,11 +120,8 @@ def _split(text: str) -> dict[str, str]:
     return {match[1]: part for part in parts if (match := _CREATE.match(part))}
 
 
-@cache
-def _call() -> re.Pattern[str]:
-    """Compile the pattern of a macro call; it also matches texts, quoted names and comments."""
-    names = "|".join(sorted(_statements(False), key=len, reverse=True))
-    return re.compile(rf"""--.*|'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])({names})(?=\()""")
+# A function call; it also matches texts, quoted names and comments.
+_CALL = re.compile(r"""--.*|'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])(\w+)(?=\()""")
 
 
 def isolate_macros(query: str, checked: bool = False) -> tuple[list[str], str]:
@@ -142,24 +139,31 @@ def isolate_macros(query: str, checked: bool = False) -> tuple[list[str], str]:
                 add_calls(calls)
                 needed[name] = statement
 
-    add_calls(_called(query))
-    return [*needed.values()], _rename_calls(query, checked)
+    calls, renamed = _rename_calls(query, checked)
+    add_calls(calls)
+    return [*needed.values()], renamed
 
 
 @cache
 def _private_statement(name: str, checked: bool) -> tuple[list[str], str]:
     """Return the macros that a macro calls, and the statement that creates it."""
     text = _COMMENTS.sub("", _statements(checked)[name])
-    return _called(_CREATE.sub("", text)), _rename_calls(text, checked)
+    calls, renamed = _rename_calls(text, checked)
+    return [call for call in calls if call != name], renamed
 
 
-def _called(text: str) -> list[str]:
-    return [name for name in _call().findall(text) if name]
+def _rename_calls(text: str, checked: bool) -> tuple[list[str], str]:
+    """Return the macros that are called, and the text with their private names."""
+    macros, prefix = _statements(checked), "rankql checked " if checked else "rankql "
+    calls: list[str] = []
 
+    def rename(match: re.Match[str]) -> str:
+        if match[1] not in macros:
+            return match[0]
+        calls.append(match[1])
+        return quote(prefix + match[1])
 
-def _rename_calls(text: str, checked: bool) -> str:
-    prefix = "rankql checked " if checked else "rankql "
-    return _call().sub(lambda m: f'"{prefix}{m[1]}"' if m[1] else m[0], text)
+    return calls, _CALL.sub(rename, text)
 
 
 def register(

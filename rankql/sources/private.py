@@ -24,6 +24,8 @@ if hasattr(os, "register_at_fork"):  # a thread may hold it while another one fo
                         after_in_parent=_LOCK.release)  # fmt: skip
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
+# Those that were run on each connection of a user, outside of transactions, which may be rolled back.
+_CREATED_TEMP: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
 
 def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -54,15 +56,26 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
     They are TEMP macros of a connection of the user. In our own databases they last.
     """
     statements, renamed = isolate_macros(query, checked)
-    if (created := _CREATED.get(con)) is None:
-        for text in statements:
-            con.execute(text.replace(" MACRO ", " TEMP MACRO ", 1)).fetchall()
-        return renamed
     with _LOCK:
-        if missing := [text for text in statements if text not in created]:
-            con.execute("".join(missing)).fetchall()
+        created = _CREATED.get(con)
+        if created is not None:
+            if missing := [text for text in statements if text not in created]:
+                con.execute("".join(missing)).fetchall()
+                created.update(missing)
+            return renamed
+    created = _CREATED_TEMP.setdefault(con, set())
+    if missing := [text for text in statements if text not in created]:
+        for text in missing:
+            con.execute(text.replace(" MACRO ", " TEMP MACRO ", 1)).fetchall()
+        if not in_transaction(con):
             created.update(missing)
     return renamed
+
+
+def in_transaction(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is a transaction open, with tables that no other connection may see?"""
+    first, second = (con.execute("SELECT txid_current()").fetchall() for _ in range(2))
+    return first == second  # otherwise, each query is its own transaction
 
 
 def read_frame(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:

@@ -38,7 +38,7 @@ from rankql.sources.files import (
 from rankql.sources.frames import library, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
-from rankql.sources.private import private_connection
+from rankql.sources.private import in_transaction, private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
 
@@ -286,7 +286,7 @@ class Session:
     def perfect_hashing(self, tables: Sequence[Table], columns: Sequence[str]) -> Iterator[None]:
         """Sum by integer keys with a small range without hashing: see the top of the module."""
         con, owned = self.con, self._own
-        if not owned and not self._in_transaction() and all(t.lasts(columns) for t in tables):
+        if not owned and not in_transaction(self.con) and all(t.lasts(columns) for t in tables):
             con, owned = self.con.cursor(), True
         if not owned or not _has_room(con):
             yield
@@ -302,11 +302,6 @@ class Session:
                 con.execute("RESET SESSION perfect_ht_threshold").fetchall()
             else:
                 con.close()
-
-    def _in_transaction(self) -> bool:
-        """Is a transaction open, with rows that no other connection may see?"""
-        first, second = (self.con.execute("SELECT txid_current()").fetchall() for _ in range(2))
-        return first == second  # otherwise, each query is its own transaction
 
 
 def _has_room(con: duckdb.DuckDBPyConnection) -> bool:
