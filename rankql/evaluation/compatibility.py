@@ -23,6 +23,8 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
     cut = next((m.name for m in metrics if is_cut(m)), None)
     if cut and conventions.ties == "expected":
         raise RankqlError(f"{cut} needs positions, but ties='expected' has none. Use ties='item'")
+    if conventions.ties == "expected":
+        _refuse_expected_ties(metrics, conventions)
     _refuse_orders(inputs, metrics, conventions)
     _refuse_parts(inputs, metrics)
     gains = conventions.gain.items() if isinstance(conventions.gain, Mapping) else ()
@@ -36,6 +38,18 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
             )
     if conventions.unjudged == "bounds" and any(grade == 0 != gain for grade, gain in gains):
         raise RankqlError("unjudged='bounds' requires a gain of 0 for grade 0")
+
+
+def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -> None:
+    """Refuse metrics whose macros cannot average over the orders of tied items, in their words."""
+    for record, metric in ((metric.record, metric) for metric in metrics):
+        name = None
+        if record and record.macro == "err":
+            name = "err"
+        elif record and metric.arguments(vars(conventions)).get("denominator") == "found":
+            name = "ap with denominator 'found'"
+        if name:
+            raise RankqlError(f"ties 'expected' is not available for {name}. Use 'item'")
 
 
 def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:

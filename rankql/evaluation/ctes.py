@@ -35,6 +35,8 @@ TIE_ORDERS = {
 HIGHEST_K = 999_999
 # The CTE with the k-th score of each ranking, which is read twice.
 CUTS = "cuts"
+# The CTE with the lists of the best of each ranking, which is read twice.
+BEST = "best"
 # The number of judged rows of a query, in the CTE `queries`.
 JUDGED_ROWS = f"{INTERNAL_PREFIX}judged"
 # How an error about scores begins. evaluate() then looks for the table.
@@ -126,8 +128,10 @@ def ranking_ctes(
 ) -> dict[str, str]:
     """The CTEs with the rows that count, their grades and positions.
 
-    by_lists: positions are read from lists of scores.
+    by_lists: positions follow from lists of scores.
     """
+    if by_lists and can_pack_lists(inputs, conventions):
+        return {"ranked": select_from("run", ["*"])}
     if not ranks_before_join(inputs, conventions):
         queries = {} if inputs.qrels is None else _query_ctes(inputs, rows)
         return queries | _join_then_rank(inputs, conventions)
@@ -154,6 +158,12 @@ def can_rank_by_lists(
     every_position = inputs.scored and last_position(metrics, conventions) is None
     before = ranks_before_join(inputs, conventions)
     return before and every_position and rows != "all" and not needs_scores(metrics)
+
+
+def can_pack_lists(inputs: Inputs, conventions: Conventions) -> bool:
+    """Can the tops of rankings be packed from lists of their best grades?"""
+    every_row = conventions.unjudged == "zero" and conventions.ties != "expected"
+    return inputs.qrels is None and inputs.scored and every_row
 
 
 def judged_rows(rows: Rows) -> str:
@@ -285,7 +295,7 @@ def select_from(source: str, fields: Sequence[str], rest: str = "") -> str:
 def with_ctes(ctes: Mapping[str, str], kept: str = "") -> str:
     """The WITH clause. CTEs are not materialized, except those read twice and `kept`."""
     parts = (
-        f"{name} AS {'' if name in (CUTS, RANKS, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
+        f"{name} AS {'' if name in (CUTS, RANKS, BEST, kept) else 'NOT '}MATERIALIZED (\n{body}\n)"
         for name, body in ctes.items()
     )
     return "WITH " + ", ".join(parts) + "\n"

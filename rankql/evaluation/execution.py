@@ -20,16 +20,15 @@ from rankql.errors import RankqlError, database_message
 from rankql.evaluation.arguments import EvaluateArguments, RankingOptions
 from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
-from rankql.evaluation.ctes import judged_rows, sql_runner
-from rankql.evaluation.judged_ranks import suit_lists
+from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.planning import pending_result, plan
-from rankql.evaluation.query import TOO_MANY, Query
+from rankql.evaluation.query import TIED, TOO_MANY, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
 from rankql.sources.inputs import Inputs
 from rankql.sources.macro_sql import fetch, fetch_frame, render_script
-from rankql.sources.private import create_macros
+from rankql.sources.private import create_macros, in_transaction
 from rankql.sources.session import Session, open_session
 from rankql.sources.tables import ROLES, Data
 
@@ -77,10 +76,10 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         query = build(inputs)
         if not query.validates_scores:
             validate_columns(session, inputs, ("score",))
-        with evaluation_errors(session, inputs, conventions):
-            run_sql, where = sql_runner(session, inputs, conventions), judged_rows(query.rows)
-            if query.by_lists and suit_lists(run_sql, inputs.keys, where, rows):
-                query = query.by_lists()
+        if query.by_lists and not in_transaction(session.con):  # they may fail
+            with evaluation_errors(session, inputs, conventions):
+                run_sql = sql_runner(session, inputs, conventions)
+                query = query.by_lists(run_sql, rows) or query
         result = pending_result(
             session,
             inputs,
@@ -158,20 +157,19 @@ def _fill(
 
 
 def fetch_values(session: Session, query: Query, few: bool = True) -> tuple[pl.DataFrame, Query]:
-    """The values per query, and the query that ran: the plain form if a ranking is too large."""
+    """The values per query, and the query that ran: a plainer form if the data needs one."""
     return run_or_unpack(query, lambda query: fetch_frame(session, query.sql, query.checked, few))
 
 
 def run_or_unpack(query: Query, run: Callable[[Query], T]) -> tuple[T, Query]:
-    """What a query gives and the query, or its plain form if a ranking is too large to pack."""
+    """What a query gives and the query, or its plain form if it refuses the data."""
     try:
         return run(query), query
     except duckdb.Error as error:
-        if query.plain is None or TOO_MANY not in str(error):
+        if query.plain is None or not any(text in str(error) for text in (TOO_MANY, TIED)):
             raise
-    plain = query.plain()
     try:
-        return run(plain), plain
+        return run_or_unpack(query.plain(), run)
     except duckdb.TransactionException as error:
         raise RankqlError(
             "A query has too many items for the fast form, and finding this out ended your "

@@ -22,11 +22,11 @@ TIED = 0.05
 
 
 def suit_lists(
-    run_sql: Callable[[str], Sequence[Sequence[Any]]], keys: str, where: str, most_rows: int
+    run_sql: Callable[[str], Sequence[Sequence[Any]]], most_rows: int, keys: str, where: str
 ) -> bool:
     """Is the run large, with few ties among its first rows, and few judgments for each query?
 
-    where: selects the judgments. most_rows: the run has no more rows.
+    most_rows: the run has no more rows. where: selects the judgments.
     """
     if most_rows < MANY_ROWS:
         return False

@@ -59,8 +59,33 @@ class Top:
     def sums(self, grade: str, pos: str, first: bool) -> dict[str, str]:
         """The sums per ranking over `rel`, and over the grade and the position as integers.
 
-        first: count items without a gain at position 1. Above the digits are two bits for this
-        count, then the number of packed items.
+        first: count items without a gain at position 1.
+        """
+        top = f"coalesce({self.packed_rows(grade, pos, first)}, 0)"
+        return {"top": f"CAST({top} AS HUGEINT)", **self.counted_rows()}
+
+    def packed_rows(self, grade: str, pos: str, first: bool = False) -> str:
+        """The sum that packs the rows of a ranking, NULL without any."""
+        item = self._item(grade, pos, first)
+        item = f"CAST({item} AS DOUBLE)" if self.bits * self.k <= SHORT else item
+        return f"sum(CASE WHEN {pos} <= {self.k} THEN {item} END)"
+
+    def packed_list(self, grades: str) -> str:
+        """The same from a list of the first k grades."""
+        return f"list_sum(list_transform({grades}, lambda grade, i: {self._item('grade', 'i')}))"
+
+    def counted_rows(self) -> dict[str, str]:
+        """The sums that count the items with at least each grade."""
+        return {
+            name: f"coalesce(sum({counts.polynomial('rel')}), 0)"
+            for name, counts in self.counts.items()
+        }
+
+    def _item(self, grade: str, pos: str, first: bool = False) -> str:
+        """What an item adds to the packed top.
+
+        Above the digits are two bits for items without a gain at position 1, if `first`, then the
+        number of packed items.
         """
         size = self.bits * self.k
         kind = "BIGINT" if size <= WORD else "HUGEINT"
@@ -68,13 +93,7 @@ class Top:
         cases = f"WHEN {grade} > 0 THEN {1 << size + 2} + ({digit})"
         if first:
             cases += f" WHEN {pos} = 1 THEN {1 << size}"
-        item = f"CASE {cases} END"
-        item = f"CAST({item} AS DOUBLE)" if size <= SHORT else item
-        top = f"sum(CASE WHEN {pos} <= {self.k} THEN {item} END)"
-        sums = {"top": f"CAST(coalesce({top}, 0) AS HUGEINT)"}
-        for name, counts in self.counts.items():
-            sums[name] = f"coalesce(sum({counts.polynomial('rel')}), 0)"
-        return sums
+        return f"CASE {cases} END"
 
     def steps(self) -> dict[str, dict[str, str]]:
         """The columns that are computed from the sums, by step."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from rankql.errors import RankqlError
+from rankql.evaluation.best_lists import best_list_ctes, suit_best_lists
 from rankql.evaluation.bounds import add_bounds, bound_calls
 from rankql.evaluation.catalogue import (
     catalogue_meta,
@@ -20,14 +21,19 @@ from rankql.evaluation.ctes import (
     CUTS,
     JUDGED,
     JUDGED_ROWS,
+    RunSql,
     attributes_by_query,
+    can_pack_lists,
     can_rank_by_lists,
+    judged_rows,
     ranking_ctes,
     ranks_before_join,
+    score_order,
     select_from,
     source_ctes,
     with_ctes,
 )
+from rankql.evaluation.judged_ranks import suit_lists
 from rankql.evaluation.metric_columns import (
     cut_column,
     is_cut,
@@ -50,8 +56,10 @@ DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
-# How the packed form refuses large rankings. evaluate() then runs the plain form.
-TOO_MANY = "items of a query have a gain. Use the query of `rankql sql --readable`"
+# How the packed form refuses data. evaluate() then runs the plain form.
+_INSTEAD = "Use the query of `rankql sql --readable`"
+TOO_MANY = f"items of a query have a gain. {_INSTEAD}"
+TIED = f"scores are tied, or NULL. {_INSTEAD}"
 # What the packed form says about itself.
 _PACKED = """\
 -- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
@@ -83,8 +91,9 @@ class Query:
     meta: Mapping[str, Any] = field(default_factory=dict)
     # What builds the same query without the packed form, if it is packed.
     plain: Callable[[], Query] | None = None
-    # What builds the same query with positions from lists of scores, if it can have them.
-    by_lists: Callable[[], Query] | None = None
+    # What builds the same query with lists of the scores of each ranking, if they suit the data and
+    # the number of its rows.
+    by_lists: Callable[[RunSql, int], Query | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
 
@@ -95,11 +104,12 @@ def build_query(
     conventions: Conventions,
     end: int = 0,
     by_lists: bool = False,
+    untied: bool = False,
 ) -> Query:
     """The SQL that computes all the metrics, one row per query and system.
 
-    end: all grades are whole numbers from 0 to end; 0 if they may be anything. by_lists: positions
-    are read from lists of scores.
+    end: all grades are whole numbers from 0 to end; 0 if they may be anything. by_lists: with lists
+    of the scores of each ranking. untied: these refuse scores that are tied or NULL.
     """
     require_compatible(inputs, metrics, conventions)
     every_row = conventions.unjudged == "bounds" or not ranks_before_join(inputs, conventions)
@@ -129,7 +139,7 @@ def build_query(
     if packed and _sums_integers(inputs, conventions):
         unique.remove(ONE_RANKING)  # checked by the sums
     if packed:
-        more, last = _from_top(inputs, conventions, top, packed, calls)
+        more, last = _from_top(inputs, conventions, top, packed, calls, by_lists, untied)
         steps |= more
     else:
         last = _select(inputs, mask_undefined(calls, conventions)) + in_order
@@ -145,11 +155,7 @@ def build_query(
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
         plain=partial(build_query, inputs, metrics, conventions) if packed else None,
-        by_lists=(
-            partial(build_query, inputs, metrics, conventions, end, by_lists=True)
-            if can_rank_by_lists(inputs, metrics, conventions, rows)
-            else None
-        ),
+        by_lists=_with_lists(inputs, metrics, conventions, end, rows),
         alone={
             f"{metric.label!r} = {metric.expression!r}": partial(
                 build_query, inputs, [metric], conventions
@@ -158,6 +164,32 @@ def build_query(
             if metric.record is None
         },
     )
+
+
+def _with_lists(
+    inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions, end: int, rows: Rows
+) -> Callable[[RunSql, int], Query | None] | None:
+    """What builds the query with lists of scores, if they suit the data; None if none are read."""
+    # Without ties and without rows that lack a score, some conventions make no difference.
+    simple = replace(conventions, ideal="judged")
+    simple = replace(simple, ties="item") if conventions.ties == "expected" else simple
+    top, packed = pack_metrics(end, metrics, vars(simple))
+    keys = inputs.keys
+    suit: Callable[[RunSql, int], bool]
+    if can_rank_by_lists(inputs, metrics, conventions, rows):
+        simple, suit = conventions, partial(suit_lists, keys=keys, where=judged_rows(rows))
+    elif can_pack_lists(inputs, simple) and len(packed) == len(metrics):
+        suit = partial(suit_best_lists, keys=keys, k=top.k)
+    else:
+        return None
+
+    def build(run_sql: RunSql, number: int) -> Query | None:
+        if not suit(run_sql, number):
+            return None
+        query = build_query(inputs, metrics, simple, end, True, untied=simple != conventions)
+        return replace(query, plain=partial(build_query, inputs, metrics, conventions, end))
+
+    return build
 
 
 def _cut_own_metrics(
@@ -191,6 +223,8 @@ def _from_top(
     top: Top,
     packed: Mapping[str, str],
     calls: Mapping[str, str],
+    by_lists: bool,
+    untied: bool,
 ) -> tuple[dict[str, str], str]:
     """The CTEs that compute metrics from the packed tops, and the final SELECT."""
     plain = {name: value for name, value in calls.items() if name not in packed}
@@ -204,21 +238,26 @@ def _from_top(
         # Integers are faster to compare and to shift than the DOUBLE of the macros.
         grade, place = f"{INTERNAL_PREFIX}rel", f"{INTERNAL_PREFIX}pos"
         steps["run"] = source_ctes(inputs, conventions, integers=True)["run"]
-    columns |= top.sums(grade, place, first=integers)
+    if by_lists and can_pack_lists(inputs, conventions):
+        order = None if untied else score_order(conventions.ties)
+        steps |= best_list_ctes(top, columns, inputs.keys, order, partial(_grouped, inputs))
+    else:
+        steps["sums"] = _grouped(inputs, columns | top.sums(grade, place, first=integers))
     # Sort while rows are small. The following steps keep their order.
-    order = f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
-    before, steps["sums"] = "sums", _grouped(inputs, columns) + order
+    steps["sums"] += f"\nORDER BY {_ascending(inputs.keys.split(', '))}"
+    before = "sums"
     for step, columns in top.steps().items():
         added = [f"{value} AS {quote(name)}" for name, value in columns.items()]
         steps[step] = select_from(before, ["*", *added])
         before = step
     values = {name: quote(column) for name, column in hidden.items()}
-    too_many = literal(f"{top.limit:,} {TOO_MANY}")
-    values[MISSING] = (
-        f"CASE WHEN {top.repeats_position()} THEN rankql_fail('{DUPLICATES}')\n"
-        f"        WHEN {top.overflows()} THEN rankql_fail({too_many})\n"
-        f"        ELSE {values[MISSING]} END"
-    )
+    refused = {
+        top.repeats_position(): literal(DUPLICATES),
+        top.overflows(): literal(f"{top.limit:,} {TOO_MANY}"),
+        **({"tied": literal(TIED)} if untied else {}),
+    }
+    cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
+    values[MISSING] = f"CASE {cases}\n        ELSE {values[MISSING]} END"
     values |= mask_undefined(packed, conventions, top.relevant(conventions.threshold))
     fields = [f"{values[name]} AS {quote(name)}" for name in {**_key_columns(inputs), **calls}]
     return steps, "SELECT " + ",\n    ".join(fields) + f"\nFROM {before}"

@@ -24,7 +24,7 @@ if hasattr(os, "register_at_fork"):  # a thread may hold it while another one fo
                         after_in_parent=_LOCK.release)  # fmt: skip
 # The statements that were run on the database of each connection that is open.
 _CREATED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
-# Those that were run on each connection of a user, outside of transactions, which may be rolled back.
+# Those that were run on each connection of a user, but not in a transaction, which may be undone.
 _CREATED_TEMP: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 
 

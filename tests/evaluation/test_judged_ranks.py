@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankql
-from rankql.evaluation import execution, judged_ranks
+from rankql.evaluation import judged_ranks, query
 
 SCORES = [0.0, -0.0, 1.0, 2.0, 0.5, 1e300, float("inf"), float("-inf"), None]
 
@@ -34,7 +34,7 @@ def rankings(seed, scores):
 
 
 def evaluated(monkeypatch, by_lists, *args, **options):
-    monkeypatch.setattr(execution, "suit_lists", lambda *_: by_lists)
+    monkeypatch.setattr(query, "suit_lists", lambda *_, **options: by_lists)
     result = rankql.evaluate(*args, interval=None, **options)
     assert ("list_position" in result.sql) == by_lists
     return result.per_query
@@ -60,7 +60,7 @@ def test_equal_to_the_window(monkeypatch, seed, ties, metrics):
 def test_other_rows_or_scores(monkeypatch, metrics):
     """nDCG@10 needs the best ten alone; others read scores."""
     run, qrels = rankings(1, [*range(1000)])
-    monkeypatch.setattr(execution, "suit_lists", lambda *_: True)
+    monkeypatch.setattr(query, "suit_lists", lambda *_, **options: True)
     result = rankql.evaluate(run, qrels, metrics, system="system", interval=None)
     assert "list_position" not in result.sql
 
@@ -107,7 +107,7 @@ def test_large_runs_with_few_ties_suit(rows, score, suits):
 
     def found(most_rows=10**9):
         return judged_ranks.suit_lists(
-            lambda sql: con.execute(sql).fetchall(), "query", "WHERE rel > 0", most_rows
+            lambda sql: con.execute(sql).fetchall(), most_rows, "query", "WHERE rel > 0"
         )
 
     assert found() == suits
