@@ -118,7 +118,7 @@ def _own_metric_errors(session: Session, query: Query) -> Iterator[None]:
             try:
                 fetch(session, build().sql, True)
             except _REFUSED as own:
-                line = re.sub(r'! Did you mean "__.*', "", database_message(own))
+                line = re.sub(r'! Did you mean "(__|rankql ).*', "", database_message(own))
                 if "rankql: " in str(own) or line.startswith("Referenced column"):
                     continue
                 raise RankqlError(

@@ -71,6 +71,11 @@ LIMITS = (
     Limit("joined", NDCG, ratio=1.4, guard=15),
     Limit("joined", AP, ratio=4, guard=30),
     Limit("joined", PANEL, guard=25),
+    *(
+        Limit("scored", f"ndcg_score{ties}, from {start}", behind=behind)
+        for ties in ("", ", ignore_ties")
+        for start, behind in (("the frame", 2), ("matrices", 1))
+    ),
     Limit("polars", ".agg(ndcg)", ratio=3, guard=20),
     Limit("polars", ".pipe(ndcg)", 30, ratio=1.2, guard=8),
     Limit("polars", ".pipe(ndcg)", 100, ratio=1.2, guard=12),

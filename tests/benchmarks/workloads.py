@@ -15,6 +15,7 @@ import data
 import duckdb
 import polars as pl
 import processes
+from peer import joined as with_grades
 from tasks import AP, BY_HAND, METRICS, NDCG, PANEL, against_sum, evaluated, summed
 from timing import Task, Took, Workload
 
@@ -134,6 +135,28 @@ def joined(setting: Setting) -> Iterator[Workload]:
         tasks = {"join and sum": summed(con, both, by="query")}
         tasks |= {name: evaluated(con, run, qrels, name) for name in METRICS}
         yield Workload("joined", tasks, queries * 100, queries, density)
+
+
+def scored(setting: Setting) -> Iterator[Workload]:
+    """A frame with grades and scores against scikit-learn, from the frame and from its matrices."""
+    from sklearn.metrics import ndcg_score
+
+    queries = setting.size.peer_queries
+    frame = with_grades(*data.run_and_judgments(setting.folder, queries, 30))
+
+    def matrices() -> list[Any]:
+        rows = frame.sort("query")
+        return [rows[name].to_numpy().reshape(queries, -1) for name in ("rel", "score")]
+
+    made = matrices()
+    tasks: dict[str, Task] = {
+        NDCG: lambda: rankql.evaluate(frame, None, NDCG, interval=None, conventions="sklearn")
+    }
+    for name, options in (("ndcg_score", {}), ("ndcg_score, ignore_ties", {"ignore_ties": True})):
+        theirs = partial(ndcg_score, k=10, **options)
+        tasks[f"{name}, from the frame"] = lambda theirs=theirs: theirs(*matrices())
+        tasks[f"{name}, from matrices"] = partial(theirs, *made)
+    yield Workload("scored", tasks, frame.height, queries, 30)
 
 
 def polars(setting: Setting) -> Iterator[Workload]:
@@ -266,6 +289,7 @@ FAMILIES: dict[str, Family] = {
     "few rows": few_rows,
     "parquet": parquet,
     "joined": joined,
+    "scored": scored,
     "polars": polars,
     "billion": billion,
     "spill": spill,

@@ -86,7 +86,7 @@ def test_options(monkeypatch):
     hold(monkeypatch, only, ["nDCG@10", "P@3"], undefined="drop")
     hold(monkeypatch, only, ["nDCG@10"], unjudged="remove", reads_lists=False)
     hold(monkeypatch, only, ["nDCG@10", "AP"], reads_lists=False)
-    hold(monkeypatch, only, ["nDCG@10", "own = sum(score)"], reads_lists=False)
+    hold(monkeypatch, only, ["nDCG@10", "own = count(score)"], reads_lists=False)
     hold(monkeypatch, only.with_columns(pl.col("rel") * 1.5), "nDCG@10", reads_lists=False)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 import rankql
 from rankql import RankqlError
+from rankql.sources.private import create_macros, private_connection
 
 RUN = pl.DataFrame(
     {
@@ -69,5 +70,7 @@ def test_compared():
     ],
 )
 def test_metrics_that_cannot_be_right(run, metrics, options, message):
+    with private_connection() as con:  # has a macro whose name is like the wrong one
+        create_macros(con, "dcg_by_score(rel, score, item)")
     with pytest.raises(RankqlError, match=message):
         rankql.evaluate(run, QRELS, metrics, **options)
