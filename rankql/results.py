@@ -211,7 +211,8 @@ def load_output(module: str) -> Any:
 def draw_chart(module: str, function: str, *arguments: Any) -> alt.TopLevelMixin:
     """Draw with a function of `output`, which needs altair."""
     require_package("altair", "report", "plot")
-    chart: alt.TopLevelMixin = getattr(load_output(module), function)(*arguments)
+    spec = getattr(load_output(module), function)(*arguments)
+    chart: alt.TopLevelMixin = load_output("specs").to_altair(spec)
     return chart
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import altair as alt
-
 from rankql.errors import RankqlError, describe_unknown
 from rankql.evaluation.catalogue import describe_together
 from rankql.output.association_charts import draw_correlations, draw_quadrants, draw_scatter
@@ -24,7 +22,7 @@ from rankql.output.mean_charts import (
     draw_means,
     draw_ranks,
 )
-from rankql.output.style import CONFIG
+from rankql.output.specs import Spec, join_panels
 from rankql.registry.parse import resolve_names
 
 if TYPE_CHECKING:
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
 def render_svg(result: TableResult) -> str:
     """The chart of a result as SVG, for a page."""
+    import altair as alt
     import vl_convert
 
     with alt.theme.enable("none"):
@@ -42,16 +41,14 @@ def render_svg(result: TableResult) -> str:
     return svg
 
 
-def plot_means(evaluation: Evaluation, metric: str | None) -> alt.TopLevelMixin:
+def plot_means(evaluation: Evaluation, metric: str | None) -> Spec:
     """Draw the means, a panel for each metric."""
-    return _join_panels(
-        [draw_means(evaluation, name) for name in _select_metrics(evaluation, metric)]
-    )
+    return _join([draw_means(evaluation, name) for name in _select_metrics(evaluation, metric)])
 
 
 def plot_comparison(
     comparison: Comparison, kind: str, metric: str | None, a: str | None, b: str | None
-) -> alt.TopLevelMixin:
+) -> Spec:
     """Draw a comparison, a panel for each metric and, where it shows one pair, each pair."""
     _require_kind(kind, ("differences", "means", "ranks", "intervals", "slices", "cutoffs"))
     metrics = _select_metrics(comparison, metric)
@@ -60,10 +57,10 @@ def plot_comparison(
     if kind == "means":
         return plot_means(comparison, metric)
     if kind == "ranks":
-        return _join_panels([draw_ranks(comparison, name) for name in metrics])
+        return _join([draw_ranks(comparison, name) for name in metrics])
     if kind == "intervals":
-        return _join_panels([draw_intervals(comparison, name) for name in metrics])
-    draw: Callable[[Comparison, str, str, str], alt.LayerChart]
+        return _join([draw_intervals(comparison, name) for name in metrics])
+    draw: Callable[[Comparison, str, str, str], Spec]
     draw = draw_slices if kind == "slices" else draw_differences
     if kind == "differences":
         by_query = without_catalogue(comparison, metrics)
@@ -78,12 +75,10 @@ def plot_comparison(
         if a is None or b is None:
             raise RankqlError("The pair is incomplete. Pass both systems: a= and b=.")
         pairs = [(a, b)]
-    return _join_panels([draw(comparison, name, *pair) for name in metrics for pair in pairs])
+    return _join([draw(comparison, name, *pair) for name in metrics for pair in pairs])
 
 
-def plot_association(
-    association: Association, kind: str, metric: str, outcome: str
-) -> alt.TopLevelMixin:
+def plot_association(association: Association, kind: str, metric: str, outcome: str) -> Spec:
     """Draw an association of a metric and an outcome."""
     draw = {"scatter": draw_scatter, "slices": draw_correlations, "quadrants": draw_quadrants}
     _require_kind(kind, list(draw))
@@ -95,17 +90,11 @@ def _require_kind(kind: str, kinds: Sequence[str]) -> None:
         raise RankqlError(describe_unknown("kind of plot", kind, kinds))
 
 
-def _join_panels(panels: Sequence[alt.LayerChart]) -> alt.TopLevelMixin:
-    """Put panels side by side, with one configuration for all."""
+def _join(panels: Sequence[Spec]) -> Spec:
+    """Put panels side by side."""
     if not panels:
         raise RankqlError("Nothing to plot: no pair was compared. Compare at least two systems.")
-    if len(panels) == 1:
-        return panels[0]
-    copies = [panel.copy() for panel in panels]
-    for panel in copies:
-        panel.config = alt.Undefined
-    chart: alt.TopLevelMixin = alt.concat(*copies, columns=2).configure(**CONFIG)
-    return chart
+    return panels[0] if len(panels) == 1 else join_panels(panels, columns=2)
 
 
 def _select_metrics(evaluation: Evaluation, metric: str | None) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import altair as alt
 import polars as pl
 
 from rankql.evaluation.summary import attribute_column
 from rankql.output import panels
 from rankql.output.chart_selection import SLICES, select_pairs
+from rankql.output.specs import Spec, inline_data, make_layer, quantitative
 from rankql.output.style import GREY
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _DIFFERENCES = ("a", "b", "difference")
 _COLUMNS = ("difference", "lo", "hi", "n", "verdict", "b")
 
 
-def draw_intervals(comparison: Comparison, metric: str) -> alt.LayerChart:
+def draw_intervals(comparison: Comparison, metric: str) -> Spec:
     """Draw the difference of every pair with its interval."""
     base, title = comparison.settings.baseline, f"{metric}: difference"
     first, second = (pl.col(name).str.replace_all("\n", " ") for name in ("b", "a"))
@@ -36,7 +36,7 @@ def draw_intervals(comparison: Comparison, metric: str) -> alt.LayerChart:
     return _draw_rows(comparison, frame.select(label.alias("pair"), *_COLUMNS), title, frame)
 
 
-def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> alt.LayerChart:
+def draw_slices(comparison: Comparison, metric: str, a: str, b: str) -> Spec:
     """Draw the difference of one pair in every slice, with its interval."""
     slices = comparison.table["slice"].unique(maintain_order=True).head(SLICES).to_list()
     rows = _select_metric(comparison, metric).filter(pl.col("slice").is_in(slices))
@@ -57,7 +57,7 @@ def _select_metric(comparison: Comparison, metric: str) -> pl.DataFrame:
 
 def _draw_rows(
     comparison: Comparison, frame: pl.DataFrame, title: str, scale_rows: pl.DataFrame
-) -> alt.LayerChart:
+) -> Spec:
     """Draw differences on the scale of all panels of the metric, whose rows are `scale_rows`."""
     ends = [value for name in _COLUMNS[:3] for value in scale_rows[name].drop_nulls().to_list()]
     domain = [min([0.0, *ends]), max([0.0, *ends])]
@@ -67,7 +67,7 @@ def _draw_rows(
 
 def draw_differences(
     comparison: Comparison, metric: str, a: str, b: str, texts: Mapping[str, str] | None = None
-) -> alt.LayerChart:
+) -> Spec:
     """Draw what every query gained from a to b, the largest loss first.
 
     The tooltip of a bar shows the text of its query, if `texts` has it by id.
@@ -79,22 +79,27 @@ def draw_differences(
     if texts:
         text = pl.col("query").replace_strict(texts, default=None, return_dtype=pl.String)
         rows = rows.insert_column(1, rows.select(text=text).to_series())
-    scale = alt.Scale(domain=_difference_range(comparison, metric, (a, b)))
     name, difference = comparison.settings.weight, pl.col("difference")
     weight = difference * 0 + 1 if name is None else pl.col(attribute_column(name, _DIFFERENCES))
     mean = float(frame.select((difference * weight).sum() / weight.sum()).fill_nan(0.0).item())
-    bars = alt.Chart().mark_rect(stroke=None).encode(
-        alt.X("from:Q", title=f"{len(frame):,} queries, sorted by gain",
-              axis=alt.Axis(format=",d", tickMinStep=1), scale=alt.Scale(nice=False)),
-        alt.X2("to"),
-        alt.Y("difference:Q", title="difference", axis=panels.grid_axis(), scale=scale),
-        alt.Y2(datum=0),
-        color=panels.colour_by_system(comparison, "better"),
-        tooltip=panels.make_tooltips(rows.drop("from", "to", "better")),
-    )  # fmt: skip
-    line = alt.Chart(panels.inline_data(pl.DataFrame({"mean": mean}))).encode(y="mean:Q")
-    dashes = line.mark_rule(strokeDash=[5, 3], strokeWidth=1.5, color=GREY, tooltip=True)
-    layers = [bars, panels.make_zero_line("y"), dashes]
+    scale = {"domain": _difference_range(comparison, metric, (a, b))}
+    axis = {"format": ",d", "tickMinStep": 1}
+    title = f"{len(frame):,} queries, sorted by gain"
+    encoding = {
+        "x": quantitative("from", title=title, axis=axis, scale={"nice": False}),
+        "x2": {"field": "to"},
+        "y": quantitative("difference", title="difference", axis=panels.grid_axis(), scale=scale),
+        "y2": {"datum": 0},
+        "color": panels.colour_by_system(comparison, "better"),
+        "tooltip": panels.make_tooltips(rows.drop("from", "to", "better")),
+    }
+    line = make_layer("rule", {"y": quantitative("mean")}, strokeDash=[5, 3], strokeWidth=1.5,
+                      color=GREY, tooltip=True)  # fmt: skip
+    layers = [
+        make_layer("rect", encoding, stroke=None),
+        panels.make_zero_line("y"),
+        line | {"data": inline_data(pl.DataFrame({"mean": mean}))},
+    ]
     words = [_describe_gains(frame, gain, mean)]
     return panels.make_panel(layers, rows, _title(comparison, metric, a, b), words)
 

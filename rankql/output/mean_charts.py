@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import altair as alt
 import polars as pl
 
 from rankql.output import panels
@@ -16,6 +15,7 @@ from rankql.output.chart_selection import (
     result_of,
     summary_by_system,
 )
+from rankql.output.specs import Spec, calculate, make_layer, nominal, quantitative
 from rankql.output.style import GREY, HEIGHT, PALETTE
 from rankql.registry.parse import parse
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RANK_HEIGHT = 22
 
 
-def draw_means(evaluation: Evaluation, metric: str) -> alt.LayerChart:
+def draw_means(evaluation: Evaluation, metric: str) -> Spec:
     """Draw the mean of every system, best first, or of every slice of a single one."""
     name = "system"
     frame = summary_by_system(evaluation).filter(pl.col("metric") == metric).drop_nulls("mean")
@@ -37,11 +37,11 @@ def draw_means(evaluation: Evaluation, metric: str) -> alt.LayerChart:
         frame = frame.filter(pl.col("slice") == "all")
         frame = frame.sort("mean", descending=not lower, maintain_order=True)
     frame = frame.select(name, "mean", "lo", "hi", "queries")
-    colour = panels.colour_by_system(evaluation) if name == "system" else alt.value(PALETTE[0])
+    colour = panels.colour_by_system(evaluation) if name == "system" else {"value": PALETTE[0]}
     return panels.make_dot_panel(frame, f"{metric}: means", colour)
 
 
-def draw_ranks(comparison: Comparison, metric: str) -> alt.LayerChart:
+def draw_ranks(comparison: Comparison, metric: str) -> Spec:
     """Draw the ranks of every system that the tests support, those that may be best in colour."""
     ranks = comparison.leaderboard().filter(pl.col("metric") == metric, pl.col("slice") == "all")
     label = pl.format("{} to {}", "rank_lo", "rank_hi")
@@ -51,17 +51,19 @@ def draw_ranks(comparison: Comparison, metric: str) -> alt.LayerChart:
         .then(pl.col("rank_lo").cast(pl.String)).otherwise(label),
     )  # fmt: skip
     words = [f"{row['system']} {row['ranks']}" for row in frame.iter_rows(named=True)]
-    base = alt.Chart().encode(
-        y=panels.row_axis("system", frame["system"]), tooltip=panels.make_tooltips(frame)
-    )
-    best = alt.when(alt.datum.maybe_best).then(alt.value(PALETTE[0])).otherwise(alt.value(GREY))
-    scale = alt.Scale(domain=[0.5, max(1, len(frame)) + 0.5], nice=False)
-    axis = alt.Axis(format="d", tickMinStep=1)
-    layers = [
-        base.transform_calculate(start="datum.rank_lo - 0.4", end="datum.rank_hi + 0.4")
-        .mark_bar(height=12, cornerRadius=5)
-        .encode(alt.X("start:Q", title="rank", scale=scale, axis=axis), x2="end:Q", color=best)
-    ]
+    scale = {"domain": [0.5, max(1, len(frame)) + 0.5], "nice": False}
+    best = {"test": "datum.maybe_best", "value": PALETTE[0]}
+    encoding = {
+        "x": quantitative(
+            "start", title="rank", scale=scale, axis={"format": "d", "tickMinStep": 1}
+        ),
+        "x2": {"field": "end"},
+        "y": panels.row_axis("system", frame["system"]),
+        "color": {"condition": [best], "value": GREY},
+        "tooltip": panels.make_tooltips(frame),
+    }
+    bars = make_layer("bar", encoding, height=12, cornerRadius=5)
+    layers = [bars | calculate(start="datum.rank_lo - 0.4", end="datum.rank_hi + 0.4")]
     return panels.make_panel(layers, frame, f"{metric}: ranks", words, RANK_HEIGHT * len(frame))
 
 
@@ -75,26 +77,27 @@ def compute_cutoffs(comparison: Comparison, metric: str) -> pl.DataFrame:
     return frame.sort("k", maintain_order=True)
 
 
-def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> alt.LayerChart:
+def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:
     """Draw the means by cutoff: a line with its band for each system."""
     words = [
         f"{name} {part['mean'][0]:.3f} at {part['k'][0]}, {part['mean'][-1]:.3f} at {part['k'][-1]}"
         for (name,), part in frame.group_by("system", maintain_order=True)
     ]
     title = f"{metric.rpartition('@')[0] or metric}@k"
-    axis = alt.Axis(values=frame["k"].unique().sort().to_list(), format=",d")
-    base = alt.Chart().encode(
-        alt.X("k:Q", title="cutoff k", axis=axis, scale=alt.Scale(type="log", nice=False)),
-        alt.Y("mean:Q", title=title, scale=alt.Scale(zero=False), axis=panels.grid_axis()),
-        color=panels.colour_by_system(comparison, legend=True), detail="system:N",
-    )  # fmt: skip
+    axis = {"values": frame["k"].unique().sort().to_list(), "format": ",d"}
+    base = {
+        "x": quantitative("k", title="cutoff k", axis=axis, scale={"type": "log", "nice": False}),
+        "color": panels.colour_by_system(comparison, legend=True),
+        "detail": nominal("system"),
+    }
+    y = quantitative("mean", title=title, scale={"zero": False}, axis=panels.grid_axis())
     has_bands = len(comparison.systems) <= len(PALETTE) and not frame["lo"].null_count()
+    band = {**base, "y": quantitative("lo"), "y2": {"field": "hi"}}
+    points = {**base, "y": y, "tooltip": panels.make_tooltips(frame)}
     layers = [
-        *([base.mark_area(opacity=0.12).encode(y="lo:Q", y2="hi")] if has_bands else []),
-        base.mark_line(strokeWidth=2),
-        base.mark_point(filled=True, size=45, opacity=1).encode(
-            tooltip=panels.make_tooltips(frame)
-        ),
+        *([make_layer("area", band, opacity=0.12)] if has_bands else []),
+        make_layer("line", {**base, "y": y}, strokeWidth=2),
+        make_layer("point", points, filled=True, size=45, opacity=1),
     ]
     return panels.make_panel(layers, frame, title, words, HEIGHT + 40)
 
@@ -115,7 +118,7 @@ def describe_order(frame: pl.DataFrame) -> str:
     return "the order of the systems is the same at every k"
 
 
-def draw_sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -> alt.LayerChart:
+def draw_sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -> Spec:
     """Draw what a swap of neighbours changes, by position; the frame is that of `limits`."""
     frame = add_system(frame, comparison).filter(pl.col("metric") == metric)
     frame = frame.select("system", "position", "loss", "queries").drop_nulls("loss")
@@ -125,12 +128,18 @@ def draw_sensitivity(comparison: Comparison, frame: pl.DataFrame, metric: str) -
         for system, pos, loss, _ in worst.rows()
     ]
     last = max([1, *frame["position"]])
-    base = alt.Chart().encode(
-        alt.X("position:Q", title="position swapped with the next", scale=alt.Scale(nice=False),
-              axis=alt.Axis(format=",d", tickMinStep=1, tickCount=min(last, 10))),
-        alt.Y("loss:Q", title=f"change of {metric}", axis=panels.grid_axis()),
-        color=panels.colour_by_system(comparison, legend=True), detail="system:N",
-        tooltip=panels.make_tooltips(frame),
-    )  # fmt: skip
-    layers = [base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=45, opacity=1)]
+    axis = {"format": ",d", "tickMinStep": 1, "tickCount": min(last, 10)}
+    encoding = {
+        "x": quantitative(
+            "position", title="position swapped with the next", scale={"nice": False}, axis=axis
+        ),
+        "y": quantitative("loss", title=f"change of {metric}", axis=panels.grid_axis()),
+        "color": panels.colour_by_system(comparison, legend=True),
+        "detail": nominal("system"),
+        "tooltip": panels.make_tooltips(frame),
+    }
+    layers = [
+        make_layer("line", encoding, strokeWidth=2),
+        make_layer("point", encoding, filled=True, size=45, opacity=1),
+    ]
     return panels.make_panel(layers, frame, f"{metric}: swaps", words)

@@ -1,16 +1,14 @@
-"""What charts are made of: panels, axes, colours and tooltips, by altair."""
+"""What charts are made of: panels, axes, colours and tooltips."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-import altair as alt
 import polars as pl
-from polars import selectors
 
 from rankql.output.chart_selection import Evaluation, assign_colours
+from rankql.output.specs import Spec, calculate, inline_data, make_layer, nominal, quantitative
 from rankql.output.style import CONFIG, GREY, HEIGHT, ROW_HEIGHT, WIDTH
 from rankql.text import format_interval
 
@@ -23,26 +21,28 @@ MINUS = "− "
 
 
 def make_panel(
-    layers: Sequence[alt.Chart],
+    layers: Sequence[Spec],
     frame: pl.DataFrame,
     title: str,
     words: Sequence[str],
     height: float = HEIGHT,
-) -> alt.LayerChart:
+) -> Spec:
     """Draw layers over the rows of a frame. A screen reader reads the words, the first of many."""
-    chart = alt.layer(*layers, data=inline_data(frame))
     more = [f"and {len(words) - DESCRIBED} more"] if len(words) > DESCRIBED else []
-    description = f"{title}: {'; '.join([*words[:DESCRIBED], *more])}."
-    chart = chart.properties(
-        width=WIDTH, height=max(height, ROW_HEIGHT), title=title, description=description
-    )
-    panel: alt.LayerChart = chart.configure(**CONFIG)
-    return panel
+    return {
+        "title": title,
+        "description": f"{title}: {'; '.join([*words[:DESCRIBED], *more])}.",
+        "width": WIDTH,
+        "height": max(height, ROW_HEIGHT),
+        "data": inline_data(frame),
+        "layer": [*layers],
+        "config": CONFIG,
+    }
 
 
 def make_dot_panel(
-    frame: pl.DataFrame, title: str, colour: Any, domain: list[float] | None = None
-) -> alt.LayerChart:
+    frame: pl.DataFrame, title: str, colour: Spec, domain: list[float] | None = None
+) -> Spec:
     """Draw a row for each row of the frame: a dot on its interval, with the number above.
 
     The first four columns are the name of the row, its value, lo and hi. With a `domain`, values
@@ -51,51 +51,40 @@ def make_dot_panel(
     name, value = frame.columns[:2]
     sign = "" if domain is None else "+"
     words = [f"{row[0]} {format_interval(row[1:4], sign)}" for row in frame.rows()]
-    base = alt.Chart().encode(
-        y=row_axis(name, frame[name]), color=colour, tooltip=make_tooltips(frame)
-    )
-    scale = alt.Scale(zero=False, padding=24, domain=alt.Undefined if domain is None else domain)
+    base = {"y": row_axis(name, frame[name]), "tooltip": make_tooltips(frame)}
+    dots = {**base, "color": colour}
+    scale = {"zero": False, "padding": 24, **({} if domain is None else {"domain": domain})}
     no_intervals = len(frame) in (frame[value].null_count(), frame["lo"].null_count())
-    axis = alt.Axis(tickCount=6)
     x, lo = (
-        alt.X(field, type="quantitative", title=None, scale=scale, axis=axis)
+        quantitative(field, title=None, scale=scale, axis={"tickCount": 6})
         for field in (value, "lo")
     )
+    interval = {**dots, "x": lo, "x2": {"field": "hi"}}
     # Vega writes a difference that rounds to 0 as -0.000.
     label = f"format(abs(datum.{value}) < 5e-4 ? 0 : datum.{value}, '{sign}.3f')"
+    number = {**base, "x": x, "text": nominal("label"), "color": {"value": GREY}}
     layers = [
         *([] if domain is None else [make_zero_line("x")]),
-        *([] if no_intervals else [base.mark_rule(strokeWidth=3, opacity=0.5).encode(lo, x2="hi")]),
-        base.mark_point(filled=True, size=70, opacity=1).encode(x),
-        base.transform_calculate(label=label)
-        .mark_text(dy=-11)
-        .encode(x, text="label:N", color=alt.value(GREY)),
+        *([] if no_intervals else [make_layer("rule", interval, strokeWidth=3, opacity=0.5)]),
+        make_layer("point", {**dots, "x": x}, filled=True, size=70, opacity=1),
+        make_layer("text", number, dy=-11) | calculate(label=label),
     ]
     two_lines = frame[name].str.contains("\n", literal=True).any()
     height = ROW_HEIGHT * len(frame) * (1.4 if two_lines else 1)
     return make_panel(layers, frame, title, words, height)
 
 
-def make_zero_line(axis: str) -> alt.Chart:
+def make_zero_line(axis: str) -> Spec:
     """Draw the line of no difference."""
-    line = alt.Chart(inline_data(pl.DataFrame({"zero": 0}))).mark_rule(color=GREY, strokeWidth=1)
-    chart: alt.Chart = line.encode(x="zero:Q") if axis == "x" else line.encode(y="zero:Q")
-    return chart
+    line = make_layer("rule", {axis: quantitative("zero")}, color=GREY, strokeWidth=1)
+    return line | {"data": {"values": [{"zero": 0}]}}
 
 
-def inline_data(frame: pl.DataFrame) -> alt.InlineData:
-    """Put the rows into the chart: numbers with six digits, NULL for NaN and infinity."""
-    number = selectors.float()
-    rounded = pl.when(number.is_finite()).then(number.round_sig_figs(6))
-    return alt.InlineData(values=frame.with_columns(rounded.name.keep()).to_dicts())
-
-
-def row_axis(field: str, names: pl.Series) -> alt.Y:
+def row_axis(field: str, names: pl.Series) -> Spec:
     """Name the rows, in their order."""
-    lines = alt.Axis(labelExpr=f"split({label_expression(names)}, '\\n')")
+    lines = {"labelExpr": f"split({label_expression(names)}, '\\n')"}
     # Not sort=: it puts the names into an expression, which some characters break.
-    scale = alt.Scale(domain=names.to_list())
-    return alt.Y(field, type="nominal", scale=scale, title=None, axis=lines)
+    return nominal(field, scale={"domain": names.to_list()}, title=None, axis=lines)
 
 
 def shorten_names(names: Iterable[str]) -> dict[str, str]:
@@ -150,30 +139,27 @@ def label_expression(names: Iterable[str]) -> str:
     return f"{json.dumps(short)}[datum.label] || datum.label" if short else "datum.label"
 
 
-def grid_axis() -> alt.Axis:
+def grid_axis() -> Spec:
     """Make an axis with grid lines."""
-    return alt.Axis(grid=True, titleLimit=HEIGHT, tickCount=6)
+    return {"grid": True, "titleLimit": HEIGHT, "tickCount": 6}
 
 
-def colour_by_system(
-    evaluation: Evaluation, field: str = "system", legend: bool = False
-) -> alt.Color:
+def colour_by_system(evaluation: Evaluation, field: str = "system", legend: bool = False) -> Spec:
     """Colour by the system that a column names."""
     colours = assign_colours(evaluation)
     named = [name for name, colour in colours.items() if colour != GREY]
     key = None
     if legend and named[1:]:
-        label = label_expression(named)
-        key = alt.Legend(values=named, symbolType="stroke", labelExpr=label)
-    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
-    return alt.Color(field, type="nominal", scale=scale, legend=key)
+        key = {"values": named, "symbolType": "stroke", "labelExpr": label_expression(named)}
+    scale = {"domain": [*colours], "range": [*colours.values()]}
+    return nominal(field, scale=scale, legend=key)
 
 
-def make_tooltips(frame: pl.DataFrame) -> list[alt.Tooltip]:
+def make_tooltips(frame: pl.DataFrame) -> list[Spec]:
     """Show every column of a frame when the mouse is over its row."""
     return [
-        alt.Tooltip(name, type="quantitative", format=".4f" if kind.is_float() else ",d")
+        quantitative(name, format=".4f" if kind.is_float() else ",d")
         if kind.is_numeric()
-        else alt.Tooltip(name, type="nominal")
+        else nominal(name)
         for name, kind in frame.schema.items()
     ]

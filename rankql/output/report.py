@@ -66,12 +66,10 @@ def _draw_sections(
     comparison: Comparison, texts: Texts, stages: Mapping[str, Any] | None
 ) -> list[Section]:
     """Make the sections that the comparison has data for."""
-    import altair as alt
-
     from rankql.output.report_sections import SECTIONS
     from rankql.output.report_source import open_source
 
-    with alt.theme.enable("none"), open_source(comparison, texts, stages) as source:
+    with open_source(comparison, texts, stages) as source:
         return [section for make in SECTIONS if (section := make(source))]
 
 

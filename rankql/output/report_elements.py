@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from rankql.output.specs import SCHEMA, Spec
 from rankql.text import TableRows, format_table
-
-if TYPE_CHECKING:
-    import altair as alt
 
 # The largest numbers of rows of a chart's data, and of charts in a section.
 DATA, PANELS = 100, 12
@@ -33,18 +30,20 @@ class Section:
     # The number of charts that the page leaves out.
     beyond: int = 0
 
-    def draw(self, panels: Sequence[alt.LayerChart]) -> None:
+    def draw(self, panels: Sequence[Spec]) -> None:
         """Add the charts that have rows."""
         for panel in panels:
-            spec = panel.to_dict(validate=False)
-            rows = spec["datasets"].get(spec["data"]["name"])
+            rows = panel["data"]["values"]
             if not rows:
                 continue
-            title, finding = spec.pop("title"), spec.pop("description")
-            spec.pop("config")
             if len(self.figures) == PANELS:
                 self.beyond += 1
                 continue
+            title, finding = panel["title"], panel["description"]
+            # The page has the words and the configuration.
+            left_out = ("title", "description", "config")
+            spec = {name: panel[name] for name in panel if name not in left_out}
+            spec["$schema"] = SCHEMA
             # As wide as there is room.
             spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
             data = ReportTable.of(pl.DataFrame(rows, infer_schema_length=None), f"{title}: data")
@@ -58,7 +57,7 @@ class Figure:
 
     id: str
     title: str
-    spec: dict[str, Any]
+    spec: Spec
     finding: str
     data: ReportTable
 

@@ -1,5 +1,7 @@
 """The plotted numbers: rows, their order, intervals, quartiles and cutoffs, by hand."""
 
+import copy
+
 import polars as pl
 import pytest
 
@@ -31,11 +33,14 @@ def compare(metrics, **options):
 
 def panels(chart):
     """The panels of a chart, as plain values, each data set where it is drawn."""
-    spec = chart.to_dict()
+    spec = copy.deepcopy(chart) if isinstance(chart, dict) else chart.to_dict()
     for part in (made := spec.get("concat", [spec])):
         for each in [part, *part["layer"]]:
             if "data" in each:
-                each["data"] = spec["datasets"][each["data"]["name"]]
+                data = each["data"]
+                each["data"] = (
+                    data["values"] if "values" in data else spec["datasets"][data["name"]]
+                )
     return made
 
 

@@ -225,8 +225,7 @@ def test_names_are_shown_and_not_interpreted_in_html(nasty, pages, parsed):
         assert " ".join(name.split()) in page.text
     assert "49" not in [cell.strip() for cell in page.words]
     specs = json.loads(page.raw["script"][0])["specs"]
-    shown = {row.get("system") for spec in specs.values() for data in spec["datasets"].values()
-             for row in data}  # fmt: skip
+    shown = {row.get("system") for spec in specs.values() for row in spec["data"]["values"]}
     assert {*NASTY} <= shown
 
 
@@ -357,7 +356,7 @@ def test_texts_stand_where_ids_are(sliced, tmp_path):
     links = {attrs["href"] for attrs in page.all("a") if not attrs["href"].startswith("#")}
     assert links == {"https://x.org/?a=<1>&b"}
     specs = json.loads(page.raw["script"][0])["specs"]
-    rows = max(specs["differences-4"]["datasets"].values(), key=len)
+    rows = specs["differences-4"]["data"]["values"]
     assert {row["query"]: row["text"] for row in rows} == texts["query"]
 
 
@@ -490,8 +489,7 @@ def test_many_queries_are_thinned(tmp_path):
     assert (tmp_path / "a.html").stat().st_size < 1_300_000
     words = "There are 20,000 queries, so only every n-th is drawn."
     assert words in (tmp_path / "a.html").read_text()
-    rows = charts.draw_differences(comparison, "AP", "a", "b").to_dict()["datasets"]
-    bars = max(rows.values(), key=len)
+    bars = charts.draw_differences(comparison, "AP", "a", "b")["data"]["values"]
     assert len(bars) <= charts.BARS and (bars[0]["from"], bars[-1]["to"]) == (0, 20_000)
     assert all(bar["to"] == after["from"] for bar, after in itertools.pairwise(bars))
     own = comparison.differences("AP", "a", "b")["difference"]
@@ -561,8 +559,8 @@ def test_a_system_has_one_colour(sliced):
 
 
 def test_the_numbers_of_the_differences(sliced):
-    spec = charts.draw_differences(sliced, "nDCG@10", "old", "new").to_dict()
-    bars = max(spec["datasets"].values(), key=len)
+    spec = charts.draw_differences(sliced, "nDCG@10", "old", "new")
+    bars = spec["data"]["values"]
     expected = sliced.differences("nDCG@10", "old", "new")["difference"].to_list()
     assert [bar["difference"] for bar in bars] == pytest.approx(expected, rel=1e-5)
     won = sum(value > 0 for value in expected)
