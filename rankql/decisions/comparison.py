@@ -181,21 +181,7 @@ class Comparison(EvaluatedTable):
         `summary` has the curves, `discriminative_power()` says at which k the systems differ
         significantly, and `agreement()` whether their order depends on k.
         """
-        if self.source is None:
-            raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
-        parsed = parse(metric or self.metrics[0])[0]
-        if parsed.record is None or not parsed.record.has_cutoff:
-            raise RankqlError(f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'")
-        if not isinstance(ks, list | tuple | range) or not ks:
-            raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
-        names = [f"{replace(parsed, k=None).name}@{k}" for k in ks]
-        keywords = {**self.source.keywords, **asdict(self.settings), "by": ()}
-        if self.settings.bounds is not None:
-            known = [name for name in names if name in self.settings.bounds]
-            keywords["bounds"] = {name: self.settings.bounds[name] for name in known}
-        return self.source.compare(
-            self.source.runs, qrels=self.source.qrels, metrics=names, **keywords
-        )
+        return compare_at_cutoffs(self, [metric or self.metrics[0]], ks, **asdict(self.settings))
 
     def _details(self) -> dict[str, Any]:
         return {
@@ -256,6 +242,26 @@ class Comparison(EvaluatedTable):
             return [frame]
         adjusted = "p_adjusted" in frame.columns
         return [fit_width(frame, [x for x in _LEAST_IMPORTANT if x != ["p"] or adjusted])]
+
+
+def compare_at_cutoffs(
+    comparison: Comparison, metrics: Sequence[str], ks: Sequence[int], **settings: Any
+) -> Comparison:
+    """Compare the same runs at several cutoffs of these metrics, which are evaluated once."""
+    source, names = comparison.source, []
+    if source is None:
+        raise RankqlError("cutoffs needs runs, but results were compared. Compare the runs")
+    for metric in metrics:
+        parsed = parse(metric)[0]
+        if parsed.record is None or not parsed.record.has_cutoff:
+            raise RankqlError(f"{parsed.name} has no cutoff. Pass another metric, such as 'nDCG'")
+        if not isinstance(ks, list | tuple | range) or not ks:
+            raise RankqlError(f"ks= must be a list of cutoffs, such as [5, 10, 20], not {ks!r}")
+        names += [f"{replace(parsed, k=None).name}@{k}" for k in ks]
+    if bounds := settings.get("bounds"):
+        settings["bounds"] = {name: bounds[name] for name in names if name in bounds}
+    keywords = {**source.keywords, **settings, "by": ()}
+    return source.compare(source.runs, qrels=source.qrels, metrics=names, **keywords)
 
 
 def require_page(path: str | os.PathLike[str], stages: Mapping[str, Any]) -> None:

@@ -53,7 +53,8 @@ def plot_comparison(
     _require_kind(kind, ("differences", "means", "ranks", "intervals", "slices", "cutoffs"))
     metrics = _select_metrics(comparison, metric)
     if kind == "cutoffs":
-        return draw_cutoffs(comparison, metrics[0], compute_cutoffs(comparison, metrics[0]))
+        ((name, frame),) = compute_cutoffs(comparison, metrics[:1]).items()
+        return draw_cutoffs(comparison, name, frame)
     if kind == "means":
         return plot_means(comparison, metric)
     if kind == "ranks":

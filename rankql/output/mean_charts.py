@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankql.decisions.comparison import CUTOFFS, compare_at_cutoffs
 from rankql.output import panels
 from rankql.output.chart_selection import (
     SLICES,
@@ -67,14 +70,22 @@ def draw_ranks(comparison: Comparison, metric: str) -> Spec:
     return panels.make_panel(layers, frame, f"{metric}: ranks", words, RANK_HEIGHT * len(frame))
 
 
-def compute_cutoffs(comparison: Comparison, metric: str) -> pl.DataFrame:
-    """Return the means of every system by cutoff, with their intervals."""
-    curves = comparison.cutoffs(metric)
-    cutoffs = {name: parse(name)[0].k for name in curves.metrics}
-    k = pl.col("metric").replace_strict(cutoffs, return_dtype=pl.Int64).alias("k")
-    frame = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
-    frame = frame.select("system", k, "mean", "lo", "hi", "queries")
-    return frame.sort("k", maintain_order=True)
+def compute_cutoffs(comparison: Comparison, metrics: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """Return the means of every system by cutoff, with their intervals, for each metric."""
+    # Only the means are shown, so the differences have the test that takes least time.
+    settings = {**asdict(comparison.settings), "test": "t", "bounds": None}
+    curves = compare_at_cutoffs(comparison, metrics, CUTOFFS, **settings)
+    cutoffs = {name: parse(name)[0] for name in curves.metrics}
+    summary = summary_by_system(curves).filter(pl.col("slice") == "all").drop_nulls("mean")
+    frames = {}
+    for metric in metrics:
+        own = replace(parse(metric)[0], k=None).name
+        ks = {name: each.k for name, each in cutoffs.items() if replace(each, k=None).name == own}
+        frame = summary.filter(pl.col("metric").is_in([*ks]))
+        k = pl.col("metric").replace_strict(ks, return_dtype=pl.Int64).alias("k")
+        frame = frame.select("system", k, "mean", "lo", "hi", "queries")
+        frames[metric] = frame.sort("k", maintain_order=True)
+    return frames
 
 
 def draw_cutoffs(comparison: Comparison, metric: str, frame: pl.DataFrame) -> Spec:

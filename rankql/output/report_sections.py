@@ -123,8 +123,8 @@ def make_cutoffs_section(source: ReportSource) -> Section | None:
     section.reading = ["The mean by cutoff k: the number of top positions that count. Bands are "
                        "confidence intervals."]  # fmt: skip
     with source.errors_as_notes(section):
-        for name in [*names][:CUTOFF_METRICS]:
-            frame = mean_charts.compute_cutoffs(comparison, name)
+        frames = mean_charts.compute_cutoffs(comparison, [*names][:CUTOFF_METRICS])
+        for name, frame in frames.items():
             section.draw([mean_charts.draw_cutoffs(comparison, name, frame)])
             if len(comparison.systems) > 1:
                 section.remarks.append(
