@@ -102,6 +102,11 @@ def report_command(
     The HTML page has a verdict in one line, charts, the queries that changed most, and the
     limits of the data.
     """
+    from rankql.output.vega import bundle_in_background
+
+    if output.suffix.lower() == ".html":
+        click.get_current_context().with_resource(bundle_in_background())
+
     from rankql.decisions.comparison import require_page
     from rankql.results import SUFFIXES
     from rankql.writing import output_path

@@ -7,13 +7,13 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rankql.errors import require_package
 from rankql.output.style import CONFIG
 from rankql.output.texts import Texts
+from rankql.output.vega import bundle_vega
 from rankql.output.verdict import write_verdict
 from rankql.text import format_count, format_queries, join_words
 from rankql.versions import find_version
@@ -36,7 +36,7 @@ def render_page(
     import jinja2
 
     sections = _draw_sections(comparison, Texts(texts), stages)
-    scripts = [_bundle_vega(), _read("report.js")]
+    scripts = [bundle_vega(), _read("report.js")]
     specs = {figure.id: figure.spec for section in sections for figure in section.figures}
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -75,15 +75,6 @@ def _draw_sections(
 
 def _read(name: str) -> str:
     return (files("rankql.output") / name).read_text(encoding="utf-8")
-
-
-@cache
-def _bundle_vega() -> str:
-    """Bundle Vega, Vega-Lite and vega-embed."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
-    return bundle
 
 
 def _hash_script(script: str) -> str:

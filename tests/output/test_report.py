@@ -16,6 +16,7 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
+from rankql.output import vega
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
 from support import components
@@ -532,6 +533,29 @@ def test_from_the_command_line(tmp_path, monkeypatch):
     assert done.exit_code == 2 and done.stderr.startswith(
         "rankql: output 'r.doc' must end in one of"
     )
+
+
+def test_the_command_line_bundles_in_a_second_process(monkeypatch):
+    """The same bundle; where the process fails, it is made here; no process is left."""
+    import vl_convert
+
+    monkeypatch.setattr(vega, "bundle_vega", vega.bundle_vega.__wrapped__)
+    bundle, processes = vl_convert.javascript_bundle(), []
+    monkeypatch.setattr(vl_convert, "javascript_bundle", lambda: "made here")
+    for code, expected in ((vega._BUNDLE, bundle), ("raise SystemExit(1)", "made here")):
+        monkeypatch.setattr(vega, "_BUNDLE", code)
+        with vega.bundle_in_background():
+            processes += vega._STARTED
+            assert vega.bundle_vega() == expected
+    with pytest.raises(ZeroDivisionError), vega.bundle_in_background():
+        processes += vega._STARTED
+        raise ZeroDivisionError
+    assert len(processes) == 3 and all(each.returncode is not None for each in processes)
+    for name, value in (("executable", ""), ("executable", "no such file"), ("frozen", True)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"sys.{name}", value, raising=False)
+            with vega.bundle_in_background():
+                assert not vega._STARTED and vega.bundle_vega() == "made here"
 
 
 def test_plots_of_a_result():
