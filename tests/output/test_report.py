@@ -16,7 +16,7 @@ from rankql import text as show
 from rankql.cli import demo
 from rankql.cli.main import main
 from rankql.diagnostics.explain import explain_items
-from rankql.output import vega
+from rankql.output import report_queries, vega
 from rankql.output.texts import Texts
 from rankql.output.verdict import write_verdict
 from support import components
@@ -556,6 +556,16 @@ def test_the_command_line_bundles_in_a_second_process(monkeypatch):
             patched.setattr(f"sys.{name}", value, raising=False)
             with vega.bundle_in_background():
                 assert not vega._STARTED and vega.bundle_vega() == "made here"
+
+
+def test_equal_changes_keep_the_order_of_the_ranking():
+    """The last bits of a contribution, a sum over threads, differ from run to run."""
+    old = pl.DataFrame({"item": ["x", "y"], "pos": [1, 2], "rel": 1, "contribution": [0.5, 0.25]})
+    new = old.with_columns(pos=pl.Series([2, 1]), contribution=pl.Series([0.25, 0.5 + 1.2e-16]))
+    assert new["contribution"][1] > 0.5
+    labels = {item: item for item in "xy"}
+    cases = report_queries._Cases("nDCG", "", old, {}, labels)
+    assert [row[0] for row in cases._list_moved(old, new)] == ["x", "y"]
 
 
 def test_plots_of_a_result():
