@@ -84,9 +84,9 @@ def write_junit(result: Verdict | Monitoring, path: Path | None) -> None:
 @contextmanager
 def open_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection to DuckDB, with a progress bar if stderr is a terminal."""
-    import duckdb
+    from rankql.sources.private import private_connection
 
-    con = duckdb.connect()
+    con = private_connection()  # which keeps the macros that it has created
     if not sys.stderr.isatty():
         yield con
         return
