@@ -7,10 +7,13 @@ CREATE OR REPLACE MACRO typeof(value) AS
 
 CREATE OR REPLACE MACRO rankql_is_text(value) AS typeof(value) RLIKE '^(array<)?(string|varchar|char)';
 
+-- Spark computes conditions on the type while it plans, so integers are not checked in every row.
+CREATE OR REPLACE MACRO rankql_is_integer(value) AS typeof(value) RLIKE '^(tiny|small|big)?int$';
+
 -- Short checks of rows, because they are most of the text of a metric.
 CREATE OR REPLACE MACRO rankql_grade(rel) AS
     CASE WHEN typeof(rel) RLIKE 'string|char' THEN raise_error('rel must be a number, not text. Cast it first')
-         WHEN abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
+         WHEN rankql_is_integer(rel) OR abs(CAST(rel AS DOUBLE)) < CAST('Infinity' AS DOUBLE) THEN CAST(rel AS DOUBLE)
          WHEN rel IS NOT NULL THEN raise_error('rel must be a finite number, not ' || rel) END;
 
 CREATE OR REPLACE MACRO rankql_grades(rels) AS
@@ -24,11 +27,14 @@ CREATE OR REPLACE MACRO rankql_hits(rels, threshold) AS
 
 CREATE OR REPLACE MACRO rankql_gain(rel) AS rankql_grade(rel) - least(CAST(rel AS DOUBLE), 0D);
 
+CREATE OR REPLACE MACRO rankql_if_positive(rel) AS CASE WHEN TRY_CAST(rel AS DOUBLE) < 0D THEN 0D ELSE 1D END;
+
 CREATE OR REPLACE MACRO rankql_hit(rel, threshold) AS CAST(rankql_grade(rel) >= rankql_threshold(threshold) AS DOUBLE);
 
 CREATE OR REPLACE MACRO rankql_pos(pos, k) AS
     CASE WHEN typeof(pos) RLIKE 'string|char' THEN raise_error('pos must be a number, not text. Cast it first')
-         WHEN CAST(pos AS DOUBLE) >= 1 AND CAST(pos AS DOUBLE) <= 9007199254740992 AND CAST(pos AS DOUBLE) % 1 = 0
+         WHEN CAST(pos AS DOUBLE) >= 1 AND CAST(pos AS DOUBLE) <= 9007199254740992
+              AND (rankql_is_integer(pos) OR CAST(pos AS DOUBLE) % 1 = 0)
          THEN CASE WHEN k IS NULL OR CAST(pos AS DOUBLE) <= rankql_cutoff(k) THEN CAST(pos AS DOUBLE) END
          WHEN pos IS NOT NULL THEN raise_error('pos must be a whole number from 1, not ' || pos) END;
 

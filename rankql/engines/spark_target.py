@@ -115,11 +115,15 @@ def spark_with_grades(grades: Iterable[float]) -> Target:
     among = ", ".join(f"{value!r}D" for value in values)
     listed = ", ".join(f"{value:g}" for value in reversed(values))
     other = f"'rel must be one of grades={listed}, not ' || CAST(value AS STRING)"
+    # The first count checks all values.
+    first = (
+        f"CASE WHEN value IN ({among}) THEN value = {values[0]!r}D "
+        f"WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END"
+    )
+    conditions = [first, *(f"value = {value!r}D" for value in values[1:])]
     lists = (
-        f"array_repeat({value!r}D, CAST(least(k, count_if(CASE WHEN value IN ({among}) "
-        f"THEN value = {value!r}D WHEN value > 0 THEN CAST(raise_error({other}) AS BOOLEAN) END)) "
-        "AS INT))"
-        for value in values
+        f"array_repeat({value!r}D, CAST(least(k, count_if({condition})) AS INT))"
+        for value, condition in zip(values, conditions, strict=True)
     )
     largest = f"slice(rankql_keep(concat({', '.join(lists)})), 1, CAST(k AS INT))"
     body = parse_sql(largest, "spark")

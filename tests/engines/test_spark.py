@@ -264,6 +264,36 @@ def test_bad_input(spark, call, message):
     assert isinstance(error.value, rankql.RankqlError) or "USER_RAISED" in str(error.value)
 
 
+INTEGERS, FRACTIONS = ("TINYINT", "SMALLINT", "INT", "BIGINT"), ("FLOAT", "DOUBLE", "DECIMAL(9, 2)")
+
+
+@pytest.mark.parametrize("kind", [*INTEGERS, *FRACTIONS])
+@pytest.mark.parametrize("grades", [None, [1, 3]])
+def test_integers_are_not_checked_for_fractions(spark, kind, grades):
+    """Spark drops these checks of integers while it plans, and those only."""
+    typed = f"CAST(rel AS {kind}) AS rel, CAST(pos AS {kind}) AS pos"
+    frame = spark.sql(f"SELECT 1 AS g, {typed} FROM VALUES (1, 1), (3, 2) AS t (rel, pos)")
+    metric = metrics.ndcg(k=10, grades=grades)
+    values = frame.groupBy("g").agg(metric)
+    assert values.collect()[0].ndcg == pytest.approx((1 + 3 / 1.584962500721156) / 3.63092975357146)
+    plan = values._jdf.queryExecution().optimizedPlan().toString()
+    for check in ("rel must be a finite number", "% 1"):
+        assert (check in plan) == (kind in FRACTIONS)
+    wrong = {"pos - 2": "pos must be a whole number from 1, not -1"}
+    if kind == "BIGINT":
+        wrong["pos + 9007199254740995"] = "pos must be a whole number from 1, not 9007199254740996"
+    if kind in FRACTIONS:
+        wrong["pos / 2"] = "pos must be a whole number from 1, not 0.5"
+    for pos, message in wrong.items():
+        with pytest.raises(Exception, match=message):
+            frame.selectExpr("g", "rel", f"{pos} AS pos").groupBy("g").agg(metric).collect()
+    if kind in ("FLOAT", "DOUBLE"):
+        for value in ("nan", "inf", "-inf"):
+            bad = frame.selectExpr("g", f"CAST('{value}' AS {kind}) AS rel", "pos")
+            with pytest.raises(Exception, match="rel must be a finite number"):
+                bad.groupBy("g").agg(metric).collect()
+
+
 GRADED = {"whole": [1, 2, 3], "halves": [0.5, 1.5, 2.0], "decimals": [0.1, 0.25]}
 
 
