@@ -86,19 +86,20 @@ def open_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection to DuckDB, with a progress bar if stderr is a terminal."""
     from rankql.sources.private import private_connection
 
-    con = private_connection()  # which keeps the macros that it has created
-    if not sys.stderr.isatty():
-        yield con
-        return
-    con.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false").fetchall()
-    done = threading.Event()
-    bar = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
-    bar.start()
-    try:
-        yield con
-    finally:
-        done.set()
-        bar.join()
+    with private_connection() as con:
+        if not sys.stderr.isatty():
+            yield con
+            return
+        bar = "SET enable_progress_bar = true; SET enable_progress_bar_print = false"
+        con.execute(bar).fetchall()
+        done = threading.Event()
+        thread = threading.Thread(target=_show_progress, args=(con, done), daemon=True)
+        thread.start()
+        try:
+            yield con
+        finally:
+            done.set()
+            thread.join()
 
 
 def _show_progress(con: duckdb.DuckDBPyConnection, done: threading.Event) -> None:

@@ -40,6 +40,11 @@ def private_connection(threads: int | None = None) -> duckdb.DuckDBPyConnection:
         return con
 
 
+def is_private(con: duckdb.DuckDBPyConnection) -> bool:
+    """Is it a connection of our own?"""
+    return con in _CREATED
+
+
 @cache
 def _database(process: int, threads: int | None) -> tuple[duckdb.DuckDBPyConnection, set[str]]:
     """The database of a process, and its macros.

@@ -38,7 +38,7 @@ from rankql.sources.files import (
 from rankql.sources.frames import library, refuse_unread_lists, register_frame
 from rankql.sources.json_shapes import JsonShape, json_shape
 from rankql.sources.messages import reword_error, unreadable_shape, unreadable_source
-from rankql.sources.private import in_transaction, private_connection
+from rankql.sources.private import in_transaction, is_private, private_connection
 from rankql.sources.tables import Data, Table
 from rankql.sources.trec import detect_trec, has_no_header
 
@@ -57,14 +57,17 @@ def open_session(
         )
         con = duckdb.connect(":default:") if relations else (own := private_connection())
     with _lock(con):
-        session = Session(con, own is not None)
+        session = Session(con, is_private(con))
+        if own:
+            session.hint = "To read a table, pass its connection: con="
         try:
             with duckdb_errors(session):
                 yield session
         finally:
-            session.close()
             if own:
                 own.close()
+            else:
+                session.close()
 
 
 @contextmanager
@@ -96,9 +99,7 @@ class Session:
         self.loaded: dict[str, str] = {}
         # The SQL of the Parquet files that are read, by their label.
         self.files: dict[str, str] = {}
-        self.hint = (
-            "To read a table, pass its connection: con=" if own else "No table has this name"
-        )
+        self.hint = "No table has this name"
 
     def table(self, data: Data, label: str) -> Table:
         """The table of the data, which is not copied. Text files and dicts are read at once."""
@@ -267,9 +268,7 @@ class Session:
         return line
 
     def close(self) -> None:
-        """Remove our tables from the user's connection. Our own connection is closed instead."""
-        if self._own:
-            return
+        """Remove our tables from the connection."""
         for name in self.registered:
             with suppress(duckdb.Error):  # the transaction may have failed
                 self.con.unregister(name)
