@@ -50,6 +50,7 @@ class Top:
         self.cutoffs = sorted(set(cutoffs))
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
+        self._constants: dict[str, str] = {}
         self._hits: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self._parts: dict[str, str] = {}
@@ -106,7 +107,7 @@ class Top:
         top = {"firsts": f"CAST((top >> {size}) & 3 AS BIGINT)",
                "packed": f"CAST(top >> {size + 2} AS BIGINT)"}  # fmt: skip
         steps = {
-            "digits": words | top | totals,
+            "digits": words | top | totals | self._constants,
             "counts": {
                 f"from {grade}": counts.at_least(quote(f"all {name}"), grade)
                 for name, counts in self.counts.items()
@@ -146,9 +147,14 @@ class Top:
         hits = f"({self._hits_of(threshold, word)} >> {shift}) & 1"
         return self.place(f"hit {threshold} {i}", hits)
 
-    def graded(self, what: str, values: Iterable[float], i: int) -> str:
-        """The value for the grade at a position; values are by grade from 0."""
-        return self.place(f"{what} {i}", at_index(values, f"({self._digit(i)})"))
+    def power(self, name: str, factor: float, i: int) -> str:
+        """2^grade - 1 at a position, times a factor."""
+        return self.place(f"{name} {i}", f"((1 << ({self._digit(i)})) - 1) * {double(factor)}")
+
+    def constants(self, name: str, values: Iterable[float]) -> str:
+        """Add a column with a list of constants. A list in each metric takes longer to plan."""
+        self._constants[name] = f"[{', '.join(map(double, values))}]"
+        return quote(name)
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
@@ -305,8 +311,3 @@ def double(value: float) -> str:
     """A number that DuckDB reads as DOUBLE, not as DECIMAL."""
     text = repr(float(value))
     return text if "e" in text else f"{text}e0"
-
-
-def at_index(values: Iterable[float], index: str) -> str:
-    """The value at an index from 0."""
-    return f"[{', '.join(map(double, values))}][{index} + 1]"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from rankql.evaluation.packed import BITS, Top, at_index, digit_bits, double
+from rankql.evaluation.packed import BITS, Top, digit_bits, double
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.requested_metric import Metric
 
@@ -72,27 +73,25 @@ def _discounted_gains(top: Top, options: Mapping[str, Any]) -> str:
 def _sum_of_gains(
     top: Top, options: Mapping[str, Any], name: str, weight: Callable[[int], str]
 ) -> str:
-    kind, threshold = options["gain"], options["threshold"]
-    gains = top.gains(kind, threshold)
-
-    def gain(i: int) -> str:
-        if kind == "binary":
-            return top.hit(threshold, i)
-        return top.grade(i) if kind == "linear" else top.graded(kind, gains, i)
-
-    name = f"{name} {threshold}" if kind == "binary" else name
+    threshold = options["threshold"]
+    gains: dict[str, Callable[[int], str]] = {
+        "linear": top.grade,
+        "binary": lambda i: top.hit(threshold, i),
+        "exp2": lambda i: top.power("exp2", 1, i),
+    }
+    gain = gains[options["gain"]]
+    name = f"{name} {threshold}" if options["gain"] == "binary" else name
     return f"({top.total(name, lambda i: gain(i) + weight(i), options['k'])})"
 
 
 def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
     """If n items have at least a grade, each of the first n positions gains its step."""
-    sums = [0.0]
-    for i in range(1, options["k"] + 1):
-        sums.append(sums[-1] + 1 / math.log2(i + 1))
+    discounts = accumulate((1 / math.log2(i + 1) for i in range(1, top.k + 1)), initial=0.0)
+    sums = top.constants("discounts", discounts)
     gains = top.gains(options["gain"], options["threshold"])
     return " + ".join(
         f"{double(gains[grade] - gains[grade - 1])} * "
-        + at_index(sums, f"least({top.relevant(grade)}, {options['k']})")
+        f"{sums}[least({top.relevant(grade)}, {options['k']}) + 1]"
         for grade in range(1, len(gains))
     )
 
@@ -106,7 +105,7 @@ def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:
 
 def _precisions(top: Top, options: Mapping[str, Any]) -> str:
     threshold = options["threshold"]
-    return top.total(
+    precisions = top.total(
         f"ap {threshold}",
         lambda i: (
             f"{top.hit(threshold, i)} * "
@@ -114,16 +113,15 @@ def _precisions(top: Top, options: Mapping[str, Any]) -> str:
         ),
         options["k"],
     )
+    return f"({precisions})"
 
 
 def _stops(top: Top, options: Mapping[str, Any]) -> str:
     """From the last position backwards: the value if the user stops, or of what follows."""
     p, max_rel = options["p"], options["max_rel"]
-    chances = [(2.0**grade - 1) * 2.0**-max_rel for grade in range(top.end + 1)]
     value, name = "0e0", f"err {max_rel} {p}"
     for start, end in reversed(top.stretches(options["k"])):
-        stop = f"stop {max_rel}"
-        stops = {i: top.graded(stop, chances, i) for i in range(start, end + 1)}
+        stops = {i: top.power(f"stop {max_rel}", 2.0**-max_rel, i) for i in range(start, end + 1)}
         worth = "0e0"
         for i, stop in reversed(stops.items()):
             worth = f"({stop} * {double(p ** (i - 1) / i)} + (1 - {stop}) * {worth})"
@@ -146,10 +144,19 @@ def _looks(top: Top, options: Mapping[str, Any]) -> str:
     return f"{double(1 - p)} * ({looks})"
 
 
+def _divisor(top: Top, options: Mapping[str, Any]) -> str:
+    """What precisions are divided by."""
+    k, relevant = options["k"], top.relevant(options["threshold"])
+    divisors = {"k": str(k), "min": f"least({k}, {relevant})", "R": relevant}
+    hits = top.count(options["threshold"], k)
+    return {**divisors, "found": hits}[options["denominator"]]
+
+
 QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
     "hits": lambda top, options: top.count(options["threshold"], options["k"]),
     "relevant": lambda top, options: top.relevant(options["threshold"]),
     "positive": lambda top, options: top.relevant(1),
+    "divisor": _divisor,
     "first": lambda top, options: top.first(options["threshold"], options["k"]),
     "gains": _gains,
     "discounted_gains": _discounted_gains,

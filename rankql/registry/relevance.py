@@ -95,7 +95,7 @@ RELEVANCE = (
             "{hits} / {place} / nullif({over}, 0)",
             "gain 1 if relevant, weight = precision at pos / denominator",
         ),
-        packed="rankql_ap({precisions}, {hits}, {relevant}, NULL, {k}, '{denominator}')",
+        packed="CASE WHEN {relevant} > 0 THEN coalesce({precisions} / nullif({divisor}, 0), 0) END",
     ),
     _of_relevant(
         function="rr",
@@ -122,7 +122,7 @@ RELEVANCE = (
             "1 / nullif({over}, 0)",
             "gain 1 if relevant, weight 1 / the number of items in the denominator",
         ),
-        packed="rankql_precision({hits}, {relevant}, NULL, {k}, '{denominator}')",
+        packed="coalesce({hits} / nullif({divisor}, 0), 0)",
     ),
     _of_relevant(
         function="recall_at",
