@@ -174,11 +174,12 @@ def _with_lists(
     simple = replace(conventions, ideal="judged")
     simple = replace(simple, ties="item") if conventions.ties == "expected" else simple
     top, packed = pack_metrics(end, metrics, vars(simple))
+    calls, _ = metric_calls(metrics, simple)
     keys = inputs.keys
     suit: Callable[[RunSql, int], bool]
     if can_rank_by_lists(inputs, metrics, conventions, rows):
         simple, suit = conventions, partial(suit_lists, keys=keys, where=judged_rows(rows))
-    elif can_pack_lists(inputs, simple) and len(packed) == len(metrics):
+    elif can_pack_lists(inputs, simple) and packed.keys() == calls.keys():
         suit = partial(suit_best_lists, keys=keys, k=top.k)
     else:
         return None

@@ -86,6 +86,13 @@ def test_options(monkeypatch):
     hold(monkeypatch, only, ["nDCG@10", "P@3"], undefined="drop")
     hold(monkeypatch, only, ["nDCG@10"], unjudged="remove", reads_lists=False)
     hold(monkeypatch, only, ["nDCG@10", "AP"], reads_lists=False)
+    hold(monkeypatch, only, ["nDCG@10", "microP@5", "microR@10"], reads_lists=False)
+    about = only.select("query", part=pl.col("query").str.len_chars()).unique()
+    hold(monkeypatch, only.drop("segment"), "nDCG@10", attributes=about, by="part")
+    hold(monkeypatch, {"a": only, "b": only.with_columns(-pl.col("score"))}, "nDCG@10")
+    for name in ("grades", "scores", "unscored", "best", "tied", "tops", "least"):
+        renamed = only.rename({"query": name}).with_columns(tied_cuts=pl.col("segment"))
+        hold(monkeypatch, renamed, "nDCG@10", query=name, by="tied_cuts")
     hold(monkeypatch, only, ["nDCG@10", "own = count(score)"], reads_lists=False)
     hold(monkeypatch, only.with_columns(pl.col("rel") * 1.5), "nDCG@10", reads_lists=False)
 

@@ -281,6 +281,37 @@ def test_evaluations_in_threads_without_a_connection():
     assert con.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
 
 
+def test_macros_are_created_once():
+    """On a connection of the user too, unless a transaction that is undone created them."""
+    con = duckdb.connect()
+    con.register("frame", RUN.with_columns(rel=pl.Series([1, 2, 1, 0.5, 1])).to_arrow())
+    con.execute("CREATE TABLE t AS FROM frame").fetchall()
+
+    def macros():
+        named = "FROM duckdb_functions() WHERE function_name LIKE 'rankql %'"
+        return con.sql(f"SELECT function_name, function_oid {named} ORDER BY ALL").fetchall()
+
+    def evaluate(metric):
+        return rankql.evaluate("t", metrics=metric, con=con, interval=None)[metric]
+
+    con.execute("BEGIN")
+    value = evaluate("nDCG@10")
+    assert macros()
+    con.execute("ROLLBACK")
+    assert not macros()
+    assert evaluate("nDCG@10") == value
+    before = macros()
+    con.execute("BEGIN")
+    assert evaluate("nDCG@10") == value
+    evaluate("AP")
+    assert {*before} < {*macros()}
+    con.execute("ROLLBACK")
+    assert evaluate("nDCG@10") == value
+    assert macros() == before
+    evaluate("AP")
+    assert {*before} < {*macros()}
+
+
 def test_connections_that_cannot_be_used():
     con = duckdb.connect()
     con.execute("CREATE TABLE t (i INTEGER PRIMARY KEY); BEGIN")
