@@ -40,19 +40,15 @@ def best_list_ctes(
     lists = {
         "grades": f"arg_max(coalesce({grade}, 0), score, {top.k})",
         "scores": f"max(score, {top.k + 1})",
-        "unscored": "count(*) - count(score)",
     }
-    best = group({**dict(zip(names, names, strict=True)), **columns, **lists, **top.counted_rows()})
-    fields, tied = (
-        [*map(quote, [*columns, *top.counts])],
-        "len(list_distinct(scores)) < len(scores)",
-    )
-    packed = top.packed_list("grades")
     if order is None:
-        fields += [
-            f"CAST(coalesce({packed}, 0) AS HUGEINT) AS top",
-            f"{tied} OR unscored > 0 AS tied",
-        ]
+        lists["unscored"] = "count(*) - count(score)"
+    best = group({**dict(zip(names, names, strict=True)), **columns, **lists, **top.counted_rows()})
+    fields = [*map(quote, [*columns, *top.counts])]
+    packed, tied = top.packed_list("grades"), "len(list_distinct(scores)) < len(scores)"
+    if order is None:
+        fields.append(f"CAST(coalesce({packed}, 0) AS HUGEINT) AS top")
+        fields.append(f"{tied} OR unscored > 0 AS tied")
         return {BEST: best, "sums": select_from(BEST, fields)}
     least = f"scores[least({top.k}, len(scores))] AS least"
     position = f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS pos"

@@ -284,7 +284,7 @@ def test_evaluations_in_threads_without_a_connection():
 def test_macros_are_created_once():
     """On a connection of the user too, unless a transaction that is undone created them."""
     con = duckdb.connect()
-    con.register("frame", RUN.with_columns(rel=pl.Series([1, 2, 1, 0.5, 1.0], dtype=pl.Float64, strict=False)).to_arrow())
+    con.register("frame", RUN.with_columns(rel=pl.Series([1.0, 2, 1, 0.5, 1])).to_arrow())
     con.execute("CREATE TABLE t AS FROM frame").fetchall()
 
     def macros():
