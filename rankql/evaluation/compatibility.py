@@ -42,14 +42,15 @@ def require_compatible(inputs: Inputs, metrics: Sequence[Metric], conventions: C
 
 def _refuse_expected_ties(metrics: Sequence[Metric], conventions: Conventions) -> None:
     """Refuse metrics whose macros cannot average over the orders of tied items, in their words."""
-    for record, metric in ((metric.record, metric) for metric in metrics):
-        name = None
-        if record and record.macro == "err":
-            name = "err"
-        elif record and metric.arguments(vars(conventions)).get("denominator") == "found":
-            name = "ap with denominator 'found'"
-        if name:
-            raise RankqlError(f"ties 'expected' is not available for {name}. Use 'item'")
+    for metric in metrics:
+        refused = metric.record.no_expected_ties if metric.record else None
+        if refused is None or not refused.items() <= metric.arguments(vars(conventions)).items():
+            continue
+        assert metric.record
+        options = "".join(f" with {name} {value!r}" for name, value in refused.items())
+        raise RankqlError(
+            f"ties 'expected' is not available for {metric.record.macro}{options}. Use 'item'"
+        )
 
 
 def _refuse_orders(inputs: Inputs, metrics: Sequence[Metric], conventions: Conventions) -> None:

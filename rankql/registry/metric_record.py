@@ -178,6 +178,8 @@ class MetricRecord:
     # For a weighted mean over rankings: the macro of one ranking, and its weight as SQL.
     macro_of_one: str = ""
     weight: str = ""
+    # The options with which its macro cannot average over the orders of tied items; none: always.
+    no_expected_ties: Mapping[str, str] | None = None
     explanation: ExplanationSql | None = None
     # How `evaluate` computes it of all rankings with a jackknife; None: not at all.
     row_sums: RowSums | None = None

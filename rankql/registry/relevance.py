@@ -91,6 +91,7 @@ RELEVANCE = (
         trec_eval={"map": {"denominator": "R"}, "map_cut_": {"denominator": "R"}},
         parameters=(K, THRESHOLD, AP_DENOMINATOR),
         source="Buckley & Voorhees 2000",
+        no_expected_ties={"denominator": "found"},
         explanation=ExplanationSql(
             "{hits} / {place} / nullif({over}, 0)",
             "gain 1 if relevant, weight = precision at pos / denominator",
@@ -198,6 +199,7 @@ RELEVANCE = (
         parameters=(K, SCALE, CONTINUATION, STOP),
         undefined=NO_GAIN,
         source="Chapelle et al. 2009",
+        no_expected_ties={},
         explanation=ExplanationSql(
             "{left} * rankql_utility({place}, {p})",
             "gain = chance to stop there, weight = chance to get there * utility of pos",

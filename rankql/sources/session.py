@@ -88,12 +88,17 @@ def duckdb_errors(session: Session | None = None) -> Iterator[None]:
         raise
 
 
+# The names of our tables on each connection, which sessions within each other share.
+_NAMES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
+
+
 class Session:
     """A connection to evaluate on, with the frames that are registered on it."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, own: bool) -> None:
         self.con = con
         self._own = own
+        self._names = _NAMES.setdefault(con, set())
         self.registered: list[str] = []
         # Statements that read text files and SQLite tables, by the name of their temporary table.
         self.loaded: dict[str, str] = {}
@@ -142,6 +147,7 @@ class Session:
                 ) from error
             raise unreadable_source(label, error) from error
         self.registered.append(name)
+        self._names.add(name)
         return quote(name)
 
     def _open_name(self, name: str, label: str) -> Table:
@@ -218,6 +224,7 @@ class Session:
         statement = f"CREATE TEMP TABLE {quote(name)} AS FROM {sql}"
         self.con.execute(statement).fetchall()
         self.loaded[name] = statement
+        self._names.add(name)
         return self.describe(label, quote(name), trec, text)
 
     def describe(
@@ -246,8 +253,7 @@ class Session:
         """A name that no table has yet."""
         name = "rankql_" + re.sub(r"\W+", "_", label)
         names = itertools.chain([name], map(f"{name}_{{}}".format, itertools.count(2)))
-        taken = (*self.registered, *self.loaded)
-        return next(x for x in names if x not in taken and not self._find_table(x))
+        return next(x for x in names if x not in self._names and not self._find_table(x))
 
     def _find_table(self, name: str, label: str = "") -> tuple[str, str, str, bool] | None:
         """The user's table of this name; a connection of our own has none."""
@@ -269,6 +275,7 @@ class Session:
 
     def close(self) -> None:
         """Remove our tables from the connection."""
+        self._names.difference_update(self.registered, self.loaded)
         for name in self.registered:
             with suppress(duckdb.Error):  # the transaction may have failed
                 self.con.unregister(name)
