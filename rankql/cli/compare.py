@@ -104,7 +104,7 @@ def report_command(
     """
     from rankql.output.vega import bundle_in_background
 
-    if output.suffix.lower() == ".html":
+    if output.suffix.lower() == ".html":  # before the imports below, which take time too
         click.get_current_context().with_resource(bundle_in_background())
 
     from rankql.decisions.comparison import require_page

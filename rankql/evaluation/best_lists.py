@@ -8,7 +8,7 @@ half if all rankings have ties.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from rankql.evaluation.ctes import BEST, RunSql, select_from
 from rankql.evaluation.packed import Top
@@ -29,21 +29,22 @@ def suit_best_lists(run_sql: RunSql, rows: int, keys: str, k: int) -> bool:
 
 
 def best_list_ctes(
-    top: Top, columns: Mapping[str, str], keys: str, order: str | None, group: Callable[..., str]
+    top: Top, columns: dict[str, str], keys: str, order: str | None, group: Callable[..., str]
 ) -> dict[str, str]:
     """The CTEs up to `sums`, from `run` and from `ranked`, whose rows need no positions.
 
     columns: what else to select, by name. order: of tied items; if None, `sums` says whether a
     ranking has any, or rows without a score. group: writes a SELECT by ranking.
     """
-    grade, names = "CAST(rel AS INTEGER)", keys.split(", ")
+    grade = "CAST(rel AS INTEGER)"
     lists = {
         "grades": f"arg_max(coalesce({grade}, 0), score, {top.k})",
         "scores": f"max(score, {top.k + 1})",
     }
     if order is None:
         lists["unscored"] = "count(*) - count(score)"
-    best = group({**dict(zip(names, names, strict=True)), **columns, **lists, **top.counted_rows()})
+    names = {key: key for key in keys.split(", ")}
+    best = group(names | columns | lists | top.counted_rows())
     fields = [*map(quote, [*columns, *top.counts])]
     packed, tied = top.packed_list("grades"), "len(list_distinct(scores)) < len(scores)"
     if order is None:

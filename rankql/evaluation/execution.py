@@ -22,7 +22,7 @@ from rankql.evaluation.chunks import read_rankings
 from rankql.evaluation.column_checks import validate_columns
 from rankql.evaluation.ctes import sql_runner
 from rankql.evaluation.planning import pending_result, plan
-from rankql.evaluation.query import TIED, TOO_MANY, Query
+from rankql.evaluation.query import INSTEAD, Query
 from rankql.evaluation.result import Result
 from rankql.evaluation.validation import evaluation_errors, validate_inputs
 from rankql.registry.conventions import choose
@@ -76,10 +76,12 @@ def evaluate_in_duckdb(arguments: EvaluateArguments) -> Result:
         query = build(inputs)
         if not query.validates_scores:
             validate_columns(session, inputs, ("score",))
-        if query.by_lists and not in_transaction(session.con):  # they may fail
+        if query.by_lists:
             with evaluation_errors(session, inputs, conventions):
-                run_sql = sql_runner(session, inputs, conventions)
-                query = query.by_lists(run_sql, rows) or query
+                lists = query.by_lists(sql_runner(session, inputs, conventions), rows)
+                # A query that refuses the data would end the transaction.
+                if lists and not (lists.untied and in_transaction(session.con)):
+                    query = lists
         result = pending_result(
             session,
             inputs,
@@ -166,7 +168,7 @@ def run_or_unpack(query: Query, run: Callable[[Query], T]) -> tuple[T, Query]:
     try:
         return run(query), query
     except duckdb.Error as error:
-        if query.plain is None or not any(text in str(error) for text in (TOO_MANY, TIED)):
+        if query.plain is None or INSTEAD not in str(error):
             raise
     try:
         return run_or_unpack(query.plain(), run)

@@ -147,9 +147,13 @@ def _looks(top: Top, options: Mapping[str, Any]) -> str:
 def _divisor(top: Top, options: Mapping[str, Any]) -> str:
     """What precisions are divided by."""
     k, relevant = options["k"], top.relevant(options["threshold"])
-    divisors = {"k": str(k), "min": f"least({k}, {relevant})", "R": relevant}
-    hits = top.count(options["threshold"], k)
-    return {**divisors, "found": hits}[options["denominator"]]
+    divisors = {
+        "k": str(k),
+        "min": f"least({k}, {relevant})",
+        "R": relevant,
+        "found": top.count(options["threshold"], k),
+    }
+    return divisors[options["denominator"]]
 
 
 QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {

@@ -56,10 +56,10 @@ DUPLICATES = "duplicates among the judged items"
 SHARED = "several items share a position"
 # Merged rankings share position 1, also if only rows with gain are read.
 ONE_RANKING = ("run", "pos", "WHERE pos = 1")
-# How the packed form refuses data. evaluate() then runs the plain form.
-_INSTEAD = "Use the query of `rankql sql --readable`"
-TOO_MANY = f"items of a query have a gain. {_INSTEAD}"
-TIED = f"scores are tied, or NULL. {_INSTEAD}"
+# How the packed form refuses data: errors with this remedy. evaluate() then runs the plain form.
+INSTEAD = "Use the query of `rankql sql --readable`"
+_TOO_MANY = f"items of a query have a gain. {INSTEAD}"
+_TIED = f"scores are tied, or NULL. {INSTEAD}"
 # What the packed form says about itself.
 _PACKED = """\
 -- The fast form for grades that are small whole numbers: the step `sums` packs the top of each
@@ -83,6 +83,8 @@ class Query:
     checked: bool = False
     # All values of a ranking are sums.
     only_sums: bool = False
+    # It refuses scores that are tied or NULL.
+    untied: bool = False
     # It checks scores itself.
     validates_scores: bool = False
     # What its values are, if this is not obvious.
@@ -91,8 +93,7 @@ class Query:
     meta: Mapping[str, Any] = field(default_factory=dict)
     # What builds the same query without the packed form, if it is packed.
     plain: Callable[[], Query] | None = None
-    # What builds the same query with lists of the scores of each ranking, if they suit the data and
-    # the number of its rows.
+    # What builds the same query with lists of scores, if they suit the data and its number of rows.
     by_lists: Callable[[RunSql, int], Query | None] | None = None
     # What builds the query of each metric of the user alone, to find the one that fails.
     alone: Mapping[str, Callable[[], Query]] = field(default_factory=dict)
@@ -151,6 +152,7 @@ def build_query(
         unique,
         checked=any(metric.record is None for metric in metrics),
         only_sums=packed.keys() == calls.keys(),
+        untied=untied,
         validates_scores=CUTS in steps and not any(run.text for run in inputs.runs.values()),
         notes=catalogue_notes(metrics),
         meta=catalogue_meta(metrics),
@@ -173,14 +175,15 @@ def _with_lists(
     # Without ties and without rows that lack a score, some conventions make no difference.
     simple = replace(conventions, ideal="judged")
     simple = replace(simple, ties="item") if conventions.ties == "expected" else simple
-    top, packed = pack_metrics(end, metrics, vars(simple))
-    calls, _ = metric_calls(metrics, simple)
-    keys = inputs.keys
     suit: Callable[[RunSql, int], bool]
     if can_rank_by_lists(inputs, metrics, conventions, rows):
-        simple, suit = conventions, partial(suit_lists, keys=keys, where=judged_rows(rows))
-    elif can_pack_lists(inputs, simple) and packed.keys() == calls.keys():
-        suit = partial(suit_best_lists, keys=keys, k=top.k)
+        simple, suit = conventions, partial(suit_lists, keys=inputs.keys, where=judged_rows(rows))
+    elif can_pack_lists(inputs, simple):
+        top, packed = pack_metrics(end, metrics, vars(simple))
+        calls, _ = metric_calls(metrics, simple)
+        if packed.keys() != calls.keys():
+            return None
+        suit = partial(suit_best_lists, keys=inputs.keys, k=top.k)
     else:
         return None
 
@@ -254,8 +257,8 @@ def _from_top(
     values = {name: quote(column) for name, column in hidden.items()}
     refused = {
         top.repeats_position(): literal(DUPLICATES),
-        top.overflows(): literal(f"{top.limit:,} {TOO_MANY}"),
-        **({"tied": literal(TIED)} if untied else {}),
+        top.overflows(): literal(f"{top.limit:,} {_TOO_MANY}"),
+        **({"tied": literal(_TIED)} if untied else {}),
     }
     cases = "\n        ".join(f"WHEN {x} THEN rankql_fail({why})" for x, why in refused.items())
     values[MISSING] = f"CASE {cases}\n        ELSE {values[MISSING]} END"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from contextlib import nullcontext
 from functools import cache
 from weakref import WeakKeyDictionary
 
@@ -61,19 +62,14 @@ def create_macros(con: duckdb.DuckDBPyConnection, query: str, checked: bool = Fa
     They are TEMP macros of a connection of the user. In our own databases they last.
     """
     statements, renamed = isolate_macros(query, checked)
-    with _LOCK:
-        created = _CREATED.get(con)
-        if created is not None:
-            if missing := [text for text in statements if text not in created]:
-                con.execute("".join(missing)).fetchall()
+    private = is_private(con)
+    with _LOCK if private else nullcontext():
+        created = _CREATED[con] if private else _CREATED_TEMP.setdefault(con, set())
+        if missing := [text for text in statements if text not in created]:
+            kind = " MACRO " if private else " TEMP MACRO "
+            con.execute("".join(text.replace(" MACRO ", kind, 1) for text in missing)).fetchall()
+            if private or not in_transaction(con):
                 created.update(missing)
-            return renamed
-    created = _CREATED_TEMP.setdefault(con, set())
-    if missing := [text for text in statements if text not in created]:
-        for text in missing:
-            con.execute(text.replace(" MACRO ", " TEMP MACRO ", 1)).fetchall()
-        if not in_transaction(con):
-            created.update(missing)
     return renamed
 
 

@@ -145,6 +145,7 @@ def test_ties_in_a_transaction(monkeypatch):
     con.register("frame", ranked_by_score(1, 3, TIED, "A").drop("system").to_arrow())
     con.execute("CREATE TABLE t AS FROM frame; BEGIN").fetchall()
     hold(monkeypatch, "t", "nDCG@10", reads_lists=False, conventions="sklearn", con=con)
+    hold(monkeypatch, "t", "nDCG@10", con=con)
     con.execute("COMMIT")
     hold(monkeypatch, "t", "nDCG@10", reads_lists=False, conventions="sklearn", con=con)
     hold(monkeypatch, "t", "nDCG@10", con=con)
