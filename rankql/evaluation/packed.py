@@ -17,11 +17,11 @@ branch, or check for overflow, in every row); `max(grade, 10)` for the ideal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from rankql.evaluation.metric_columns import gain_of_grade
+from rankql.evaluation.polynomials import Polynomial, double
 from rankql.macros import quote
 
 # The ends of the supported scales.
@@ -51,9 +51,11 @@ class Top:
         self.k = max(self.cutoffs, default=0)
         self.word = WORD - WORD % self.bits
         self._constants: dict[str, str] = {}
+        self._grades: dict[str, str] = {}
         self._hits: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self._parts: dict[str, str] = {}
+        self._ratios: dict[str, str] = {}
         self.filled = self.count(1, self.k)
         self.counts = _all_counts(end)
 
@@ -78,7 +80,7 @@ class Top:
     def counted_rows(self) -> dict[str, str]:
         """The sums that count the items with at least each grade."""
         return {
-            name: f"coalesce(sum({counts.polynomial('rel')}), 0)"
+            name: f"coalesce(sum({counts.polynomial.sql('rel')}), 0)"
             for name, counts in self.counts.items()
         }
 
@@ -113,9 +115,10 @@ class Top:
                 for name, counts in self.counts.items()
                 for grade in counts.grades
             },
-            "hits": self._hits,
+            "hits": self._grades | self._hits,
             "places": self._places,
             "parts": self._parts,
+            "ratios": self._ratios,
         }
         return {name: columns for name, columns in steps.items() if columns}
 
@@ -132,29 +135,31 @@ class Top:
         """So many items with a gain are too many."""
         return 1 << min(counts.bits for counts in self.counts.values())
 
-    def place(self, name: str, value: str) -> str:
-        """Add a column for a value at a position."""
-        self._places[name] = value
-        return quote(name)
+    def grade(self, i: int, factor: float = 1) -> str:
+        """The grade at a position, times a factor."""
+        digit, scale = self._digit(i)
+        return f"{digit} * {double(factor / scale)}"
 
-    def grade(self, i: int) -> str:
-        """The grade at a position."""
-        return self.place(f"grade {i}", self._digit(i))
-
-    def hit(self, threshold: int, i: int) -> str:
-        """1 if the grade at a position reaches the threshold, else 0."""
+    def hit(self, threshold: int, i: int, factor: float) -> str:
+        """The factor if the grade at a position reaches the threshold, else 0."""
         word, shift = divmod(self.bits * (i - 1), self.word)
-        hits = f"({self._hits_of(threshold, word)} >> {shift}) & 1"
-        return self.place(f"hit {threshold} {i}", hits)
+        bit = f"({self._hits_of(threshold, word)} & {1 << shift})"
+        return f"{bit} * {double(factor / (1 << shift))}"
 
-    def power(self, name: str, factor: float, i: int) -> str:
+    def power(self, i: int, factor: float = 1) -> str:
         """2^grade - 1 at a position, times a factor."""
-        return self.place(f"{name} {i}", f"((1 << ({self._digit(i)})) - 1) * {double(factor)}")
+        digit, scale = self._digit(i)
+        grade = self._column(self._grades, f"grade {i}", f"CAST({digit} AS DOUBLE)")
+        powers = Polynomial([2**grade - 1 for grade in range(self.end + 1)])
+        return f"{powers.sql(grade, scale)} * {double(factor / powers.denominator)}"
+
+    def stop(self, i: int, factor: float) -> str:
+        """2^grade - 1 at a position, times a factor, as a column."""
+        return self._column(self._places, f"stop {factor} {i}", self.power(i, factor))
 
     def constants(self, name: str, values: Iterable[float]) -> str:
         """Add a column with a list of constants. A list in each metric takes longer to plan."""
-        self._constants[name] = f"[{', '.join(map(double, values))}]"
-        return quote(name)
+        return self._column(self._constants, name, f"[{', '.join(map(double, values))}]")
 
     def count(self, threshold: int, k: int) -> str:
         """The number of hits in the first k positions."""
@@ -167,14 +172,13 @@ class Top:
     def first(self, threshold: int, k: int) -> str:
         """The position of the first hit in the first k positions, else NULL."""
         cases = []
-        for word, size in self._sizes(k):
+        for word, _ in self._sizes(self.k):
             hits, before = self._hits_of(threshold, word), word * (self.word // self.bits)
-            lowest = f"{hits} & -{hits}"
-            cases.append(
-                f"WHEN {hits} & {_ones(size)} > 0 "
-                f"THEN {before + 1} + log2(CAST({lowest} AS DOUBLE)) / {self.bits}"
-            )
-        return f"CASE {' '.join(cases)} END"
+            below = f"bit_count(({hits} & -{hits}) - 1)"
+            cases.append(f"WHEN {hits} > 0 THEN {before + 1} + {below} / {self.bits}")
+        value = f"CAST(CASE {' '.join(cases)} END AS DOUBLE)"
+        first = self._column(self._places, f"first {threshold}", value)
+        return f"CASE WHEN {first} <= {k} THEN {first} END"
 
     def relevant(self, threshold: float) -> str:
         """R."""
@@ -189,8 +193,11 @@ class Top:
 
     def part(self, name: str, value: str) -> str:
         """Add a column that several metrics share."""
-        self._parts[name] = value
-        return quote(name)
+        return self._column(self._parts, name, value)
+
+    def ratio(self, name: str, value: str) -> str:
+        """Add a column for a value that is compared with 1."""
+        return self._column(self._ratios, name, value)
 
     def stretches(self, k: int) -> list[tuple[int, int]]:
         """The positions from one cutoff to the next."""
@@ -207,9 +214,16 @@ class Top:
         starts = range(0, size, self.word)
         return [(word, min(self.word, size - start)) for word, start in enumerate(starts)]
 
-    def _digit(self, i: int) -> str:
+    def _column(self, step: dict[str, str], name: str, value: str) -> str:
+        """Add a column to a step."""
+        step[name] = value
+        return quote(name)
+
+    def _digit(self, i: int) -> tuple[str, int]:
+        """The digit at a position times a power of two, and this power: so no bits are shifted."""
         word, shift = divmod(self.bits * (i - 1), self.word)
-        return f"({quote(f'word {word}')} >> {shift}) & {_ones(self.bits)}"
+        digit = f"({quote(f'word {word}')} & {_ones(self.bits) << shift})"
+        return digit, 1 << shift
 
     def _hits_of(self, threshold: int, word: int) -> str:
         """A word in which the lowest bit of a digit says whether it reaches the threshold."""
@@ -222,31 +236,23 @@ class Top:
             reached = " | ".join(f"({digits} >> {i})" for i in range(self.bits))
         else:  # the addition sets the highest bit of a digit that reaches it
             reached = f"({digits} + {ones * ((1 << highest) - threshold)}) >> {highest}"
-        self._hits[name] = f"({reached}) & {ones}"
-        return quote(name)
+        return self._column(self._hits, name, f"({reached}) & {ones}")
 
 
 class Counts:
     """The numbers of items with at least a grade, for some grades, as digits of one number.
 
     A row adds a polynomial of its grade: 0 for 0, and for others the ones of all counts that it
-    belongs to. The polynomial is multiplied by the denominator of its coefficients.
+    belongs to.
     """
 
     def __init__(self, end: int, grades: range) -> None:
         self.grades = grades
-        self.bits, self.denominator, self.factors = self._choose_polynomial(end)
-
-    def polynomial(self, grade: str) -> str:
-        """What a row adds. The grade must be a DOUBLE."""
-        _, *factors, value = map(double, self.factors)
-        for factor in reversed(factors):
-            value = f"({factor} + {grade} * {value})"
-        return f"{grade} * {value}"
+        self.bits, self.polynomial = self._choose_polynomial(end)
 
     def total(self, name: str) -> str:
         """All counts, from their sum."""
-        return f"CAST(least({name} / {self.denominator}, {1 << EXACT}) AS BIGINT)"
+        return f"CAST(least({name} / {self.polynomial.denominator}, {1 << EXACT}) AS BIGINT)"
 
     def at_least(self, total: str, grade: int) -> str:
         """The number of items with at least this grade."""
@@ -254,18 +260,18 @@ class Counts:
             return f"{total} >> {self._shift(grade)}"
         return f"({total} >> {self._shift(grade)}) & {_ones(self.bits)}"
 
-    def _choose_polynomial(self, end: int) -> tuple[int, int, list[int]]:
-        """The most bits per count with exact sums; then the denominator and the coefficients."""
+    def _choose_polynomial(self, end: int) -> tuple[int, Polynomial]:
+        """The most bits per count with exact sums, and what a row adds."""
         for bits in range(EXACT // len(self.grades), 0, -1):
-            ones = [
-                sum(1 << bits * (self.grades[-1] - g) for g in self.grades if g <= grade)
-                for grade in range(end + 1)
-            ]
-            factors = _interpolate(ones)
-            denominator = math.lcm(*(factor.denominator for factor in factors))
-            if denominator << bits * len(self.grades) <= 1 << EXACT:
+            polynomial = Polynomial(
+                [
+                    sum(1 << bits * (self.grades[-1] - g) for g in self.grades if g <= grade)
+                    for grade in range(end + 1)
+                ]
+            )
+            if polynomial.denominator << bits * len(self.grades) <= 1 << EXACT:
                 break
-        return bits, denominator, [int(factor * denominator) for factor in factors]
+        return bits, polynomial
 
     def _shift(self, grade: int) -> int:
         return self.bits * (self.grades[-1] - grade)
@@ -280,20 +286,6 @@ def _all_counts(end: int) -> dict[str, Counts]:
     }
 
 
-def _interpolate(values: Sequence[int]) -> list[Fraction]:
-    """The coefficients of the polynomial that has these values at 0, 1 and so on."""
-    total = [Fraction(0)] * len(values)
-    for at, value in enumerate(values):
-        factors = [Fraction(value)]
-        for other in range(len(values)):
-            if other != at:
-                raised = [Fraction(0), *factors]
-                scaled = [*(-other * f for f in factors), Fraction(0)]
-                factors = [(a + b) / (at - other) for a, b in zip(raised, scaled, strict=True)]
-        total = [a + b for a, b in zip(total, factors, strict=True)]
-    return total
-
-
 def digit_bits(end: int) -> int:
     """The bits of a digit, if grades are whole numbers from 0 to `end`.
 
@@ -305,9 +297,3 @@ def digit_bits(end: int) -> int:
 
 def _ones(bits: int) -> int:
     return (1 << bits) - 1
-
-
-def double(value: float) -> str:
-    """A number that DuckDB reads as DOUBLE, not as DECIMAL."""
-    text = repr(float(value))
-    return text if "e" in text else f"{text}e0"

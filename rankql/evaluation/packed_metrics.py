@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
+from operator import sub
 from typing import Any
 
-from rankql.evaluation.packed import BITS, Top, digit_bits, double
+from rankql.evaluation.packed import BITS, Top, digit_bits
+from rankql.evaluation.polynomials import double
 from rankql.registry.all_metrics import FUNCTIONS
 from rankql.registry.requested_metric import Metric
 
@@ -61,27 +64,24 @@ class _Quantities(dict[str, str]):
 
 
 def _gains(top: Top, options: Mapping[str, Any]) -> str:
-    return _sum_of_gains(top, options, f"cg {options['gain']}", lambda i: "")
+    return _sum_of_gains(top, options, "gain", lambda i: 1)
 
 
 def _discounted_gains(top: Top, options: Mapping[str, Any]) -> str:
-    return _sum_of_gains(
-        top, options, f"dcg {options['gain']}", lambda i: f" / {double(math.log2(i + 1))}"
-    )
+    return _sum_of_gains(top, options, "discounted", lambda i: 1 / math.log2(i + 1))
 
 
 def _sum_of_gains(
-    top: Top, options: Mapping[str, Any], name: str, weight: Callable[[int], str]
+    top: Top, options: Mapping[str, Any], name: str, weight: Callable[[int], float]
 ) -> str:
-    threshold = options["threshold"]
-    gains: dict[str, Callable[[int], str]] = {
+    gain, threshold = options["gain"], options["threshold"]
+    gains: dict[str, Callable[[int, float], str]] = {
         "linear": top.grade,
-        "binary": lambda i: top.hit(threshold, i),
-        "exp2": lambda i: top.power("exp2", 1, i),
+        "binary": partial(top.hit, threshold),
+        "exp2": top.power,
     }
-    gain = gains[options["gain"]]
-    name = f"{name} {threshold}" if options["gain"] == "binary" else name
-    return f"({top.total(name, lambda i: gain(i) + weight(i), options['k'])})"
+    name += f" {threshold}" if gain == "binary" else f" {gain}"
+    return f"({top.total(name, lambda i: gains[gain](i, weight(i)), options['k'])})"
 
 
 def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
@@ -89,28 +89,36 @@ def _ideal_gains(top: Top, options: Mapping[str, Any]) -> str:
     discounts = accumulate((1 / math.log2(i + 1) for i in range(1, top.k + 1)), initial=0.0)
     sums = top.constants("discounts", discounts)
     gains = top.gains(options["gain"], options["threshold"])
-    return " + ".join(
-        f"{double(gains[grade] - gains[grade - 1])} * "
-        f"{sums}[least({top.relevant(grade)}, {options['k']}) + 1]"
-        for grade in range(1, len(gains))
+    terms = (
+        ("" if step == 1 else f"{double(step)} * ")
+        + f"{sums}[least({top.relevant(grade)}, {options['k']}) + 1]"
+        for grade, step in enumerate(map(sub, gains[1:], gains), start=1)
+        if step
     )
+    return " + ".join(terms) or "0e0"
+
+
+def _normalized_gains(top: Top, options: Mapping[str, Any]) -> str:
+    ratio = f"{_discounted_gains(top, options)} / nullif({_ideal_gains(top, options)}, 0)"
+    return _at_most_one(top, "normalized {gain} {threshold} at {k}".format_map(options), ratio)
+
+
+def _at_most_one(top: Top, name: str, value: str) -> str:
+    """1 if the value differs from 1 only by rounding. It is higher only if positions repeat."""
+    column = top.ratio(name, value)
+    return f"CASE WHEN {column} >= 1 - rankql_rounding() THEN 1 ELSE {column} END"
 
 
 def _reciprocals(top: Top, options: Mapping[str, Any]) -> str:
     threshold = options["threshold"]
-    return top.total(
-        f"arhr {threshold}", lambda i: f"{top.hit(threshold, i)} / {double(i)}", options["k"]
-    )
+    return top.total(f"arhr {threshold}", lambda i: top.hit(threshold, i, 1 / i), options["k"])
 
 
 def _precisions(top: Top, options: Mapping[str, Any]) -> str:
     threshold = options["threshold"]
     precisions = top.total(
         f"ap {threshold}",
-        lambda i: (
-            f"{top.hit(threshold, i)} * "
-            + f"{top.place(f'hits {threshold} to {i}', top.count(threshold, i))} / {i}"
-        ),
+        lambda i: f"{top.hit(threshold, i, 1 / i)} * {top.count(threshold, i)}",
         options["k"],
     )
     return f"({precisions})"
@@ -119,17 +127,16 @@ def _precisions(top: Top, options: Mapping[str, Any]) -> str:
 def _stops(top: Top, options: Mapping[str, Any]) -> str:
     """From the last position backwards: the value if the user stops, or of what follows."""
     p, max_rel = options["p"], options["max_rel"]
-    value, name = "0e0", f"err {max_rel} {p}"
+    value, name = "", f"err {max_rel} {p}"
     for start, end in reversed(top.stretches(options["k"])):
-        stops = {i: top.power(f"stop {max_rel}", 2.0**-max_rel, i) for i in range(start, end + 1)}
+        stops = {i: top.stop(i, 2.0**-max_rel) for i in range(start, end + 1)}
+        if value:
+            left = " * ".join(f"(1 - {stop})" for stop in stops.values())
+            value = f" + {top.part(f'{name} left at {end}', left)} * ({value})"
         worth = "0e0"
         for i, stop in reversed(stops.items()):
             worth = f"({stop} * {double(p ** (i - 1) / i)} + (1 - {stop}) * {worth})"
-        left = " * ".join(f"(1 - {stop})" for stop in stops.values())
-        value = (
-            f"({top.part(f'{name} to {end}', worth)} "
-            f"+ {top.part(f'{name} left at {end}', left)} * {value})"
-        )
+        value = top.part(f"{name} to {end}", worth) + value
     return value
 
 
@@ -137,11 +144,12 @@ def _looks(top: Top, options: Mapping[str, Any]) -> str:
     p, scale, threshold = options["p"], options["max_rel"], options["threshold"]
 
     def worth(i: int) -> str:
-        return top.hit(threshold, i) if scale is None else f"{top.grade(i)} / {double(scale)}"
+        look = p ** (i - 1)
+        return top.hit(threshold, i, look) if scale is None else top.grade(i, look / scale)
 
     name = f"rbp {p} {threshold} {scale}"
-    looks = top.total(name, lambda i: f"{worth(i)} * {double(p ** (i - 1))}", options["k"])
-    return f"{double(1 - p)} * ({looks})"
+    looks = f"{double(1 - p)} * ({top.total(name, worth, options['k'])})"
+    return _at_most_one(top, f"{name} at {options['k']}", looks)
 
 
 def _divisor(top: Top, options: Mapping[str, Any]) -> str:
@@ -165,6 +173,7 @@ QUANTITIES: dict[str, Callable[[Top, Mapping[str, Any]], str]] = {
     "gains": _gains,
     "discounted_gains": _discounted_gains,
     "ideal_gains": _ideal_gains,
+    "normalized_gains": _normalized_gains,
     "reciprocals": _reciprocals,
     "precisions": _precisions,
     "stops": _stops,

@@ -46,7 +46,7 @@ RELEVANCE = (
             gain="rankql_negative({gain}, {negative})",
             normalised=True,
         ),
-        packed="rankql_at_most_one({discounted_gains} / nullif({ideal_gains}, 0))",
+        packed="{normalized_gains}",
     ),
     MetricRecord(
         function="dcg",
@@ -217,7 +217,7 @@ RELEVANCE = (
             "gain = worth, weight = (1 - p) * p^(pos - 1)",
             gain="rankql_worth(rel, {threshold}, {max_rel})",
         ),
-        packed="rankql_at_most_one({looks})",
+        packed="{looks}",
     ),
     MetricRecord(
         function="rbp_residual",

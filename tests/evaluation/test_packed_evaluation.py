@@ -608,12 +608,12 @@ def test_polynomials_are_exact(end):
     for counts in packed.Top(end, [3]).counts.values():
         for grade in range(end + 1):
             value = 0
-            for factor in reversed(counts.factors):
+            for factor in reversed(counts.polynomial.factors):
                 value = value * grade + factor
                 assert abs(value) * max(grade, 1) <= 2**packed.EXACT
             ones = [1 << counts._shift(g) for g in counts.grades if g <= grade]
-            assert value == counts.denominator * sum(ones)
-        most = counts.denominator << counts.bits * len(counts.grades)
+            assert value == counts.polynomial.denominator * sum(ones)
+        most = counts.polynomial.denominator << counts.bits * len(counts.grades)
         assert most <= 2**packed.EXACT
 
 
